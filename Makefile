@@ -1,0 +1,36 @@
+# Each target does its own set-up; nothing here leaves a trace in `git status`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/ready
+
+.PHONY: demo test check dev clean lock
+
+demo: $(READY)
+	$(BIN)/eval-pipeline demo
+
+test: $(READY)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/pytest -n auto --dist worksteal
+
+# What a merge needs: the tests, and every formula's version raised where its meaning moved.
+check: test
+	$(BIN)/eval-pipeline metrics --check-lock
+
+dev: $(READY)
+	$(BIN)/eval-pipeline ui
+
+lock:
+	uv pip compile pyproject.toml --extra dev --generate-hashes --no-emit-index-url --no-header --no-annotate \
+	    --python-version 3.11 --universal -o requirements.lock
+
+$(READY): requirements.lock pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	touch $(READY)
+
+clean:
+	rm -rf $(VENV) data
