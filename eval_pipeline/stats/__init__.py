@@ -1,0 +1,28 @@
+"""Statistics of comparisons: pure numbers in, numbers out. Nothing here reads a clock, a file or a hidden seed."""
+
+from __future__ import annotations
+
+from eval_pipeline.stats.adjust import benjamini_hochberg, holm
+from eval_pipeline.stats.noise import DriftResult, NoiseBand, drift_test, noise_band, pairs_needed_for_band
+from eval_pipeline.stats.paired import compare_paired
+from eval_pipeline.stats.power import queries_needed
+from eval_pipeline.stats.ratios import compare_ratios
+from eval_pipeline.stats.results import Alternative, PairedResult, Scale
+from eval_pipeline.stats.seeds import seed_for
+
+__all__ = [
+    "Alternative",
+    "DriftResult",
+    "NoiseBand",
+    "PairedResult",
+    "Scale",
+    "benjamini_hochberg",
+    "compare_paired",
+    "compare_ratios",
+    "drift_test",
+    "holm",
+    "noise_band",
+    "pairs_needed_for_band",
+    "queries_needed",
+    "seed_for",
+]
