@@ -1,0 +1,1 @@
+"""A slow, obvious second computation of everything the product computes."""
