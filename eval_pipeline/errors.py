@@ -1,0 +1,89 @@
+"""Every exception this package raises on purpose.
+
+EvalPipelineError
+├── UsageError               wrong arguments, unknown names                    exit code 2
+│   ├── UnknownName          a run, dataset or definition that is not there
+│   └── InvalidConfig        eval-pipeline.toml says something impossible
+├── DefinitionError          a formula file that cannot be used                exit code 2
+├── RefusedError             strict mode: the answer would mislead             exit code 5
+├── StoreError               the DuckDB file cannot be used                    exit code 2
+│   ├── StoreBusy            somebody else held it for too long
+│   ├── StoreMissing         there is no store yet
+│   └── StoreDamaged         the file is no DuckDB file, or is broken
+└── InputRejected            a whole part of a bundle cannot be taken in       becomes a quarantine row
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class EvalPipelineError(Exception):
+    """What, where, what is allowed, what to try; `exit_code` is what the command line returns."""
+
+    exit_code = 2
+
+
+class UsageError(EvalPipelineError):
+    """The call cannot be understood as it stands."""
+
+
+class UnknownName(UsageError):
+    """A name that does not exist, with the closest ones that do."""
+
+    def __init__(self, kind: str, name: str, known: Iterable[str], *, hint: str = "") -> None:
+        names = sorted(known)
+        close = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+        if close:
+            advice = "did you mean " + " or ".join(close) + "?"
+        elif names:
+            shown = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
+            advice = f"there is: {shown}"
+        else:
+            advice = f"there is no {kind} yet"
+        super().__init__(f"no {kind} named {name!r}: {advice}" + (f" {hint}" if hint else ""))
+        self.close_names = close
+
+
+class InvalidConfig(UsageError):
+    """eval-pipeline.toml cannot be used."""
+
+
+class DefinitionError(EvalPipelineError):
+    """A definition file cannot be used; the message starts with its path and line."""
+
+
+class RefusedError(EvalPipelineError):
+    """The answer would mislead, so there is none."""
+
+    exit_code = 5
+
+
+class StoreError(EvalPipelineError):
+    """The store cannot be used."""
+
+
+class StoreBusy(StoreError):
+    """The store was held by somebody else for longer than we wait."""
+
+
+class StoreMissing(StoreError):
+    """There is no store at this path."""
+
+
+class StoreDamaged(StoreError):
+    """The file at this path is no readable store."""
+
+
+class InputRejected(EvalPipelineError):
+    """A part of a bundle cannot be taken in as a whole."""
+
+    def __init__(
+        self, reason: str, *, line: int | None = None, field: str | None = None, text: str = ""
+    ) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.line = line
+        self.field = field
+        self.text = text

@@ -1,0 +1,165 @@
+"""A definition: one file, one derived table."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from eval_pipeline.errors import DefinitionError
+from eval_pipeline.formulas.header import Header, Parameter
+from eval_pipeline.formulas.tokens import last_select, parameter_names
+
+APPLIES = "applies?"
+
+
+@dataclass(frozen=True)
+class Helper:
+    """A named expression that formulas call: sql/functions/NAME.sql."""
+
+    name: str
+    header: Header
+    body: str
+    path: Path
+    fingerprint: str
+
+
+@dataclass(frozen=True)
+class Definition:
+    """What stands in one file under sql/, with the parameters that hold now."""
+
+    name: str
+    header: Header
+    body: str
+    path: Path
+    reads: tuple[str, ...]
+    calls: tuple[str, ...] = ()
+    compute: Callable[..., Any] | None = None
+    own_fingerprint: str = ""
+    fingerprint: str = ""
+    reading_of: str | None = None
+    columns: tuple[str, ...] = ()
+
+    @property
+    def schema(self) -> str:
+        """facts, metrics, aggregates or comparisons."""
+        return self.name.split(".", 1)[0]
+
+    @property
+    def short_name(self) -> str:
+        """The name without its schema."""
+        return self.name.split(".", 1)[1]
+
+    @property
+    def is_python(self) -> bool:
+        """Whether a Python function computes it."""
+        return self.compute is not None
+
+    @property
+    def keys(self) -> dict[str, str]:
+        """Every key the table has, with what it means; a list parameter has written some of them several times."""
+        return expand_keys(self.header.keys, self.header.parameters)
+
+    @property
+    def column_of_key(self) -> dict[str, str]:
+        """Key → the column of the statement that holds it; a second reading renames the keys of the first."""
+        keys = list(self.keys)
+        return dict(zip(keys, self.columns or keys, strict=True))
+
+    @property
+    def sql(self) -> str:
+        """The statement with its parameters written in."""
+        return render(self.body, self.header.parameters, path=self.path)
+
+    @property
+    def scored_sql(self) -> str:
+        """The statement with, as its first column, whether the formula applies to the row."""
+        applies = self.header.applies
+        if not applies:
+            return self.sql
+        place = last_select(self.sql)
+        if place is None:
+            raise DefinitionError(
+                f"{self.path}: `applies` needs exactly one outermost select; put unions and subqueries into "
+                "a `with` above it"
+            )
+        condition = render(applies, self.header.parameters, path=self.path)
+        return f'{self.sql[:place]} coalesce(({condition}), false) as "{APPLIES}",{self.sql[place:]}'
+
+
+def expand_keys(keys: Mapping[str, str], parameters: Mapping[str, Parameter]) -> dict[str, str]:
+    """`hit@${k}` with `ks: [1, 3]` is hit@1 and hit@3."""
+    found: dict[str, str] = {}
+    for key, meaning in keys.items():
+        for filled_key, filled_meaning in _each_value(key, meaning, parameters):
+            found[filled_key] = filled_meaning
+    return found
+
+
+def _each_value(key: str, meaning: str, parameters: Mapping[str, Parameter]) -> list[tuple[str, str]]:
+    for name, value in parameters.items():
+        if isinstance(value, list) and singular(name) in parameter_names(key):
+            return [
+                (_fill(key, singular(name), str(item)), _fill(meaning, singular(name), str(item)))
+                for item in value
+            ]
+    return [(key, meaning)]
+
+
+def singular(name: str) -> str:
+    """The name of one element of a list parameter: `ks` → `k`."""
+    return name.removesuffix("s")
+
+
+def render(sql: str, parameters: Mapping[str, Parameter], *, path: Path) -> str:
+    """Write the parameters' values into the text.
+
+    A line that names one element of a list parameter is written once per element, so that adding a k is one edit.
+    """
+    lines: list[str] = []
+    for line in sql.splitlines():
+        lines += _each_line(line, parameters)
+    text = "\n".join(lines)
+    for name, value in parameters.items():
+        if not isinstance(value, list):
+            text = _fill(text, name, literal(value))
+    unknown = sorted(parameter_names(text))
+    if unknown:
+        raise DefinitionError(
+            f"{path}: ${unknown[0]} is no parameter; the header declares: {', '.join(parameters) or 'none'}"
+        )
+    return text
+
+
+def _each_line(line: str, parameters: Mapping[str, Parameter]) -> list[str]:
+    code = line.split("--", 1)[0]
+    for name, value in parameters.items():
+        if isinstance(value, list) and singular(name) in parameter_names(code):
+            return [_fill_element(code, singular(name), item) for item in value]
+    return [line]
+
+
+def _fill_element(line: str, name: str, value: Any) -> str:
+    """Inside a quoted name the bare value, elsewhere a literal."""
+    parts = re.split(r'("(?:[^"]|"")*")', line)
+    return "".join(
+        _fill(part, name, str(value).replace('"', '""') if part.startswith('"') else literal(value))
+        for part in parts
+    )
+
+
+def _fill(text: str, name: str, value: str) -> str:
+    return re.sub(r"\$\{" + name + r"\}|\$" + name + r"(?!\w)", lambda _: value, text)
+
+
+def literal(value: Parameter) -> str:
+    """A parameter's value as SQL."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, list):
+        return "[" + ", ".join(literal(item) for item in value) + "]"
+    return "'" + value.replace("'", "''") + "'"

@@ -1,0 +1,254 @@
+"""All definitions: the shipped folder, one's own folder laid over it, and the readings of eval-pipeline.toml."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import ModuleType
+
+from eval_pipeline.errors import DefinitionError, UnknownName
+from eval_pipeline.formulas.config import Config, load_config
+from eval_pipeline.formulas.decorator import PythonFormula
+from eval_pipeline.formulas.definition import Definition, Helper, render
+from eval_pipeline.formulas.fingerprint import full_fingerprint, helper_fingerprint, own_fingerprint
+from eval_pipeline.formulas.header import Header, header_of, parse_header, split_file
+from eval_pipeline.formulas.python_source import canonical_source
+from eval_pipeline.formulas.readings import with_readings
+from eval_pipeline.formulas.tokens import called_functions, canonical, parameter_names, qualified_names
+from eval_pipeline.settings import PACKAGE, Settings, shipped_sql
+
+DERIVED = ("facts", "metrics", "aggregates", "comparisons")
+SCHEMAS = frozenset(("raw", "labels", *DERIVED))
+NAME = re.compile(r"[a-z][a-z0-9_]{0,62}\Z")
+ALL_FORMULAS = "metrics.formula"
+
+
+@dataclass(frozen=True)
+class Registry:
+    """Every definition by name, parents before children, and the helpers they call."""
+
+    definitions: Mapping[str, Definition]
+    helpers: Mapping[str, Helper]
+    config: Config
+
+    def __iter__(self) -> Iterator[Definition]:
+        return iter(self.definitions.values())
+
+    def get(self, name: str) -> Definition:
+        """A definition by its full or short name."""
+        found = self.definitions.get(name)
+        if found is None:
+            short = [one for one in self if one.short_name == name]
+            found = short[0] if len(short) == 1 else None
+        if found is None:
+            known = [*self.definitions, *(one.short_name for one in self)]
+            raise UnknownName("definition", name, known)
+        return found
+
+    @property
+    def formulas(self) -> list[Definition]:
+        """The definitions of the schema metrics."""
+        return [one for one in self if one.schema == "metrics"]
+
+    def keys(self) -> dict[str, Definition]:
+        """Every metric key, in catalogue order, with the formula that yields it."""
+        return {key: one for one in sorted(self.formulas, key=lambda d: d.name) for key in one.keys}
+
+    def inputs_of(self, definition: Definition) -> tuple[str, ...]:
+        """Every raw and label table behind a definition, however deep."""
+        found: dict[str, None] = {}
+        for name in definition.reads:
+            if name in self.definitions:
+                found |= dict.fromkeys(self.inputs_of(self.definitions[name]))
+            elif name != ALL_FORMULAS:
+                found[name] = None
+        return tuple(sorted(found))
+
+    def applies_to(self, definition: Definition, dataset: str) -> bool:
+        """Whether a dataset wants this definition: everything, unless it says which formulas apply."""
+        wanted = self.config.datasets.get(dataset, {}).get("formulas")
+        return definition.schema != "metrics" or wanted is None or definition.short_name in wanted
+
+
+def load_registry(settings: Settings) -> Registry:
+    """Read every definition that holds for these settings."""
+    config = load_config(settings.config)
+    folders = [shipped_sql(), *([settings.own_sql] if settings.own_sql else [])]
+    helpers: dict[str, Helper] = {}
+    drafts: dict[str, Definition] = {}
+    for folder in folders:
+        for helper in _read_helpers(folder):
+            helpers[helper.name] = helper
+        own = list(_read_folder(folder))
+        if folder == folders[0]:
+            own += [_read_python(path, "metrics") for path in _python_files(PACKAGE / "formulas" / "polars")]
+        for draft in own:
+            _check_overlay(draft, drafts)
+            drafts[draft.name] = draft
+    helpers = _resolve_helpers(helpers)
+    drafts = with_readings(drafts, config)
+    _check_keys(drafts)
+    ordered = {name: drafts[name] for name in _parents_first(drafts)}
+    return Registry(_fingerprinted(ordered, helpers), helpers, config)
+
+
+def _read_folder(folder: Path) -> Iterator[Definition]:
+    for schema in DERIVED:
+        for path in sorted((folder / schema).glob("*.sql")):
+            yield _read_sql(path, schema)
+        for path in _python_files(folder / schema):
+            yield _read_python(path, schema)
+
+
+def _python_files(folder: Path) -> list[Path]:
+    """Formula files; a module without the decorator is one that formulas import."""
+    return [
+        path
+        for path in sorted(folder.glob("*.py"))
+        if path.name != "__init__.py" and "@formula" in path.read_text("utf-8")
+    ]
+
+
+def _read_sql(path: Path, schema: str) -> Definition:
+    name = _name(path, schema)
+    head, body = split_file(path.read_text("utf-8"))
+    header = parse_header(head, path=path)
+    _check_parameters(header, body + (header.applies or ""), path=path)
+    rendered = render(body, header.parameters, path=path)
+    reads = tuple(table for table in qualified_names(rendered, SCHEMAS) if table != name)
+    if not reads:
+        raise DefinitionError(f"{path}: the statement reads no table of {', '.join(sorted(SCHEMAS))}")
+    return Definition(name, header, body, path, reads, calls=tuple(sorted(called_functions(rendered))))
+
+
+def _name(path: Path, schema: str) -> str:
+    if not NAME.match(path.stem):
+        raise DefinitionError(
+            f"{path}: a definition's name is lower case letters, digits and _, not {path.stem!r}"
+        )
+    return f"{schema}.{path.stem}"
+
+
+def _check_parameters(header: Header, text: str, *, path: Path) -> None:
+    used = parameter_names(text + " ".join(header.keys) + (header.undefined or ""))
+    for name in header.parameters:
+        if name not in used and name.removesuffix("s") not in used:
+            raise DefinitionError(f"{path}: parameter {name} is declared and never used as ${name}")
+
+
+def _read_python(path: Path, schema: str) -> Definition:
+    name = _name(path, schema)
+    canonical_source(path, path.stem)
+    module = _import(path)
+    declared = getattr(module, path.stem, None)
+    if not isinstance(declared, PythonFormula):
+        raise DefinitionError(f"{path}: expected a function {path.stem} with the decorator @formula")
+    lines = [f"- {example}" for example in declared.examples]
+    shown = parse_header("\n".join(["examples:", *lines]), path=path) if lines else None
+    header = header_of(declared.header, examples=shown.examples if shown else (), path=path)
+    body = path.read_text("utf-8")
+    return Definition(name, header, body, path, declared.reads, compute=declared.function)
+
+
+def _import(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"eval_pipeline_formula_{path.stem}", path)
+    if spec is None or spec.loader is None:
+        raise DefinitionError(f"{path}: cannot be imported")
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise DefinitionError(f"{path}: cannot be imported: {error}") from error
+    return module
+
+
+def _read_helpers(folder: Path) -> Iterator[Helper]:
+    for path in sorted((folder / "functions").glob("*.sql")):
+        head, body = split_file(path.read_text("utf-8"))
+        header = parse_header(head, path=path)
+        yield Helper(path.stem, header, body.strip().rstrip(";"), path, "")
+
+
+def _resolve_helpers(helpers: Mapping[str, Helper]) -> dict[str, Helper]:
+    """Helpers with their fingerprints, the called before the calling."""
+    done: dict[str, Helper] = {}
+
+    def resolve(name: str, path: tuple[str, ...]) -> None:
+        if name in done:
+            return
+        if name in path:
+            raise DefinitionError(
+                f"{helpers[name].path}: helpers call each other in a circle: {' → '.join(path)}"
+            )
+        helper = helpers[name]
+        called = sorted(called_functions(helper.body) & set(helpers))
+        for other in called:
+            resolve(other, (*path, name))
+        known = [(other, done[other].fingerprint) for other in called]
+        done[name] = replace(helper, fingerprint=helper_fingerprint(helper.header, helper.body, known))
+
+    for name in sorted(helpers):
+        resolve(name, ())
+    return done
+
+
+def _check_overlay(draft: Definition, known: Mapping[str, Definition]) -> None:
+    if draft.name in known and draft.header.replaces not in (draft.name, draft.short_name):
+        raise DefinitionError(
+            f"{draft.path}: {draft.name} exists already at {known[draft.name].path}; "
+            f"give the file another name, or say `replaces: {draft.short_name}` in its header"
+        )
+
+
+def _check_keys(definitions: Mapping[str, Definition]) -> None:
+    owners: dict[str, Definition] = {}
+    for one in definitions.values():
+        if one.schema != "metrics":
+            continue
+        if not one.keys:
+            raise DefinitionError(f'{one.path}: a formula names its keys: `keys: {{name: "what it means"}}`')
+        for key in one.keys:
+            if key in owners:
+                raise DefinitionError(f"{one.path}: the key {key!r} is taken by {owners[key].path}")
+            owners[key] = one
+
+
+def _parents_first(drafts: Mapping[str, Definition]) -> list[str]:
+    done: list[str] = []
+
+    def visit(name: str, path: tuple[str, ...]) -> None:
+        if name in done:
+            return
+        if name in path:
+            raise DefinitionError(
+                f"{drafts[name].path}: definitions read each other in a circle: {' → '.join(path)}"
+            )
+        for parent in drafts[name].reads:
+            if parent in drafts:
+                visit(parent, (*path, name))
+            elif parent.split(".")[0] in DERIVED and parent != ALL_FORMULAS:
+                raise DefinitionError(f"{drafts[name].path}: reads {parent}, and there is no such definition")
+        done.append(name)
+
+    for schema in DERIVED:
+        for name in sorted(drafts):
+            if drafts[name].schema == schema:
+                visit(name, ())
+    return done
+
+
+def _fingerprinted(drafts: Mapping[str, Definition], helpers: Mapping[str, Helper]) -> dict[str, Definition]:
+    done: dict[str, Definition] = {}
+    for name, draft in drafts.items():
+        if draft.is_python:
+            body, called = canonical_source(draft.path, draft.path.stem), []
+        else:
+            body = canonical(draft.body)
+            called = [(helper, helpers[helper].fingerprint) for helper in draft.calls if helper in helpers]
+        own = own_fingerprint(draft.header, body, called)
+        read = {table: done[table].fingerprint for table in draft.reads if table in done}
+        done[name] = replace(draft, own_fingerprint=own, fingerprint=full_fingerprint(own, read))
+    return done

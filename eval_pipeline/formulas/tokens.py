@@ -1,0 +1,103 @@
+"""SQL as tokens: enough to tell meaning from layout, and to see what a statement reads and calls.
+
+Written here and not taken from a parser library, because a fingerprint must not move when somebody else's tool does.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_TOKEN = re.compile(
+    r"""
+      (?P<space>\s+)
+    | (?P<comment>--[^\n]*|/\*.*?\*/)
+    | (?P<string>'(?:[^']|'')*')
+    | (?P<quoted>"(?:[^"]|"")*")
+    | (?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)
+    | (?P<parameter>\$\{\w+\}|\$\w+)
+    | (?P<word>[^\W\d]\w*)
+    | (?P<sign><=|>=|<>|!=|\|\||::|->>|->|=>|.)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+
+@dataclass(frozen=True)
+class Token:
+    """One token; `start` is its place in the text."""
+
+    kind: str
+    text: str
+    start: int
+
+    @property
+    def is_blank(self) -> bool:
+        return self.kind in ("space", "comment")
+
+    @property
+    def meaning(self) -> str:
+        """The token without what cannot change the meaning: the case of words."""
+        return self.text.lower() if self.kind == "word" else self.text
+
+
+def tokenize(sql: str) -> Iterator[Token]:
+    """Every token of the text, blanks and comments too."""
+    for found in _TOKEN.finditer(sql):
+        yield Token(found.lastgroup or "sign", found.group(), found.start())
+
+
+def meaningful(sql: str) -> list[Token]:
+    """The tokens that carry meaning; a closing semicolon and a trailing comma before `from` carry none."""
+    tokens = [token for token in tokenize(sql) if not token.is_blank]
+    while tokens and tokens[-1].text == ";":
+        tokens.pop()
+    return tokens
+
+
+def canonical(sql: str) -> str:
+    """The text of all meaningful tokens: equal for two texts that differ in layout, comments and keyword case."""
+    return " ".join(token.meaning for token in meaningful(sql))
+
+
+def qualified_names(sql: str, schemas: frozenset[str]) -> list[str]:
+    """Every `schema.table` the text names, in order of first appearance."""
+    tokens = meaningful(sql)
+    found: dict[str, None] = {}
+    for first, dot, second in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        if first.meaning in schemas and dot.text == "." and second.kind in ("word", "quoted"):
+            found[f"{first.meaning}.{second.meaning.strip(chr(34))}"] = None
+    return list(found)
+
+
+def called_functions(sql: str) -> set[str]:
+    """Every name that is followed by an opening parenthesis."""
+    tokens = meaningful(sql)
+    return {
+        name.meaning for name, sign in itertools.pairwise(tokens) if name.kind == "word" and sign.text == "("
+    }
+
+
+def parameter_names(sql: str) -> set[str]:
+    """Every `$name` and `${name}`, inside quoted names too."""
+    return {name.strip("{}") for name in re.findall(r"\$(\{\w+\}|\w+)", _without_comments(sql))}
+
+
+def _without_comments(sql: str) -> str:
+    return "".join(token.text for token in tokenize(sql) if token.kind != "comment")
+
+
+def last_select(sql: str) -> int | None:
+    """Where the columns of the outermost select begin, or None when there is not exactly one such select."""
+    depth = 0
+    places: list[int] = []
+    for token in tokenize(sql):
+        if token.text == "(":
+            depth += 1
+        elif token.text == ")":
+            depth -= 1
+        elif depth == 0 and token.kind == "word" and token.meaning == "select":
+            places.append(token.start + len(token.text))
+    return places[0] if len(places) == 1 else None

@@ -1,0 +1,184 @@
+"""A golden set: YAML or JSON Lines → checked rows in the order they were written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from eval_pipeline.errors import InputRejected
+from eval_pipeline.ingest.files import line_blocks, open_unpacked
+from eval_pipeline.ingest.lines import BadRow, Line, read_lines, to_record
+from eval_pipeline.ingest.problems import Problem, id_fault, shorten
+from eval_pipeline.ingest.results import span_fault
+from eval_pipeline.records import GoldenRow, Span
+
+RECENCY = ("newer", "older")
+CONFLICT_RULES = ("cite_newer", "acknowledge_both", "cite_both")
+YAML_ALIASES = 1000
+
+
+@dataclass(frozen=True)
+class GoldenSet:
+    """The rows of a golden set and what was wrong with the others."""
+
+    rows: list[GoldenRow]
+    problems: list[Problem]
+
+
+def read_golden_set(path: Path) -> GoldenSet:
+    """Read a whole golden set; a query named twice makes the set as a whole unusable."""
+    lines = _yaml_rows(path) if path.suffix in (".yaml", ".yml") else _json_rows(path)
+    rows: list[GoldenRow] = []
+    problems: list[Problem] = []
+    first_seen: dict[str, int] = {}
+    for line in lines:
+        if line.record is None:
+            problems.append(
+                Problem(
+                    str(path),
+                    line.reason or "",
+                    line=line.number,
+                    query_id=line.query_id,
+                    field=line.field,
+                    text=line.text,
+                )
+            )
+            continue
+        query_id = line.record.query_id
+        if query_id in first_seen:
+            raise InputRejected(
+                f"query_id {query_id!r} stands on line {first_seen[query_id]} and again on line {line.number}: "
+                "every query once",
+                line=line.number,
+                field="query_id",
+                text=line.text,
+            )
+        first_seen[query_id] = line.number
+        rows.append(line.record)
+    return GoldenSet(rows, problems)
+
+
+def _json_rows(path: Path) -> Iterator[Line[GoldenRow]]:
+    blocks = list(line_blocks(path))
+    for block in blocks:
+        yield from read_lines(block, read_golden_row, last_block=block is blocks[-1])
+
+
+def _yaml_rows(path: Path) -> Iterator[Line[GoldenRow]]:
+    for number, row in _yaml_items(path):
+        text = shorten(str(row))
+        if not isinstance(row, dict):
+            yield Line(number, text, reason="a golden row is a mapping of keys to values")
+            continue
+        named = row.get("query_id", row.get("id"))
+        query_id = named if isinstance(named, str) else None
+        try:
+            yield Line(number, text, record=read_golden_row(row), query_id=query_id)
+        except BadRow as bad:
+            yield Line(number, text, field=bad.field, reason=bad.reason, query_id=query_id)
+
+
+def _yaml_items(path: Path) -> Iterator[tuple[int, Any]]:
+    """The list's items with the line each begins on."""
+    import yaml
+
+    loader_class = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    with open_unpacked(path) as stream:
+        data = stream.read()
+    if (
+        data.count(b"*") > YAML_ALIASES
+        and data.count(b"&") > 0
+        and _alias_count(data, loader_class) > YAML_ALIASES
+    ):
+        raise InputRejected(f"more than {YAML_ALIASES} YAML aliases: write the rows out")
+    try:
+        loader = loader_class(data)
+        node = loader.get_single_node()
+        if isinstance(node, yaml.MappingNode):
+            node = next((value for key, value in node.value if key.value == "queries"), node)
+        if node is None:
+            return
+        if not isinstance(node, yaml.SequenceNode):
+            raise InputRejected("a golden set is a list of rows (or a mapping with the key `queries`)")
+        items = [(item.start_mark.line + 1, loader.construct_document(item)) for item in node.value]
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        reason = " ".join(str(error).split())
+        raise InputRejected(f"not YAML: {reason}", line=mark.line + 1 if mark else None) from error
+    except (UnicodeDecodeError, RecursionError, ValueError) as error:
+        raise InputRejected(f"cannot be read as YAML: {error}") from error
+    yield from items
+
+
+def _alias_count(data: bytes, loader_class: Any) -> int:
+    import yaml
+
+    try:
+        return sum(isinstance(event, yaml.AliasEvent) for event in yaml.parse(data, loader_class))
+    except yaml.YAMLError:
+        return 0
+
+
+def read_golden_row(row: dict[str, Any]) -> GoldenRow:
+    """Check one golden row, whichever of the accepted names it uses."""
+    row = dict(row)
+    for name, also in (("query_id", "id"), ("query", "question")):
+        if row.get(also) is not None:
+            if row.get(name) is not None and row[name] != row[also]:
+                raise BadRow(
+                    also, f"contradicts {name}: {row[name]!r} against {row[also]!r}; give one of them"
+                )
+            row[name] = row[also]
+    record = to_record(row, GoldenRow)
+    _check_ids(record)
+    _check_supports(record)
+    _check_spans(record)
+    return record
+
+
+def _check_ids(row: GoldenRow) -> None:
+    named = [("query_id", row.query_id)]
+    for field in ("expected_chunk_ids", "expected_doc_ids"):
+        named += [(f"{field}[{number}]", value) for number, value in enumerate(getattr(row, field) or [])]
+    named += [("expected_chunk_spans", chunk_id) for chunk_id in row.expected_chunk_spans or {}]
+    for place, value in named:
+        fault = id_fault(value)
+        if fault:
+            raise BadRow(place, fault)
+
+
+def _check_supports(row: GoldenRow) -> None:
+    supports = row.gold_supports or []
+    for number, support in enumerate(supports):
+        if support.recency is not None and support.recency not in RECENCY:
+            raise BadRow(f"gold_supports[{number}].recency", _not_one_of(support.recency, RECENCY))
+    for number, group in enumerate(row.required_support_groups or []):
+        place = f"required_support_groups[{number}]"
+        if not group:
+            raise BadRow(place, "a group names at least one support; remove the empty one")
+        outside = [index for index in group if not 0 <= index < len(supports)]
+        if outside:
+            raise BadRow(
+                place, f"index {outside[0]} is outside gold_supports, which has {len(supports)} (from 0)"
+            )
+    rule = row.recency_conflict_rule
+    if rule is not None and rule not in CONFLICT_RULES:
+        raise BadRow("recency_conflict_rule", _not_one_of(rule, CONFLICT_RULES))
+
+
+def _not_one_of(value: str, allowed: tuple[str, ...]) -> str:
+    return f"{value!r} is none of {', '.join(allowed)}"
+
+
+def _check_spans(row: GoldenRow) -> None:
+    named: list[tuple[str, Span]] = [
+        (f"ground_truth_spans[{number}]", span) for number, span in enumerate(row.ground_truth_spans or [])
+    ]
+    for chunk_id, spans in (row.expected_chunk_spans or {}).items():
+        named += [(f"expected_chunk_spans.{chunk_id}[{number}]", span) for number, span in enumerate(spans)]
+    for place, span in named:
+        fault = span_fault(span.start, span.end) or id_fault(span.doc_id)
+        if fault:
+            raise BadRow(place, fault)

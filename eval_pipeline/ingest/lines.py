@@ -1,0 +1,131 @@
+"""The careful reader: one line, one record, and for every line that is none the reason."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from eval_pipeline.errors import InputRejected
+from eval_pipeline.ingest.files import LineBlock
+from eval_pipeline.ingest.problems import explain_validation, first_text_fault, shorten
+from eval_pipeline.records import Record
+
+R = TypeVar("R", bound=Record)
+BOM = b"\xef\xbb\xbf"
+
+
+class BadRow(Exception):
+    """A row that cannot be taken, with the field and the reason."""
+
+    def __init__(self, field: str, reason: str) -> None:
+        super().__init__(f"{field}: {reason}" if field else reason)
+        self.field = field or None
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class Line(Generic[R]):
+    """One line of a file: the record it holds, or why it holds none."""
+
+    number: int
+    text: str
+    record: R | None = None
+    field: str | None = None
+    reason: str | None = None
+    query_id: str | None = None
+
+
+def read_lines(
+    block: LineBlock, read: Callable[[dict[str, Any]], R], *, last_block: bool
+) -> Iterator[Line[R]]:
+    """Every non-blank line of the block, read by `read`, which raises BadRow for what it cannot take."""
+    lines = block.data.split(b"\n")
+    unfinished = last_block and bool(lines[-1].strip())
+    for offset, raw in enumerate(lines):
+        if offset == 0 and block.first_line == 1:
+            raw = raw.removeprefix(BOM)
+        if not raw.strip():
+            continue
+        is_last = unfinished and offset == len(lines) - 1
+        yield _read_line(raw, block.first_line + offset, read, is_last=is_last)
+
+
+def _read_line(raw: bytes, number: int, read: Callable[[dict[str, Any]], R], *, is_last: bool) -> Line[R]:
+    text = shorten(raw.decode("utf-8", errors="replace").strip())
+    try:
+        row = decode_object(raw)
+    except BadRow as bad:
+        if is_last:
+            raise InputRejected(
+                f"the last line cannot be decoded ({bad.reason}): the file looks cut off",
+                line=number,
+                text=text,
+            ) from bad
+        return Line(number, text, reason=bad.reason)
+    query_id = row.get("query_id", row.get("case_id"))
+    known = query_id if isinstance(query_id, str) and not first_text_fault(query_id) else None
+    try:
+        return Line(number, text, record=read(row), query_id=known)
+    except BadRow as bad:
+        return Line(number, text, field=bad.field, reason=bad.reason, query_id=known)
+
+
+def decode_object(raw: bytes) -> dict[str, Any]:
+    """A JSON object; NaN and infinite numbers pass here, because only their place says whether they matter."""
+    try:
+        value = msgspec.json.decode(raw)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        value = _decode_tolerantly(raw)
+    if not isinstance(value, dict):
+        raise BadRow("", f"a line holds one JSON object, this one holds {_kind(value)}")
+    return value
+
+
+def _decode_tolerantly(raw: bytes) -> Any:
+    try:
+        return json.loads(raw.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise BadRow("", f"not UTF-8 at byte {error.start}") from error
+    except RecursionError as error:
+        raise BadRow("", "nested too deeply to be read") from error
+    except ValueError as error:
+        raise BadRow("", f"not JSON: {error}") from error
+
+
+def _kind(value: Any) -> str:
+    return {list: "a list", str: "text", type(None): "null", bool: "true or false"}.get(
+        type(value), "a number"
+    )
+
+
+def to_record(row: dict[str, Any], kind: type[R]) -> R:
+    """Check a decoded object against its record."""
+    fault = first_text_fault(row)
+    if fault:
+        raise BadRow(*fault)
+    not_finite = _first_not_finite(row)
+    if not_finite:
+        raise BadRow(not_finite, "numbers must be finite: NaN and infinity cannot be stored")
+    try:
+        return msgspec.convert(row, kind)
+    except msgspec.ValidationError as error:
+        raise BadRow(*explain_validation(error)) from error
+    except (OverflowError, RecursionError) as error:
+        raise BadRow("", f"a number is out of range or the row is nested too deeply ({error})") from error
+
+
+def _first_not_finite(value: Any, place: str = "") -> str | None:
+    if isinstance(value, float):
+        return None if math.isfinite(value) else place.lstrip(".")
+    if isinstance(value, dict):
+        inner = ((f"{place}.{key}", item) for key, item in value.items())
+    elif isinstance(value, list):
+        inner = ((f"{place}[{number}]", item) for number, item in enumerate(value))
+    else:
+        return None
+    return next((found for where, item in inner if (found := _first_not_finite(item, where))), None)

@@ -1,0 +1,163 @@
+"""The smaller parts of a bundle: run.json, archives, extraction cases, index reports, spot checks."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+from eval_pipeline.errors import InputRejected
+from eval_pipeline.ingest.files import line_blocks, open_unpacked
+from eval_pipeline.ingest.lines import BadRow, Line, decode_object, read_lines, to_record
+from eval_pipeline.ingest.problems import Problem, id_fault, shorten
+from eval_pipeline.ingest.results import span_fault
+from eval_pipeline.records import ArchiveChunk, ExtractionCase, IndexReport, Record, Run, SpotCheck
+
+R = TypeVar("R", bound=Record)
+NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.:@+-]{0,126}[A-Za-z0-9])?\Z")
+ERROR_TYPES = ("omission", "hallucination", "format_error", "wrong_value")
+JSON_BYTES = 64 << 20
+
+
+def name_fault(value: str) -> str | None:
+    """Why `value` cannot name a run, dataset or chunker version, or None."""
+    if NAME.match(value) and ".." not in value:
+        return None
+    return f"{value!r} cannot be a name: 1 to 128 of A-Z a-z 0-9 . _ : @ + -, first and last a letter or digit, no '..'"
+
+
+def read_run(path: Path) -> Run:
+    """run.json, checked; anything wrong with it rejects the run."""
+    run = _read_json(path, lambda row: to_record(row, Run))
+    for field in ("run_id", "dataset", "replaces", "replicate_of"):
+        value = getattr(run, field)
+        fault = name_fault(value) if value is not None else None
+        if fault:
+            raise InputRejected(fault, field=field, text=str(value))
+    if run.run_id != path.parent.name:
+        raise InputRejected(
+            f"run_id {run.run_id!r} is not the name of its folder {path.parent.name!r}",
+            field="run_id",
+            text=run.run_id,
+        )
+    chunker = run.config.chunker_version if run.config else None
+    fault = name_fault(chunker) if chunker else None
+    if fault:
+        raise InputRejected(fault, field="config.chunker_version", text=chunker or "")
+    for field, parse in (("created_at", parse_time), ("night", parse_day)):
+        value = getattr(run, field)
+        if value is not None:
+            try:
+                parse(value)
+            except ValueError as error:
+                raise InputRejected(str(error), field=field, text=value) from error
+    return run
+
+
+def parse_time(text: str) -> dt.datetime:
+    """An ISO 8601 time as UTC without zone; without a zone it is UTC already."""
+    try:
+        time = dt.datetime.fromisoformat(text.strip())
+    except ValueError as error:
+        raise ValueError(f"{text!r} is no ISO 8601 time such as 2026-08-01T02:00:00Z") from error
+    return time.astimezone(dt.UTC).replace(tzinfo=None) if time.tzinfo else time
+
+
+def parse_day(text: str) -> dt.date:
+    """A date, or the day of a time."""
+    try:
+        return dt.date.fromisoformat(text.strip())
+    except ValueError:
+        return parse_time(text).date()
+
+
+def read_index_report(path: Path) -> IndexReport:
+    """index_report.json, checked."""
+    return _read_json(path, lambda row: to_record(row, IndexReport))
+
+
+def _read_json(path: Path, read: Callable[[dict[str, Any]], R]) -> R:
+    with open_unpacked(path) as stream:
+        data = stream.read(JSON_BYTES + 1)
+    if len(data) > JSON_BYTES:
+        raise InputRejected(f"{path.name} is larger than {JSON_BYTES >> 20} MiB")
+    try:
+        return read(decode_object(data.removeprefix(b"\xef\xbb\xbf")))
+    except BadRow as bad:
+        raise InputRejected(
+            bad.reason, field=bad.field, text=shorten(data.decode("utf-8", "replace"))
+        ) from bad
+
+
+def read_archive(path: Path) -> Iterator[Line[ArchiveChunk]]:
+    """The chunks of one chunker version."""
+    return _each_line(path, _read_archive_chunk)
+
+
+def _read_archive_chunk(row: dict[str, Any]) -> ArchiveChunk:
+    if isinstance(row.get("heading_path"), list):
+        row = {**row, "heading_path": " > ".join(str(part) for part in row["heading_path"])}
+    chunk = to_record(row, ArchiveChunk)
+    for field, value in (("chunk_id", chunk.chunk_id), ("doc_id", chunk.doc_id)):
+        fault = id_fault(value)
+        if fault:
+            raise BadRow(field, fault)
+    for number, span in enumerate(chunk.source_spans or []):
+        fault = span_fault(span.start, span.end)
+        if fault:
+            raise BadRow(f"source_spans[{number}]", fault)
+    return chunk
+
+
+def read_extractions(path: Path) -> Iterator[Line[ExtractionCase]]:
+    """The extraction cases of a run."""
+    return _each_line(path, _read_case)
+
+
+def _read_case(row: dict[str, Any]) -> ExtractionCase:
+    case = to_record(row, ExtractionCase)
+    fault = id_fault(case.case_id)
+    if fault:
+        raise BadRow("case_id", fault)
+    if case.total_gt_fields is not None and case.total_gt_fields < 0:
+        raise BadRow("total_gt_fields", "cannot be negative")
+    seen: set[str] = set()
+    for number, found in enumerate(case.discrepancies or []):
+        if found.error_type not in ERROR_TYPES:
+            raise BadRow(
+                f"discrepancies[{number}].error_type",
+                f"{found.error_type!r} is none of {', '.join(ERROR_TYPES)}",
+            )
+        if found.field in seen:
+            raise BadRow(f"discrepancies[{number}].field", f"{found.field!r} has a discrepancy already")
+        seen.add(found.field)
+    return case
+
+
+def read_spot_checks(path: Path) -> Iterator[Line[SpotCheck]]:
+    """The answers of a run that were judged twice."""
+    return _each_line(path, lambda row: to_record(row, SpotCheck))
+
+
+def _each_line(path: Path, read: Callable[[dict[str, Any]], R]) -> Iterator[Line[R]]:
+    blocks = line_blocks(path)
+    block = next(blocks, None)
+    while block is not None:
+        following = next(blocks, None)
+        yield from read_lines(block, read, last_block=following is None)
+        block = following
+
+
+def problem_of(line: Line[R], path: Path, *, run_id: str | None = None) -> Problem:
+    """A rejected line as a quarantine row."""
+    return Problem(
+        path=str(path),
+        line=line.number,
+        run_id=run_id,
+        query_id=line.query_id,
+        field=line.field,
+        reason=line.reason or "",
+        text=line.text,
+    )

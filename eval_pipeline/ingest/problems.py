@@ -1,0 +1,107 @@
+"""What was wrong with a piece of input, and where it stood."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from eval_pipeline.records import ID_LENGTH
+
+TEXT_SHOWN = 2000
+
+_TYPE_WORDS = {
+    "str": "text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "an object",
+    "null": "nothing",
+}
+_WRONG_TYPE = re.compile(r"Expected `(?P<expected>[^`]+)`, got `(?P<got>[^`]+)`")
+_MISSING = re.compile(r"Object missing required field `(?P<field>[^`]+)`")
+_PLACE = re.compile(r" - at `(?:key in )?\$(?P<place>[^`]*)`$")
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One rejected piece of input: a row, or with `line` None a whole file."""
+
+    path: str
+    reason: str
+    line: int | None = None
+    run_id: str | None = None
+    query_id: str | None = None
+    field: str | None = None
+    text: str = ""
+
+
+def shorten(text: str) -> str:
+    """Enough of the offending text to find it again."""
+    return text if len(text) <= TEXT_SHOWN else text[:TEXT_SHOWN] + "…"
+
+
+def explain_validation(error: msgspec.ValidationError) -> tuple[str, str]:
+    """Say in words what a record refused: (field, reason)."""
+    message = str(error)
+    place = _PLACE.search(message)
+    field = place["place"].lstrip(".") if place else ""
+    missing = _MISSING.search(message)
+    if missing:
+        return f"{field}.{missing['field']}".lstrip("."), "is required and was not given"
+    wrong = _WRONG_TYPE.search(message)
+    if wrong:
+        return field, f"expected {_in_words(wrong['expected'])}, got {_in_words(wrong['got'])}"
+    return field, _PLACE.sub("", message)
+
+
+def _in_words(types: str) -> str:
+    names = [name.strip() for name in types.split("|")]
+    return " or ".join(_TYPE_WORDS.get(name, name) for name in names if name != "null" or len(names) == 1)
+
+
+def id_fault(value: str) -> str | None:
+    """Why `value` cannot be an id, or None."""
+    if not value:
+        return "an id must not be empty"
+    if len(value) > ID_LENGTH:
+        return f"an id has at most {ID_LENGTH} characters, this one has {len(value)}"
+    return text_fault(value)
+
+
+def text_fault(value: str) -> str | None:
+    """Why `value` cannot be stored as text, or None."""
+    if "\x00" in value:
+        return "text must not contain the character NUL"
+    if not _encodable(value):
+        return "text contains half of a surrogate pair"
+    return None
+
+
+def _encodable(value: str) -> bool:
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def first_text_fault(value: Any, place: str = "") -> tuple[str, str] | None:
+    """The first text anywhere inside `value` that cannot be stored: (field, reason)."""
+    if isinstance(value, str):
+        fault = text_fault(value)
+        return (place.lstrip("."), fault) if fault else None
+    if isinstance(value, dict):
+        inner = ((f"{place}.{key}", item) for key, item in value.items())
+    elif isinstance(value, list):
+        inner = ((f"{place}[{number}]", item) for number, item in enumerate(value))
+    else:
+        return None
+    for where, item in inner:
+        found = first_text_fault(item, where)
+        if found:
+            return found
+    return None

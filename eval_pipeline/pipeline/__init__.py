@@ -1,0 +1,1 @@
+"""The product as plain functions: what the command line and Dagster both call."""

@@ -1,0 +1,313 @@
+"""Take bundles in: golden sets and archives first, then runs in batches of about a second."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from eval_pipeline.errors import InputRejected
+from eval_pipeline.ingest.bundle import ArchiveFile, GoldenFile, RunFolder, find_bundle
+from eval_pipeline.ingest.files import content_hash
+from eval_pipeline.ingest.golden import read_golden_set
+from eval_pipeline.ingest.lines import Line
+from eval_pipeline.ingest.parts import (
+    parse_time,
+    problem_of,
+    read_archive,
+    read_extractions,
+    read_index_report,
+    read_run,
+    read_spot_checks,
+)
+from eval_pipeline.ingest.problems import Problem
+from eval_pipeline.ingest.results import read_results
+from eval_pipeline.records import ArchiveChunk, Run
+from eval_pipeline.settings import Settings
+from eval_pipeline.store.archives import ArchiveDelivery, current_archive_hash, write_archive
+from eval_pipeline.store.connect import open_writer, transaction
+from eval_pipeline.store.deliveries import add_quarantine
+from eval_pipeline.store.kept import keep, kept_folder
+from eval_pipeline.store.labels import GoldenDelivery, current_golden_hash, write_golden_set
+from eval_pipeline.store.lock import Tell, let_others_in
+from eval_pipeline.store.runs import PartDelivery, RunDelivery, RunRejected, known_parts, write_runs
+
+BATCH_BYTES = 48 << 20
+BATCH_RUNS = 200
+IN_MEMORY_BYTES = 48 << 20
+
+
+@dataclass
+class LoadReport:
+    """What a load did, in the order it happened."""
+
+    golden_sets: list[str] = field(default_factory=list)
+    archives: list[str] = field(default_factory=list)
+    runs: list[str] = field(default_factory=list)
+    unchanged: int = 0
+    rejected: list[str] = field(default_factory=list)
+    results: int = 0
+    quarantined: int = 0
+    problems: list[Problem] = field(default_factory=list)
+
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class _Load:
+    """What every step of one load needs."""
+
+    settings: Settings
+    report: LoadReport
+    now: dt.datetime
+    kept: Path
+    tell: Tell | None
+
+
+def load_bundles(
+    paths: Sequence[Path],
+    settings: Settings,
+    *,
+    now: dt.datetime,
+    tell: Tell | None = None,
+    progress: Progress | None = None,
+) -> LoadReport:
+    """Take in everything the folders deliver; what cannot be taken is quarantined, the rest goes on."""
+    bundles = [find_bundle(path) for path in paths]
+    stamp = now.strftime("%Y%m%dT%H%M%S.%f")
+    load = _Load(settings, LoadReport(), now, kept_folder(settings.db) / stamp, tell)
+    with open_writer(settings.db, tell=tell) as con:
+        known = known_parts(con)
+    for bundle in bundles:
+        _quarantine(load, bundle.problems, content=None)
+        for golden in bundle.golden_sets:
+            _load_golden_set(load, golden)
+        for archive in bundle.archives:
+            _load_archive(load, archive)
+    _load_runs(load, [run for bundle in bundles for run in bundle.runs], known, progress=progress)
+    return load.report
+
+
+def _quarantine(load: _Load, problems: Sequence[Problem], *, content: str | None) -> None:
+    if not problems:
+        return
+    load.report.problems.extend(problems)
+    load.report.quarantined += len(problems)
+    with open_writer(load.settings.db, tell=load.tell) as con, transaction(con):
+        add_quarantine(con, problems, content_hash=content, now=load.now)
+
+
+def _rejected(path: Path, rejected: InputRejected, *, run_id: str | None = None) -> Problem:
+    return Problem(
+        path=str(path),
+        reason=rejected.reason,
+        line=rejected.line,
+        run_id=run_id,
+        field=rejected.field,
+        text=rejected.text,
+    )
+
+
+def _load_golden_set(load: _Load, golden: GoldenFile) -> None:
+    content = None
+    try:
+        content = content_hash(golden.path)
+        with open_writer(load.settings.db, tell=load.tell) as con:
+            if current_golden_hash(con, golden.dataset) == content:
+                load.report.unchanged += 1
+                return
+        found = read_golden_set(golden.path)
+    except InputRejected as rejected:
+        load.report.rejected.append(golden.dataset)
+        _quarantine(load, [_rejected(golden.path, rejected)], content=content)
+        return
+    keep(golden.path, load.kept / "datasets" / golden.dataset / golden.path.name)
+    delivery = GoldenDelivery(
+        dataset=golden.dataset,
+        path=str(golden.path),
+        content_hash=content,
+        n_bytes=golden.path.stat().st_size,
+        rows=found.rows,
+        n_quarantined=len(found.problems),
+    )
+    with open_writer(load.settings.db, tell=load.tell) as con, transaction(con):
+        write_golden_set(con, delivery, now=load.now)
+    load.report.golden_sets.append(golden.dataset)
+    _quarantine(load, found.problems, content=content)
+
+
+def _load_archive(load: _Load, archive: ArchiveFile) -> None:
+    content = None
+    name = (
+        archive.chunker_version if archive.dataset is None else f"{archive.dataset}/{archive.chunker_version}"
+    )
+    try:
+        content = content_hash(archive.path)
+        with open_writer(load.settings.db, tell=load.tell) as con:
+            if current_archive_hash(con, archive.dataset, archive.chunker_version) == content:
+                load.report.unchanged += 1
+                return
+        lines = list(read_archive(archive.path))
+    except InputRejected as rejected:
+        load.report.rejected.append(name)
+        _quarantine(load, [_rejected(archive.path, rejected)], content=content)
+        return
+    folder = load.kept / "datasets" / archive.dataset if archive.dataset else load.kept
+    keep(archive.path, folder / "inventories" / archive.path.name)
+    problems = [problem_of(line, archive.path) for line in lines if line.record is None]
+    delivery = ArchiveDelivery(
+        dataset=archive.dataset,
+        chunker_version=archive.chunker_version,
+        path=str(archive.path),
+        content_hash=content,
+        n_bytes=archive.path.stat().st_size,
+        chunks=_records(lines),
+        n_quarantined=len(problems),
+    )
+    with open_writer(load.settings.db, tell=load.tell) as con, transaction(con):
+        write_archive(con, delivery, now=load.now)
+    load.report.archives.append(name)
+    _quarantine(load, problems, content=content)
+
+
+def _records(lines: Sequence[Line[ArchiveChunk]]) -> list[ArchiveChunk]:
+    return [line.record for line in lines if line.record is not None]
+
+
+def _load_runs(
+    load: _Load,
+    folders: Sequence[RunFolder],
+    known: dict[str, dict[str, str]],
+    *,
+    progress: Progress | None,
+) -> None:
+    batch: list[RunDelivery] = []
+    size = 0
+    for number, (folder, run) in enumerate(_in_order(load, folders), start=1):
+        delivery = _changed_parts(load, folder, run, known.get(run.run_id, {}))
+        if delivery is not None:
+            batch.append(delivery)
+            size += sum(part.n_bytes for part in delivery.parts)
+        if size >= BATCH_BYTES or len(batch) >= BATCH_RUNS:
+            _write_batch(load, batch)
+            batch, size = [], 0
+        if progress:
+            progress(number, len(folders))
+    _write_batch(load, batch)
+
+
+def _in_order(load: _Load, folders: Sequence[RunFolder]) -> Iterator[tuple[RunFolder, Run]]:
+    """Runs by their time, so that keys and partitions follow it; those without a time come last."""
+    readable: list[tuple[RunFolder, Run]] = []
+    for folder in folders:
+        try:
+            readable.append((folder, read_run(folder.run_file)))
+        except InputRejected as rejected:
+            load.report.rejected.append(folder.path.name)
+            _quarantine(load, [_rejected(folder.run_file, rejected, run_id=folder.path.name)], content=None)
+    latest = dt.datetime.max
+
+    def place(entry: tuple[RunFolder, Run]) -> tuple[Any, ...]:
+        run = entry[1]
+        return (parse_time(run.created_at) if run.created_at else latest, run.run_id)
+
+    yield from sorted(readable, key=place)
+
+
+def _changed_parts(load: _Load, folder: RunFolder, run: Run, known: dict[str, str]) -> RunDelivery | None:
+    parts: list[PartDelivery] = []
+    try:
+        for part, path in {"run": folder.run_file, **folder.parts}.items():
+            content = content_hash(path)
+            if known.get(part) != content:
+                parts.append(_read_part(part, path, content, run_id=run.run_id))
+    except InputRejected as rejected:
+        load.report.rejected.append(run.run_id)
+        _quarantine(load, [_rejected(path, rejected, run_id=run.run_id)], content=None)
+        return None
+    if not parts:
+        load.report.unchanged += 1
+        return None
+    _keep_run(load, folder, run, parts)
+    document = msgspec.json.encode(run).decode()
+    return RunDelivery(run, document, parts)
+
+
+def _keep_run(load: _Load, folder: RunFolder, run: Run, parts: Sequence[PartDelivery]) -> None:
+    target = load.kept / "runs" / run.run_id
+    for part in parts:
+        if part.part != "run":
+            keep(Path(part.path), target / Path(part.path).name)
+    keep(folder.run_file, target / "run.json")
+
+
+def _read_part(part: str, path: Path, content: str, *, run_id: str) -> PartDelivery:
+    delivery = PartDelivery(part=part, path=str(path), content_hash=content, n_bytes=path.stat().st_size)
+    if part == "results":
+        if delivery.n_bytes <= IN_MEMORY_BYTES:
+            delivery.blocks = list(read_results(path, run_id=run_id))
+            delivery.problems = [problem for block in delivery.blocks for problem in block.problems]
+        else:
+            delivery.blocks = read_results(path, run_id=run_id)
+    elif part == "extractions":
+        delivery.cases = list(read_extractions(path))
+        _reject_duplicate_cases(delivery)
+        delivery.problems = [
+            problem_of(line, path, run_id=run_id) for line in delivery.cases if line.record is None
+        ]
+    elif part == "judge_spot_check":
+        delivery.checks = list(read_spot_checks(path))
+        delivery.problems = [
+            problem_of(line, path, run_id=run_id) for line in delivery.checks if line.record is None
+        ]
+    elif part == "index_report":
+        delivery.report = read_index_report(path)
+    return delivery
+
+
+def _reject_duplicate_cases(delivery: PartDelivery) -> None:
+    first: dict[str, int] = {}
+    for line in delivery.cases:
+        if line.record is None:
+            continue
+        case_id = line.record.case_id
+        if case_id in first:
+            raise InputRejected(
+                f"case_id {case_id!r} stands on lines {first[case_id]} and {line.number}: every case once",
+                line=line.number,
+                field="case_id",
+                text=line.text,
+            )
+        first[case_id] = line.number
+
+
+def _write_batch(load: _Load, batch: Sequence[RunDelivery]) -> None:
+    """Write a batch; a run that turns out to be unusable is left out and the others are written."""
+    remaining = list(batch)
+    while remaining:
+        try:
+            with open_writer(load.settings.db, tell=load.tell) as con, transaction(con):
+                write_runs(con, remaining, now=load.now)
+            break
+        except RunRejected as found:
+            load.report.rejected.append(found.run_id)
+            path = Path(found.part.path)
+            _quarantine(
+                load,
+                [_rejected(path, found.rejected, run_id=found.run_id)],
+                content=found.part.content_hash,
+            )
+            remaining = [delivery for delivery in remaining if delivery.run.run_id != found.run_id]
+    for delivery in remaining:
+        load.report.runs.append(delivery.run.run_id)
+        for part in delivery.parts:
+            load.report.problems.extend(part.problems)
+            load.report.quarantined += len(part.problems)
+            if part.part == "results":
+                load.report.results += part.n_rows
+    let_others_in()

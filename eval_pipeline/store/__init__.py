@@ -1,0 +1,1 @@
+"""The DuckDB file: everything that knows its tables is in this folder."""

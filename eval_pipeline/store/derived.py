@@ -1,0 +1,156 @@
+"""Derived tables: computed from a definition, replaced run by run, all or nothing."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+
+from eval_pipeline.errors import DefinitionError
+from eval_pipeline.formulas.definition import APPLIES, Definition, render
+from eval_pipeline.store.connect import Connection
+from eval_pipeline.store.visible import Scope
+
+GRAIN_TYPES = {"run_key": "integer", "query_key": "integer"}
+
+
+@dataclass(frozen=True)
+class Column:
+    name: str
+    kind: str
+
+
+def quoted(name: str) -> str:
+    """A name as SQL."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def table_of(definition: Definition, store: str) -> str:
+    """The definition's table in the store."""
+    return f'"{store}".{definition.schema}.{quoted(definition.short_name)}'
+
+
+def compute(con: Connection, store: str, definition: Definition, scope: Scope) -> dict[int, int]:
+    """Compute the definition for the runs of the scope and put the rows in the place of what stood there.
+
+    Call it inside a transaction, with the views of what it reads set up. Returns the rows per run.
+    """
+    statement, columns = _statement(con, definition)
+    ensure_table(con, store, definition, columns)
+    target = table_of(definition, store)
+    con.execute(f"delete from {target} where {scope.condition()}")
+    names = ", ".join(quoted(column.name) for column in columns)
+    try:
+        con.execute(f"insert into {target} ({names}) {statement}")
+    except duckdb.Error as error:
+        raise DefinitionError(f"{definition.path}: {_first_line(error)}") from error
+    counted = con.execute(
+        f"select run_key, count(*) from {target} where {scope.condition()} group by run_key"
+    ).fetchall()
+    return dict(counted)
+
+
+def _statement(con: Connection, definition: Definition) -> tuple[str, list[Column]]:
+    source = _python_frame(con, definition) if definition.is_python else f"({definition.scored_sql})"
+    described = _describe(con, definition, source)
+    keys = definition.column_of_key
+    present = [column.name for column in described]
+    missing = [key for key, column in keys.items() if column not in present]
+    if missing:
+        raise DefinitionError(
+            f"{definition.path}: the header names the key {missing[0]!r}, the statement has the columns "
+            f"{', '.join(name for name in present if name != APPLIES)}"
+        )
+    grain = [column for column in described if column.name not in keys.values() and column.name != APPLIES]
+    unnamed = [column.name for column in grain if not _is_grain(column.name)]
+    if unnamed:
+        raise DefinitionError(
+            f"{definition.path}: the column {unnamed[0]!r} is no key of the header; describe it there"
+        )
+    if not grain or grain[0].name != "run_key":
+        raise DefinitionError(
+            f"{definition.path}: the first column is run_key, so that a run can be replaced"
+        )
+    kinds = {column.name: column.kind for column in described}
+    is_metric = definition.schema == "metrics"
+    parts = [quoted(column.name) for column in grain]
+    columns = [Column(column.name, GRAIN_TYPES.get(column.name, column.kind)) for column in grain]
+    for key, column in keys.items():
+        value = f"cast({quoted(column)} as double)" if is_metric else quoted(column)
+        if definition.header.applies:
+            value = f"case when {quoted(APPLIES)} then {value} end"
+        parts.append(f"{value} as {quoted(key)}")
+        columns.append(Column(key, "DOUBLE" if is_metric else kinds[column]))
+    return f"select {', '.join(parts)} from {source}", columns
+
+
+def _is_grain(name: str) -> bool:
+    return bool(re.fullmatch(r"\w+_(key|no)|case_id|field", name))
+
+
+def _describe(con: Connection, definition: Definition, source: str) -> list[Column]:
+    try:
+        rows = con.execute(f"describe select * from {source}").fetchall()
+    except duckdb.Error as error:
+        raise DefinitionError(f"{definition.path}: {_first_line(error)}") from error
+    return [Column(row[0], row[1]) for row in rows]
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0]
+
+
+def _python_frame(con: Connection, definition: Definition) -> str:
+    """Run a Python formula on Polars frames of what it reads; its result is seen by SQL as a table."""
+    assert definition.compute is not None
+    frames = [con.sql(f"from {table}").pl() for table in definition.reads]
+    try:
+        result = definition.compute(*frames, **_used_parameters(definition))
+    except Exception as error:
+        raise DefinitionError(f"{definition.path}: the formula failed: {error}") from error
+    con.register("formula_result", result.to_arrow())
+    if not definition.header.applies:
+        return "formula_result"
+    first, *others = definition.reads
+    joins = "".join(f" inner join {table} using (run_key, query_key)" for table in others)
+    condition = _rendered_applies(definition)
+    return (
+        f"(select coalesce(({condition}), false) as {quoted(APPLIES)}, formula_result.* "
+        f"from {first}{joins} inner join formula_result using (run_key, query_key))"
+    )
+
+
+def _used_parameters(definition: Definition) -> dict[str, Any]:
+    import inspect
+
+    assert definition.compute is not None
+    accepted = inspect.signature(definition.compute).parameters
+    return {name: value for name, value in definition.header.parameters.items() if name in accepted}
+
+
+def _rendered_applies(definition: Definition) -> str:
+    return render(definition.header.applies or "true", definition.header.parameters, path=definition.path)
+
+
+def ensure_table(con: Connection, store: str, definition: Definition, columns: list[Column]) -> None:
+    """Create the table, or give it the columns that it lacks; a column whose type changed is made anew."""
+    table = table_of(definition, store)
+    con.execute(f'create schema if not exists "{store}".{definition.schema}')
+    existing = dict(
+        con.execute(
+            "select column_name, data_type from duckdb_columns() "
+            "where database_name = ? and schema_name = ? and table_name = ?",
+            [store, definition.schema, definition.short_name],
+        ).fetchall()
+    )
+    if not existing:
+        listed = ", ".join(f"{quoted(column.name)} {column.kind}" for column in columns)
+        con.execute(f"create table {table} ({listed})")
+        return
+    for column in columns:
+        if column.name not in existing:
+            con.execute(f"alter table {table} add column {quoted(column.name)} {column.kind}")
+        elif existing[column.name].upper() != column.kind.upper():
+            con.execute(f"alter table {table} alter column {quoted(column.name)} type {column.kind}")

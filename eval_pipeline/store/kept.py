@@ -1,0 +1,34 @@
+"""Deliveries as they came, kept beside the store: what everything else can be computed from again.
+
+Every load leaves one bundle folder, named by its time, so that loading the folders in order rebuilds the store.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+
+def kept_folder(db: Path) -> Path:
+    """Where deliveries to this store are kept."""
+    return db.with_name(db.name + ".deliveries")
+
+
+def keep(source: Path, target: Path) -> None:
+    """Keep one delivered file; plain JSON Lines are packed, everything else stays byte for byte."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    packed = source.suffix == ".jsonl"
+    final = target.with_name(target.name + ".zst") if packed else target
+    unfinished = final.with_name(final.name + ".part")
+    if packed:
+        _pack(source, unfinished)
+    else:
+        shutil.copyfile(source, unfinished)
+    unfinished.replace(final)
+
+
+def _pack(source: Path, target: Path) -> None:
+    import zstandard
+
+    with source.open("rb") as plain, target.open("wb") as packed:
+        zstandard.ZstdCompressor(level=1).copy_stream(plain, packed)

@@ -1,0 +1,58 @@
+"""Text ids become integer keys: looked up, and given out where new."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from eval_pipeline.store.connect import Connection, first_value
+
+_LOOKUPS = {
+    "dataset": ("raw.datasets", "dataset_key", "dataset_id"),
+    "query": ("raw.query_ids", "query_key", "query_id"),
+    "chunk": ("raw.chunk_ids", "chunk_key", "chunk_id"),
+    "doc": ("raw.doc_ids", "doc_key", "doc_id"),
+}
+
+
+def keys_of(con: Connection, kind: str, ids: pa.ChunkedArray | pa.Array) -> pa.Array:
+    """One key per id, null for null; ids never seen before get the next free keys."""
+    column = ids.combine_chunks() if isinstance(ids, pa.ChunkedArray) else ids
+    if isinstance(column, pa.ChunkedArray):
+        column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], pa.string())
+    encoded = pc.dictionary_encode(column)
+    return pc.take(_keys_of_distinct(con, kind, encoded.dictionary), encoded.indices)
+
+
+def _keys_of_distinct(con: Connection, kind: str, ids: pa.Array) -> pa.Array:
+    table, key, name = _LOOKUPS[kind]
+    wanted = pa.table({"id": ids, "place": pa.array(range(len(ids)), pa.int64())})
+    con.register("wanted_ids", wanted)
+    try:
+        con.execute(
+            f"insert into {table} "
+            f"select (select coalesce(max({key}), 0) from {table}) + row_number() over (order by w.place), w.id "
+            f"from wanted_ids w anti join {table} t on t.{name} = w.id"
+        )
+        return (
+            con.sql(
+                f"select cast(t.{key} as integer) as key from wanted_ids w join {table} t on t.{name} = w.id "
+                "order by w.place"
+            )
+            .to_arrow_table()["key"]
+            .combine_chunks()
+        )
+    finally:
+        con.unregister("wanted_ids")
+
+
+def key_of(con: Connection, kind: str, value: str) -> int:
+    """The key of one id, given out when new."""
+    return int(keys_of(con, kind, pa.array([value], pa.string()))[0].as_py())
+
+
+def find_key(con: Connection, kind: str, value: str) -> int | None:
+    """The key of one id, or None when it was never seen."""
+    table, key, name = _LOOKUPS[kind]
+    found: int | None = first_value(con, f"select {key} from {table} where {name} = ?", [value])
+    return found

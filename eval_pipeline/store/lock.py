@@ -1,0 +1,113 @@
+"""Who may use the store's file: one writer or many readers, by locks that end with the process that holds them.
+
+DuckDB lets no other process open a file that a writer has open, and a reader keeps writers out. So both ask here
+first. A second lock is the turnstile: a waiting writer holds it, new readers queue behind it, and nobody starves.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+import portalocker
+
+from eval_pipeline.errors import StoreBusy
+
+POLL_SECONDS = 0.01
+PATIENCE_SECONDS = 60.0
+SAY_AFTER_SECONDS = 2.0
+
+Tell = Callable[[str], None]
+
+
+@contextmanager
+def writer_lock(db: Path, *, tell: Tell | None = None, patience: float = PATIENCE_SECONDS) -> Iterator[None]:
+    """Keep everybody else out of the store for the length of the block."""
+    with _open(db, "turn") as turn, _open(db, "lock") as lock:
+        _acquire(turn, portalocker.LockFlags.EXCLUSIVE, db=db, tell=tell, patience=patience)
+        _acquire(lock, portalocker.LockFlags.EXCLUSIVE, db=db, tell=tell, patience=patience)
+        portalocker.unlock(turn)
+        _sign(lock)
+        try:
+            yield
+        finally:
+            _erase(lock)
+            portalocker.unlock(lock)
+
+
+@contextmanager
+def reader_lock(db: Path, *, tell: Tell | None = None, patience: float = PATIENCE_SECONDS) -> Iterator[None]:
+    """Keep writers out of the store for the length of the block."""
+    with _open(db, "turn") as turn, _open(db, "lock") as lock:
+        _acquire(turn, portalocker.LockFlags.SHARED, db=db, tell=tell, patience=patience)
+        _acquire(lock, portalocker.LockFlags.SHARED, db=db, tell=tell, patience=patience)
+        portalocker.unlock(turn)
+        try:
+            yield
+        finally:
+            portalocker.unlock(lock)
+
+
+def let_others_in() -> None:
+    """Between two batches of one long job: longer than anybody's poll, so that whoever waits gets a turn."""
+    time.sleep(3 * POLL_SECONDS)
+
+
+def holder(db: Path) -> str | None:
+    """Who holds the store for writing, in words, as far as they said."""
+    try:
+        said = json.loads(_path(db, "lock").read_text("utf-8"))
+    except (OSError, ValueError):
+        return None
+    seconds = max(0.0, time.time() - said["since"])
+    return f"process {said['pid']} ({said['command']}), for {seconds:.0f} s"
+
+
+def _path(db: Path, kind: str) -> Path:
+    return db.with_name(f"{db.name}.{kind}")
+
+
+def _open(db: Path, kind: str) -> IO[str]:
+    return _path(db, kind).open("a+", encoding="utf-8")
+
+
+def _acquire(
+    file: IO[str], flags: portalocker.LockFlags, *, db: Path, tell: Tell | None, patience: float
+) -> None:
+    started = time.monotonic()
+    said = False
+    while True:
+        try:
+            portalocker.lock(file, flags | portalocker.LockFlags.NON_BLOCKING)
+            return
+        except (portalocker.AlreadyLocked, portalocker.LockException) as error:
+            waited = time.monotonic() - started
+            who = holder(db) or "another process"
+            if waited > patience:
+                raise StoreBusy(
+                    f"{db} is in use by {who}; waited {waited:.0f} s. Try again when it has finished."
+                ) from error
+            if tell and not said and waited > SAY_AFTER_SECONDS:
+                tell(f"waiting for {who} to give the store up …")
+                said = True
+        time.sleep(POLL_SECONDS)
+
+
+def _sign(lock: IO[str]) -> None:
+    command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:2]]).strip() or "python"
+    lock.seek(0)
+    lock.truncate()
+    lock.write(json.dumps({"pid": os.getpid(), "command": command, "since": time.time()}))
+    lock.flush()
+
+
+def _erase(lock: IO[str]) -> None:
+    lock.seek(0)
+    lock.truncate()
+    lock.flush()

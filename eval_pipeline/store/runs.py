@@ -1,0 +1,401 @@
+"""Runs and their parts: written together, replaced as a whole, never half."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from eval_pipeline.errors import InputRejected
+from eval_pipeline.ingest.lines import Line
+from eval_pipeline.ingest.parts import parse_day, parse_time
+from eval_pipeline.ingest.problems import Problem
+from eval_pipeline.ingest.results import ResultsBlock
+from eval_pipeline.records import ExtractionCase, IndexReport, Run, SpotCheck
+from eval_pipeline.store.connect import Connection, first_row, first_value
+from eval_pipeline.store.deliveries import Delivery, add_deliveries, add_quarantine, supersede_run_parts
+from eval_pipeline.store.keys import keys_of
+from eval_pipeline.store.texts import add_texts
+
+ROWS_OF_PART = {
+    "results": ("results", "hits", "hit_spans", "citations", '"references"'),
+    "extractions": ("extraction_cases",),
+    "index_report": ("index_reports",),
+    "judge_spot_check": ("spot_checks",),
+}
+
+
+@dataclass
+class PartDelivery:
+    """One part of a run as it arrived: which bytes, and its rows."""
+
+    part: str
+    path: str
+    content_hash: str
+    n_bytes: int
+    blocks: Iterable[ResultsBlock] = ()
+    cases: Sequence[Line[ExtractionCase]] = ()
+    checks: Sequence[Line[SpotCheck]] = ()
+    report: IndexReport | None = None
+    problems: list[Problem] = field(default_factory=list)
+    n_rows: int = 0
+
+
+@dataclass
+class RunDelivery:
+    """A run and those of its parts that are new or changed."""
+
+    run: Run
+    document: str
+    parts: list[PartDelivery]
+
+
+class RunRejected(Exception):
+    """Found while writing: this run cannot be taken; the others of the batch can."""
+
+    def __init__(self, run_id: str, part: PartDelivery, rejected: InputRejected) -> None:
+        super().__init__(rejected.reason)
+        self.run_id = run_id
+        self.part = part
+        self.rejected = rejected
+
+
+def known_parts(con: Connection) -> dict[str, dict[str, str]]:
+    """For every run the content hash of each part that was taken in."""
+    found: dict[str, dict[str, str]] = {}
+    for run_id, part, content_hash in con.execute(
+        "select runs.run_id, part, content_hash from raw.run_parts join raw.runs using (run_key)"
+    ).fetchall():
+        found.setdefault(run_id, {})[part] = content_hash
+    return found
+
+
+def write_runs(con: Connection, deliveries: Sequence[RunDelivery], *, now: dt.datetime) -> None:
+    """Write a batch of runs; call it inside a transaction."""
+    keys = _write_run_rows(con, deliveries, now=now)
+    _remove_replaced_rows(con, deliveries, keys, now=now)
+    _write_results(con, deliveries, keys)
+    for delivery in deliveries:
+        for part in delivery.parts:
+            _write_small_part(con, part, keys[delivery.run.run_id])
+    _reject_duplicate_queries(con, deliveries, keys)
+    _record_parts(con, deliveries, keys, now=now)
+
+
+def _write_run_rows(
+    con: Connection, deliveries: Sequence[RunDelivery], *, now: dt.datetime
+) -> dict[str, int]:
+    """One row per run; a run that is known keeps its key and the time it was first seen."""
+    names = pa.array([delivery.run.dataset for delivery in deliveries], pa.string())
+    dataset_keys = keys_of(con, "dataset", names).to_pylist()
+    known = _known_runs(con, [delivery.run.run_id for delivery in deliveries])
+    next_key = first_value(con, "select coalesce(max(run_key), 0) + 1 from raw.runs")
+    keys: dict[str, int] = {}
+    rows: list[dict[str, object]] = []
+    for delivery, dataset_key in zip(deliveries, dataset_keys, strict=True):
+        run = delivery.run
+        run_key, known_dataset, loaded_at = known.get(run.run_id, (next_key, dataset_key, now))
+        if known_dataset != dataset_key:
+            reason = f"run {run.run_id!r} is known with another dataset; give the new run a name of its own"
+            rejected = InputRejected(reason, field="dataset", text=run.dataset)
+            raise RunRejected(run.run_id, delivery.parts[0], rejected)
+        next_key += run_key == next_key
+        keys[run.run_id] = run_key
+        rows.append(
+            {"run_key": run_key, "run_id": run.run_id, "dataset_key": dataset_key, **_run_values(run)}
+            | {"document": delivery.document, "first_loaded_at": loaded_at}
+        )
+    if known:
+        con.execute(
+            "delete from raw.runs where run_key in (select unnest(?))", [[row[0] for row in known.values()]]
+        )
+    con.register("new_runs", pa.Table.from_pylist(rows, schema=_RUN_COLUMNS))
+    con.execute("insert into raw.runs select * from new_runs")
+    con.unregister("new_runs")
+    return keys
+
+
+def _known_runs(con: Connection, run_ids: list[str]) -> dict[str, tuple[int, int, dt.datetime]]:
+    rows = con.execute(
+        "select run_id, run_key, dataset_key, first_loaded_at from raw.runs where run_id in (select unnest(?))",
+        [run_ids],
+    ).fetchall()
+    return {run_id: (run_key, dataset_key, loaded_at) for run_id, run_key, dataset_key, loaded_at in rows}
+
+
+_CONFIG_TEXTS = ("chunker_version", "embedding_model", "index_version", "prompt_version", "llm_model")
+_JUDGE_TEXTS = {"judge_model": "model", "judge_version": "version", "judge_prompt_version": "prompt_version"}
+_RUN_COLUMNS = pa.schema(
+    [
+        ("run_key", pa.int32()),
+        ("run_id", pa.string()),
+        ("dataset_key", pa.int32()),
+        ("suite", pa.string()),
+        ("created_at", pa.timestamp("us")),
+        ("night", pa.date32()),
+        ("attempt", pa.int32()),
+        ("replaces", pa.string()),
+        ("replicate_of", pa.string()),
+        ("commit_hash", pa.string()),
+        ("suite_time_ms", pa.float64()),
+        *((name, pa.string()) for name in _CONFIG_TEXTS),
+        ("top_k", pa.int32()),
+        ("folder_mode", pa.string()),
+        ("judge_model", pa.string()),
+        ("judge_version", pa.string()),
+        ("judge_temperature", pa.float64()),
+        ("judge_prompt_version", pa.string()),
+        ("judge_price_prompt", pa.float64()),
+        ("judge_price_completion", pa.float64()),
+        ("document", pa.string()),
+        ("first_loaded_at", pa.timestamp("us")),
+    ]
+)
+
+
+def _run_values(run: Run) -> dict[str, object]:
+    config = run.config
+    judge = config.judge if config else None
+    price = config.judge_price_per_1k if config else None
+    return {
+        "suite": run.suite,
+        "created_at": parse_time(run.created_at) if run.created_at else None,
+        "night": parse_day(run.night) if run.night else None,
+        **{
+            name: getattr(run, name)
+            for name in ("attempt", "replaces", "replicate_of", "commit_hash", "suite_time_ms")
+        },
+        **{name: getattr(config, name, None) for name in (*_CONFIG_TEXTS, "top_k", "folder_mode")},
+        **{name: getattr(judge, field, None) for name, field in _JUDGE_TEXTS.items()},
+        "judge_temperature": judge.temperature if judge else None,
+        "judge_price_prompt": price.prompt if price else None,
+        "judge_price_completion": price.completion if price else None,
+    }
+
+
+def _remove_replaced_rows(
+    con: Connection, deliveries: Sequence[RunDelivery], keys: dict[str, int], *, now: dt.datetime
+) -> None:
+    known = {
+        (run_key, part)
+        for run_key, part in con.execute(
+            "select run_key, part from raw.run_parts where run_key between ? and ?",
+            [min(keys.values()), max(keys.values())],
+        ).fetchall()
+    }
+    for delivery in deliveries:
+        run_key = keys[delivery.run.run_id]
+        replaced = [part.part for part in delivery.parts if (run_key, part.part) in known]
+        supersede_run_parts(con, [(delivery.run.run_id, part) for part in replaced], now=now)
+        for part in replaced:
+            for table in ROWS_OF_PART.get(part, ()):
+                con.execute(f"delete from raw.{table} where run_key = ?", [run_key])
+            con.execute("delete from raw.run_parts where run_key = ? and part = ?", [run_key, part])
+
+
+GATHERED_HITS = 400_000
+
+
+def _write_results(con: Connection, deliveries: Sequence[RunDelivery], keys: dict[str, int]) -> None:
+    """Insert the rows of many small files in few statements, and of a large file block by block."""
+    waiting: list[tuple[int, ResultsBlock]] = []
+    hits = 0
+    for run_key, block in _blocks(deliveries, keys):
+        waiting.append((run_key, block))
+        hits += block.hits.num_rows + block.results.num_rows
+        if hits >= GATHERED_HITS:
+            _insert_blocks(con, waiting)
+            waiting, hits = [], 0
+    if waiting:
+        _insert_blocks(con, waiting)
+
+
+def _blocks(deliveries: Sequence[RunDelivery], keys: dict[str, int]) -> Iterator[tuple[int, ResultsBlock]]:
+    for delivery in deliveries:
+        for part in delivery.parts:
+            if part.part != "results":
+                continue
+            part.n_rows = 0
+            try:
+                for block in part.blocks:
+                    part.n_rows += block.results.num_rows
+                    if not isinstance(part.blocks, list):
+                        part.problems.extend(block.problems)
+                    yield keys[delivery.run.run_id], block
+            except InputRejected as rejected:
+                raise RunRejected(delivery.run.run_id, part, rejected) from rejected
+
+
+def _insert_blocks(con: Connection, blocks: list[tuple[int, ResultsBlock]]) -> None:
+    sizes = np.array([block.results.num_rows for _, block in blocks])
+    offsets = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    results = pa.concat_tables([block.results for _, block in blocks])
+    run_keys = np.repeat(np.array([run_key for run_key, _ in blocks], dtype=np.int32), sizes)
+    query_keys = keys_of(con, "query", results["query_id"]).to_numpy(zero_copy_only=False).astype(np.int32)
+    for name in ("answer_text", "judge_reasoning", "judge_input"):
+        add_texts(con, results[name])
+    own = {"run_key": pa.array(run_keys), "query_key": pa.array(query_keys)}
+    _insert(con, _INSERT_RESULTS, results, own)
+    for name, statement in _INSERT_CHILDREN.items():
+        tables = [getattr(block, name) for _, block in blocks]
+        owners = np.concatenate(
+            [table["result"].to_numpy() + offset for table, offset in zip(tables, offsets, strict=True)]
+        ).astype(np.int64)
+        if not len(owners):
+            continue
+        rows = pa.concat_tables(tables)
+        if "text" in rows.column_names:
+            add_texts(con, rows["text"])
+        own = {"run_key": pa.array(run_keys[owners]), "query_key": pa.array(query_keys[owners])}
+        for kind in ("chunk", "doc"):
+            if f"{kind}_id" in rows.column_names:
+                own[f"{kind}_key"] = keys_of(con, kind, rows[f"{kind}_id"])
+        _insert(con, statement, rows, own)
+
+
+def _insert(con: Connection, statement: str, rows: pa.Table, own: dict[str, pa.Array]) -> None:
+    for name, column in own.items():
+        rows = rows.append_column(name, column)
+    con.register("new_rows", rows)
+    con.execute(statement)
+    con.unregister("new_rows")
+
+
+_INSERT_RESULTS = """
+insert into raw.results
+select
+    run_key, query_key, row_no, n_hits, error, timed_out, folder_mode, selected_folders, has_answer,
+    md5_number(answer_text), answer_text_is_blank, grounded, abstained, judge_groundedness, supported_claims,
+    unsupported_claims, judge_correctness, md5_number(judge_reasoning), judge_abstained, judge_acknowledged,
+    judge_prompt_tokens, judge_completion_tokens, md5_number(judge_input), judge_scores_delivered,
+    total_ms, folder_selection_ms, retrieval_ms, generation_ms, judge_ms
+from new_rows
+"""
+
+_INSERT_CHILDREN = {
+    "hits": """
+insert into raw.hits
+select
+    run_key, query_key, rank, chunk_key, doc_key, delivered_rank, score, rel_path, heading_path, token_count,
+    md5_number(text)
+from new_rows
+""",
+    "hit_spans": """
+insert into raw.hit_spans
+select run_key, query_key, rank, span_no, doc_key, "start", "end" from new_rows
+""",
+    "citations": """
+insert into raw.citations
+select run_key, query_key, item_no, chunk_key from new_rows
+""",
+    "references": """
+insert into raw."references"
+select run_key, query_key, item_no, rel_path, heading_path, chunk_key, md5_number(text) from new_rows
+""",
+}
+
+
+def _write_small_part(con: Connection, part: PartDelivery, run_key: int) -> None:
+    if part.part == "extractions":
+        cases = [line for line in part.cases if line.record]
+        rows = [
+            (run_key, line.record.case_id, line.number, _json(line.record)) for line in cases if line.record
+        ]
+        part.n_rows = len(rows)
+        if rows:
+            con.executemany("insert into raw.extraction_cases values (?, ?, ?, ?)", rows)
+    elif part.part == "judge_spot_check":
+        checks = [(line.number, line.record) for line in part.checks if line.record]
+        part.n_rows = len(checks)
+        if checks:
+            keys = keys_of(con, "query", pa.array([check.query_id for _, check in checks], pa.string()))
+            rows_of = [
+                (run_key, number, key, check.kind, _json(check))
+                for (number, check), key in zip(checks, keys.to_pylist(), strict=True)
+            ]
+            con.executemany("insert into raw.spot_checks values (?, ?, ?, ?, ?)", rows_of)
+    elif part.part == "index_report" and part.report:
+        part.n_rows = 1
+        con.execute("insert into raw.index_reports values (?, ?)", [run_key, _json(part.report)])
+    elif part.part == "run":
+        part.n_rows = 1
+
+
+def _json(record: msgspec.Struct) -> str:
+    return msgspec.json.encode(record).decode()
+
+
+def _reject_duplicate_queries(
+    con: Connection, deliveries: Sequence[RunDelivery], keys: dict[str, int]
+) -> None:
+    written = {
+        keys[delivery.run.run_id]: (delivery, part)
+        for delivery in deliveries
+        for part in delivery.parts
+        if part.part == "results"
+    }
+    if not written:
+        return
+    found = first_row(
+        con,
+        "select run_key, any_value(query_key), list(row_no order by row_no) from raw.results "
+        "where run_key between ? and ? group by run_key, query_key having count(*) > 1 order by run_key limit 1",
+        [min(written), max(written)],
+    )
+    if not found or found[0] not in written:
+        return
+    delivery, part = written[found[0]]
+    query_id = first_value(con, "select query_id from raw.query_ids where query_key = ?", [found[1]])
+    lines = " and ".join(str(line) for line in found[2][:3])
+    raise RunRejected(
+        delivery.run.run_id,
+        part,
+        InputRejected(
+            f"query_id {query_id!r} stands on lines {lines}: one result per query",
+            line=found[2][1],
+            field="query_id",
+            text=query_id,
+        ),
+    )
+
+
+def _record_parts(
+    con: Connection, deliveries: Sequence[RunDelivery], keys: dict[str, int], *, now: dt.datetime
+) -> None:
+    parts = [(delivery, part) for delivery in deliveries for part in delivery.parts]
+    delivery_keys = add_deliveries(
+        con,
+        [
+            Delivery(
+                part=part.part,
+                path=part.path,
+                content_hash=part.content_hash,
+                n_bytes=part.n_bytes,
+                n_rows=part.n_rows,
+                n_quarantined=len(part.problems),
+                dataset_id=delivery.run.dataset,
+                run_id=delivery.run.run_id,
+            )
+            for delivery, part in parts
+        ],
+        now=now,
+    )
+    table = pa.table(
+        {
+            "run_key": pa.array([keys[delivery.run.run_id] for delivery, _ in parts], pa.int32()),
+            "part": [part.part for _, part in parts],
+            "content_hash": [part.content_hash for _, part in parts],
+            "delivery_key": pa.array(delivery_keys, pa.int32()),
+            "n_rows": pa.array([part.n_rows for _, part in parts], pa.int32()),
+            "n_quarantined": pa.array([len(part.problems) for _, part in parts], pa.int32()),
+        }
+    )
+    con.register("new_parts", table)
+    con.execute("insert into raw.run_parts select * from new_parts")
+    con.unregister("new_parts")
+    for _, part in parts:
+        add_quarantine(con, part.problems, content_hash=part.content_hash, now=now)

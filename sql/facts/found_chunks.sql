@@ -1,0 +1,17 @@
+-- keys:
+--   first_rank: "The first rank that holds this expected chunk"
+-- version: 1
+-- why: docs/decisions.md#a3-13
+-- examples:
+--   - {expected_chunk_ids: [a, b], hits: [x, b, b]} => {item_no: 2, first_rank: 2}
+
+-- Only what was found; an expected chunk without a row was not retrieved.
+select
+    hits.run_key,
+    hits.query_key,
+    expected.item_no,
+    min(hits.rank) as first_rank
+from raw.hits as hits
+inner join labels.expected_chunks as expected
+    on hits.query_key = expected.query_key and hits.chunk_key = expected.chunk_key
+group by hits.run_key, hits.query_key, expected.item_no

@@ -1,0 +1,46 @@
+-- keys:
+--   n_required: "How many texts the answer must contain"
+--   n_required_found: "How many of them it contains"
+--   n_forbidden: "How many texts the answer must not contain"
+--   n_forbidden_found: "How many of them it contains all the same"
+-- version: 1
+-- parameters: {string_match: exact}
+-- choices: {string_match: [exact, casefold]}
+-- why: docs/decisions.md#a3-9
+-- examples:
+--   - {must_contain: [Paris, Rome], forbidden: [London], answer: {text: "Paris or London"}} => {n_required: 2, n_required_found: 1, n_forbidden: 1, n_forbidden_found: 1}
+--   - {must_contain: [Paris], answer: {text: "PARIS"}} => {n_required: 1, n_required_found: 0}
+--   - {must_contain: [Paris]} => {n_required: 1, n_required_found: 0, n_forbidden: 0, n_forbidden_found: 0}
+with checked as (
+    select
+        results.run_key,
+        results.query_key,
+        strings.kind,
+        contains_text(texts.text, strings.text, $string_match) as is_found
+    from raw.results as results
+    inner join labels.strings as strings on results.query_key = strings.query_key
+    left join raw.texts as texts on results.answer_text_key = texts.text_key
+),
+
+counted as (
+    select
+        run_key,
+        query_key,
+        count(*) filter (where kind = 'must_contain') as n_required,
+        count(*) filter (where kind = 'must_contain' and is_found) as n_required_found,
+        count(*) filter (where kind = 'forbidden') as n_forbidden,
+        count(*) filter (where kind = 'forbidden' and is_found) as n_forbidden_found
+    from checked
+    group by run_key, query_key
+)
+
+select
+    results.run_key,
+    results.query_key,
+    coalesce(counted.n_required, 0) as n_required,
+    coalesce(counted.n_required_found, 0) as n_required_found,
+    coalesce(counted.n_forbidden, 0) as n_forbidden,
+    coalesce(counted.n_forbidden_found, 0) as n_forbidden_found
+from raw.results as results
+inner join labels.queries as queries on results.query_key = queries.query_key
+left join counted on results.run_key = counted.run_key and results.query_key = counted.query_key

@@ -1,0 +1,20 @@
+-- keys:
+--   "hit@${k}": "Whether an expected chunk is among the first ${k} hits"
+-- version: 1
+-- parameters: {ks: [1, 3, 5, 10]}
+-- applies: n_expected > 0
+-- scale: binary
+-- range: [0, 1]
+-- direction: higher
+-- aggregate: mean
+-- why: docs/decisions.md#ax-2
+-- examples:
+--   - {expected_chunk_ids: [a], hits: [x, a]} => {"hit@1": 0, "hit@3": 1, "hit@5": 1, "hit@10": 1}
+--   - {expected_chunk_ids: [a], hits: []} => {"hit@10": 0}
+--   - {expected_chunk_ids: [], hits: [a]} => {"hit@1": null, "hit@10": null}
+--   - {hits: [a]} => {"hit@1": null}
+select
+    run_key,
+    query_key,
+    cast(coalesce(first_rank <= $k, false) as double) as "hit@$k",
+from facts.chunk_ranks

@@ -1,0 +1,19 @@
+-- keys:
+--   "recall@${k}_doc": "Share of the expected documents that the first ${k} hits come from"
+-- version: 1
+-- parameters: {ks: [1, 3, 5, 10]}
+-- applies: n_expected > 0
+-- scale: fraction
+-- range: [0, 1]
+-- direction: higher
+-- aggregate: mean
+-- why: docs/decisions.md#a3-3
+-- examples:
+--   - {expected_doc_ids: [a, b], hits: [a, x, b]} => {"recall@1_doc": 0.5, "recall@3_doc": 1}
+--   - {expected_doc_ids: [a, b], hits: [a, a, a]} => {"recall@3_doc": 0.5}
+--   - {expected_doc_ids: [], hits: [a]} => {"recall@10_doc": null}
+select
+    run_key,
+    query_key,
+    count_within(found_ranks, $k) / nullif(cast(n_expected as double), 0) as "recall@${k}_doc",
+from facts.document_ranks

@@ -1,0 +1,10 @@
+select
+    path,
+    line,
+    run_id,
+    query_id,
+    field,
+    reason,
+    text,
+    rejected_at
+from ledger.quarantine
