@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,7 @@ class Definition:
     path: Path
     reads: tuple[str, ...]
     calls: tuple[str, ...] = ()
-    compute: Callable[..., Any] | None = None
+    is_python: bool = False
     own_fingerprint: str = ""
     fingerprint: str = ""
     reading_of: str | None = None
@@ -51,11 +51,6 @@ class Definition:
     def short_name(self) -> str:
         """The name without its schema."""
         return self.name.split(".", 1)[1]
-
-    @property
-    def is_python(self) -> bool:
-        """Whether a Python function computes it."""
-        return self.compute is not None
 
     @property
     def keys(self) -> dict[str, str]:

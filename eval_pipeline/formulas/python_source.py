@@ -7,11 +7,14 @@ computes without changing its source is refused, with the line.
 from __future__ import annotations
 
 import ast
+import importlib.util
 import io
 import sys
 import tokenize
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from eval_pipeline.errors import DefinitionError
 
@@ -61,6 +64,40 @@ class _Source:
 def canonical_source(path: Path, function: str) -> str:
     """The function and everything it names in its folder, without comments, docstrings and decorators."""
     return "\n".join(_collect(_read(path), function, seen=set()))
+
+
+def declaration(path: Path, function: str) -> dict[str, Any]:
+    """What @formula(...) says, read without running the file."""
+    statement = _read(path).definitions().get(function)
+    if isinstance(statement, ast.FunctionDef):
+        for call in statement.decorator_list:
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "formula":
+                return {str(keyword.arg): _literal(keyword, path) for keyword in call.keywords}
+    raise DefinitionError(f"{path}: expected a function {function} with the decorator @formula(...)")
+
+
+def _literal(keyword: ast.keyword, path: Path) -> Any:
+    try:
+        return ast.literal_eval(keyword.value)
+    except ValueError as error:
+        raise DefinitionError(
+            f"{path}:{keyword.value.lineno}: {keyword.arg} is written out as a literal, so that it can be read "
+            "without running the file"
+        ) from error
+
+
+def load_function(path: Path, function: str) -> Callable[..., Any]:
+    """Import the file and give out its function."""
+    spec = importlib.util.spec_from_file_location(f"eval_pipeline_formula_{path.stem}", path)
+    if spec is None or spec.loader is None:
+        raise DefinitionError(f"{path}: cannot be imported")
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise DefinitionError(f"{path}: cannot be imported: {error}") from error
+    found: Callable[..., Any] = getattr(module, function)
+    return found
 
 
 def _read(path: Path) -> _Source:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import ModuleType
 
 from eval_pipeline.errors import DefinitionError, UnknownName
 from eval_pipeline.formulas.config import Config, load_config
-from eval_pipeline.formulas.decorator import PythonFormula
 from eval_pipeline.formulas.definition import Definition, Helper, render
 from eval_pipeline.formulas.fingerprint import full_fingerprint, helper_fingerprint, own_fingerprint
 from eval_pipeline.formulas.header import Header, header_of, parse_header, split_file
-from eval_pipeline.formulas.python_source import canonical_source
+from eval_pipeline.formulas.python_source import canonical_source, declaration
 from eval_pipeline.formulas.readings import with_readings
 from eval_pipeline.formulas.tokens import called_functions, canonical, parameter_names, qualified_names
 from eval_pipeline.settings import PACKAGE, Settings, shipped_sql
@@ -141,28 +138,14 @@ def _check_parameters(header: Header, text: str, *, path: Path) -> None:
 
 def _read_python(path: Path, schema: str) -> Definition:
     name = _name(path, schema)
-    canonical_source(path, path.stem)
-    module = _import(path)
-    declared = getattr(module, path.stem, None)
-    if not isinstance(declared, PythonFormula):
-        raise DefinitionError(f"{path}: expected a function {path.stem} with the decorator @formula")
-    lines = [f"- {example}" for example in declared.examples]
+    declared = declaration(path, path.stem)
+    reads = declared.pop("reads", None)
+    if not isinstance(reads, list | tuple) or not reads:
+        raise DefinitionError(f'{path}: @formula names the tables it reads: reads=["facts.chunk_ranks"]')
+    lines = [f"- {example}" for example in declared.pop("examples", ())]
     shown = parse_header("\n".join(["examples:", *lines]), path=path) if lines else None
-    header = header_of(declared.header, examples=shown.examples if shown else (), path=path)
-    body = path.read_text("utf-8")
-    return Definition(name, header, body, path, declared.reads, compute=declared.function)
-
-
-def _import(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"eval_pipeline_formula_{path.stem}", path)
-    if spec is None or spec.loader is None:
-        raise DefinitionError(f"{path}: cannot be imported")
-    module = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        raise DefinitionError(f"{path}: cannot be imported: {error}") from error
-    return module
+    header = header_of(declared, examples=shown.examples if shown else (), path=path)
+    return Definition(name, header, path.read_text("utf-8"), path, tuple(reads), is_python=True)
 
 
 def _read_helpers(folder: Path) -> Iterator[Helper]:

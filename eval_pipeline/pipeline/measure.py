@@ -138,7 +138,7 @@ def measure(
                     progress(sum(done.cells.values()), total)
         let_others_in()
     with open_writer(settings.db, tell=tell) as con:
-        refresh_views(con, registry)
+        refresh_views(con, registry.keys())
     done.seconds = time.perf_counter() - started
     return done
 

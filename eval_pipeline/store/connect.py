@@ -13,6 +13,7 @@ import duckdb
 from eval_pipeline.errors import StoreBusy, StoreDamaged, StoreError, StoreMissing
 from eval_pipeline.store.lock import PATIENCE_SECONDS, Tell, reader_lock, writer_lock
 from eval_pipeline.store.migrate import is_current, migrate
+from eval_pipeline.store.views import refresh_shipped_views
 
 Connection = duckdb.DuckDBPyConnection
 
@@ -30,6 +31,7 @@ def open_writer(db: Path, *, tell: Tell | None = None) -> Iterator[Connection]:
             con = _connect(db, read_only=False)
             try:
                 migrate(con)
+                refresh_shipped_views(con)
                 yield con
             finally:
                 con.close()
@@ -62,6 +64,7 @@ def open_in_memory() -> Connection:
     """A store that lives as long as its connection, for examples."""
     con = duckdb.connect(MEMORY, config=_config(None))
     migrate(con)
+    refresh_shipped_views(con)
     return con
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +12,7 @@ import duckdb
 
 from eval_pipeline.errors import DefinitionError
 from eval_pipeline.formulas.definition import APPLIES, Definition, render
+from eval_pipeline.formulas.python_source import load_function
 from eval_pipeline.store.connect import Connection
 from eval_pipeline.store.visible import Scope
 
@@ -104,10 +107,10 @@ def _first_line(error: Exception) -> str:
 
 def _python_frame(con: Connection, definition: Definition) -> str:
     """Run a Python formula on Polars frames of what it reads; its result is seen by SQL as a table."""
-    assert definition.compute is not None
+    function = load_function(definition.path, definition.path.stem)
     frames = [con.sql(f"from {table}").pl() for table in definition.reads]
     try:
-        result = definition.compute(*frames, **_used_parameters(definition))
+        result = function(*frames, **_used_parameters(function, definition))
     except Exception as error:
         raise DefinitionError(f"{definition.path}: the formula failed: {error}") from error
     con.register("formula_result", result.to_arrow())
@@ -122,11 +125,8 @@ def _python_frame(con: Connection, definition: Definition) -> str:
     )
 
 
-def _used_parameters(definition: Definition) -> dict[str, Any]:
-    import inspect
-
-    assert definition.compute is not None
-    accepted = inspect.signature(definition.compute).parameters
+def _used_parameters(function: Callable[..., Any], definition: Definition) -> dict[str, Any]:
+    accepted = inspect.signature(function).parameters
     return {name: value for name, value in definition.header.parameters.items() if name in accepted}
 
 

@@ -2,18 +2,40 @@
 
 from __future__ import annotations
 
-from eval_pipeline.formulas.registry import Registry
+from collections.abc import Mapping
+from pathlib import Path
+
+import duckdb
+
+from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.settings import shipped_sql
-from eval_pipeline.store.connect import Connection
-from eval_pipeline.store.derived import quoted
+
+NO_METRICS = "select 0 as run_key, 0 as query_key, '' as metric, cast(null as double) as value where false"
 
 
-def refresh_views(con: Connection, registry: Registry) -> None:
-    """Make the public views anew where their text changed."""
-    wanted = {path.stem: path.read_text("utf-8") for path in sorted((shipped_sql() / "views").glob("*.sql"))}
-    wanted["per_query_metrics"] = _per_query_metrics(con, registry)
-    con.execute("create table if not exists main.view_texts (name varchar not null, text varchar not null)")
-    known = dict(con.execute("select name, text from main.view_texts").fetchall())
+def refresh_views(con: duckdb.DuckDBPyConnection, metrics: Mapping[str, Definition]) -> None:
+    """Make the public views anew where their text changed; `metrics` are the keys that per_query_metrics shows."""
+    _replace_changed(con, {"per_query_metrics": _per_query_metrics(con, metrics)})
+
+
+def refresh_shipped_views(con: duckdb.DuckDBPyConnection) -> None:
+    """Make the views of sql/views anew where their file changed."""
+    wanted = {path.stem: path.read_text("utf-8") for path in _files()}
+    if "per_query_metrics" not in _known(con):
+        wanted["per_query_metrics"] = _per_query_metrics(con, {})
+    _replace_changed(con, wanted)
+
+
+def _files() -> list[Path]:
+    return sorted((shipped_sql() / "views").glob("*.sql"))
+
+
+def _known(con: duckdb.DuckDBPyConnection) -> dict[str, str]:
+    return dict(con.execute("select name, text from main.view_texts").fetchall())
+
+
+def _replace_changed(con: duckdb.DuckDBPyConnection, wanted: Mapping[str, str]) -> None:
+    known = _known(con)
     for name, text in wanted.items():
         if known.get(name) != text:
             con.execute(f"create or replace view main.{name} as {text}")
@@ -21,27 +43,26 @@ def refresh_views(con: Connection, registry: Registry) -> None:
             con.execute("insert into main.view_texts values (?, ?)", [name, text])
 
 
-def _per_query_metrics(con: Connection, registry: Registry) -> str:
+def _per_query_metrics(con: duckdb.DuckDBPyConnection, metrics: Mapping[str, Definition]) -> str:
     """Every metric table turned long; one arm per key, so that a filter on the metric reads one column."""
-    existing = {
-        (table, column)
-        for table, column in con.execute(
-            "select table_name, column_name from duckdb_columns() where schema_name = 'metrics'"
-        ).fetchall()
-    }
+    existing = set(
+        con.execute("select table_name, column_name from duckdb_columns() where schema_name = 'metrics'").fetchall()
+    )
     arms = [
-        f"select run_key, query_key, {_text(key)} as metric, {quoted(key)} as value "
-        f"from metrics.{quoted(one.short_name)}"
-        for key, one in registry.keys().items()
+        f"select run_key, query_key, {_text(key)} as metric, {_name(key)} as value from metrics.{_name(one.short_name)}"
+        for key, one in metrics.items()
         if (one.short_name, key) in existing and (one.short_name, "query_key") in existing
     ]
-    nothing = "select 0 as run_key, 0 as query_key, '' as metric, cast(null as double) as value where false"
     return (
         "select runs.run_id, query_ids.query_id, long.metric, long.value from ("
-        + " union all ".join(arms or [nothing])
+        + " union all ".join(arms or [NO_METRICS])
         + ") as long inner join raw.runs as runs on long.run_key = runs.run_key "
         "inner join raw.query_ids as query_ids on long.query_key = query_ids.query_key"
     )
+
+
+def _name(value: str) -> str:
+    return '"' + value.replace('"', '""') + '"'
 
 
 def _text(value: str) -> str:

@@ -1,0 +1,106 @@
+"""eval-pipeline: the command's group, its exit codes, and commands imported only when they are called."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+
+import click
+
+from eval_pipeline.errors import EvalPipelineError
+
+INTERNAL_ERROR = 70
+
+COMMANDS = {
+    "demo": "Load the shipped example, run everything, and show what to try.",
+    "load": "Take bundles in.",
+    "run": "Compute what is missing or was delivered anew.",
+    "status": "Show what is fresh, stale (and why), or missing.",
+    "show": "Show a run's aggregates and slices.",
+    "metrics": "Show the catalogue: formulas, versions, parameters, examples.",
+    "quarantine": "Show what was rejected and why.",
+    "query": "Ask the store in SQL, read-only.",
+    "ui": "Open Dagster's web interface on this project.",
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands live in one file each, read when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"eval_pipeline.cli.{cmd_name}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands without importing any of them."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and not args[0].startswith("-") and args[0] not in COMMANDS:
+            import difflib
+
+            close = difflib.get_close_matches(args[0], COMMANDS, n=1)
+            hint = f" Did you mean {close[0]}?" if close else f" There is: {', '.join(COMMANDS)}."
+            raise click.UsageError(f"No command named {args[0]!r}.{hint}", ctx=ctx)
+        return super().resolve_command(ctx, args)
+
+
+@click.group(
+    cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
+@click.version_option(package_name="eval-pipeline", prog_name="eval-pipeline")
+@click.option("--traceback", is_flag=True, help="On an internal error, print where it happened.")
+def cli(traceback: bool) -> None:
+    """Know whether an AI system got better.
+
+    Evaluation results in DuckDB: exact metrics per query, recomputed exactly where a formula, a label or the data
+    changed.
+
+    \b
+    Exit codes: 0 done · 1 the answer is no · 2 wrong usage or unknown name · 3 done, input was quarantined ·
+    4 inconclusive · 5 refused · 70 internal error
+    """
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line and leave with its exit code."""
+    words = sys.argv[1:] if arguments is None else arguments
+    try:
+        code = cli.main(args=words, prog_name="eval-pipeline", standalone_mode=False)
+    except click.exceptions.Abort:
+        code = _fail("interrupted", 130)
+    except KeyboardInterrupt:
+        code = _fail("interrupted", 130)
+    except click.ClickException as error:
+        error.show()
+        code = error.exit_code
+    except EvalPipelineError as error:
+        code = _fail(str(error), error.exit_code)
+    except BrokenPipeError:
+        # Whoever read our output has seen enough.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    except Exception as error:
+        if "--traceback" in words:
+            raise
+        code = _fail(
+            f"internal error: {type(error).__name__}: {error}\n"
+            "Nothing was half written. `eval-pipeline --traceback …` shows where it happened.",
+            INTERNAL_ERROR,
+        )
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _fail(message: str, code: int) -> int:
+    sys.stderr.write(f"error: {message}\n")
+    return code

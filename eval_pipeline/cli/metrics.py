@@ -1,0 +1,71 @@
+"""eval-pipeline metrics"""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from eval_pipeline.cli.options import as_json, with_store
+from eval_pipeline.cli.output import print_json, say, table
+from eval_pipeline.settings import Settings
+
+
+@click.command("metrics")
+@click.argument("name", required=False)
+@click.option(
+    "--lock", is_flag=True, help="Write every name, version and fingerprint to sql/definitions.lock."
+)
+@click.option("--check-lock", is_flag=True, help="Exit with 1 when a meaning moved and its version did not.")
+@with_store
+@as_json
+def command(name: str | None, lock: bool, check_lock: bool, settings: Settings, as_json: bool) -> None:
+    """Show the catalogue of metrics, or everything about the one with this name or key."""
+    from eval_pipeline.formulas.registry import load_registry
+    from eval_pipeline.pipeline.catalogue import describe, find_definition
+
+    registry = load_registry(settings)
+    if lock or check_lock:
+        _lock(settings, write=lock)
+        return
+    if name is not None:
+        definition = find_definition(registry, name)
+        if as_json:
+            print_json({"format": 1, **describe(registry, definition)})
+        else:
+            _print_one(describe(registry, definition))
+        return
+    if as_json:
+        print_json({"format": 1, "metrics": [describe(registry, one) for one in registry]})
+        return
+    rows = [
+        (key, one.short_name, f"v{one.header.version}", meaning)
+        for one in sorted(registry.formulas, key=lambda d: d.name)
+        for key, meaning in one.keys.items()
+    ]
+    table(["metric", "formula", "", "what it is"], rows)
+    say("`eval-pipeline metrics NAME` shows edge cases, parameters and examples.")
+
+
+def _print_one(found: dict[str, object]) -> None:
+    from eval_pipeline.pipeline.catalogue import as_text
+
+    print(as_text(found))
+
+
+def _lock(settings: Settings, *, write: bool) -> None:
+    from eval_pipeline.formulas.lock_file import moved_without_version, write_lock
+    from eval_pipeline.formulas.registry import load_registry
+
+    registry = load_registry(settings)
+    if write:
+        for path in write_lock(registry, settings):
+            print(f"wrote {path}")
+        return
+    moved = moved_without_version(registry, settings)
+    for line in moved:
+        say(line)
+    if moved:
+        say("Raise `version` in each header (or take the change back), then `eval-pipeline metrics --lock`.")
+        sys.exit(1)
+    print("Every definition stands in its lock file as it is.")

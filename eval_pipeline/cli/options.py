@@ -1,0 +1,35 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from eval_pipeline.settings import Settings, load_settings
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def with_store(command: F) -> F:
+    """--db PATH, handed on as settings."""
+    option = click.option(
+        "--db",
+        "settings",
+        type=click.Path(dir_okay=False, path_type=Path),
+        metavar="PATH",
+        help="The store's file.  [EVAL_PIPELINE_DB, data/eval.duckdb]",
+        callback=_settings,
+    )
+    return option(command)
+
+
+def _settings(_context: click.Context, _parameter: click.Parameter, value: Path | None) -> Settings:
+    return load_settings(db=value)
+
+
+def as_json(command: F) -> F:
+    """--json."""
+    return click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")(command)

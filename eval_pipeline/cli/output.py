@@ -1,0 +1,86 @@
+"""What every command prints: data to standard output, everything else to standard error."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+WIDTH = 80
+
+
+def print_json(document: Any) -> None:
+    """One JSON document, the same text every time."""
+    sys.stdout.write(json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False) + "\n")
+
+
+def print_json_line(document: Any) -> None:
+    """One JSON document on one line."""
+    sys.stdout.write(json.dumps(document, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def console() -> Console:
+    """For people: coloured on a terminal only, 80 columns where the width is not known."""
+    from rich.console import Console
+
+    is_terminal = sys.stdout.isatty()
+    return Console(
+        width=None if is_terminal else WIDTH, highlight=False, soft_wrap=False, emoji=False, markup=False
+    )
+
+
+def say(message: str) -> None:
+    """A remark that is no data."""
+    sys.stderr.write(message + "\n")
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, numbers: Sequence[str] = ()) -> None:
+    """A table that fits 80 columns; the columns named in `numbers` are aligned to the right."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
+    for column in columns:
+        is_number = column in numbers
+        shown.add_column(
+            Text(column), justify="right" if is_number else "left", no_wrap=is_number, overflow="fold"
+        )
+    for row in rows:
+        shown.add_row(*(Text("" if cell is None else str(cell)) for cell in row))
+    console().print(shown)
+
+
+def number(value: float | None) -> str:
+    """A metric's value for people: four decimals, an em dash where it is undefined."""
+    return "—" if value is None else f"{value:.4f}"
+
+
+def count(n: int, noun: str, *, plural: str | None = None) -> str:
+    """`1 run`, `1,200 runs`."""
+    return f"{n:,} {noun if n == 1 else plural or noun + 's'}"
+
+
+def listed(counts: Mapping[str, int]) -> str:
+    """`3 formula, 2 labels`."""
+    return ", ".join(f"{n:,} {name}" for name, n in sorted(counts.items()))
+
+
+@contextmanager
+def progress_bar(what: str) -> Iterator[Callable[[int, int], None] | None]:
+    """A bar with the time that remains, on a terminal; nothing anywhere else."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(what, total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)

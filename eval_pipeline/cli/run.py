@@ -1,0 +1,39 @@
+"""eval-pipeline run"""
+
+from __future__ import annotations
+
+import click
+
+from eval_pipeline.cli.options import as_json, with_store
+from eval_pipeline.cli.output import count, print_json, progress_bar, say
+from eval_pipeline.settings import Settings
+
+
+@click.command("run")
+@click.argument("run_ids", nargs=-1, metavar="[RUN_ID…]")
+@click.option("--all", "everything", is_flag=True, help="Also what is stale for any other reason.")
+@with_store
+@as_json
+def command(run_ids: tuple[str, ...], everything: bool, settings: Settings, as_json: bool) -> None:
+    """Compute, through Dagster, what is missing or was delivered anew: for these runs, or for all."""
+    from eval_pipeline.launch import run_in_dagster
+    from eval_pipeline.pipeline.measure import DUE
+    from eval_pipeline.pipeline.headlines import check_runs
+
+    check_runs(settings, run_ids, tell=say)
+    with progress_bar("computing cells") as progress:
+        summary = run_in_dagster(
+            settings,
+            run_ids=set(run_ids) or None,
+            reasons=None if everything else DUE,
+            tell=say,
+            progress=progress,
+        )
+    if as_json:
+        print_json({"format": 1, "runs": sorted(summary.runs), "cells": summary.cells})
+        return
+    cells = sum(summary.cells.values())
+    if not cells:
+        print("Nothing to compute: everything asked for is there.")
+        return
+    print(f"Computed {count(cells, 'cell')} of {count(len(summary.runs), 'run')}.")

@@ -1,0 +1,71 @@
+"""eval-pipeline show"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from eval_pipeline.cli.options import as_json, with_store
+from eval_pipeline.cli.output import count, number, print_json, print_json_line, say, table
+from eval_pipeline.settings import Settings
+
+
+@click.command("show")
+@click.argument("run_id")
+@click.option("--per-query", is_flag=True, help="One line per query, unrounded, in golden order.")
+@click.option("--slices/--no-slices", default=True, help="With or without the slices.  [with]")
+@with_store
+@as_json
+def command(run_id: str, per_query: bool, slices: bool, settings: Settings, as_json: bool) -> None:
+    """Show a run's aggregates and slices; with --per-query one JSON line a query."""
+    from eval_pipeline.formulas.registry import load_registry
+    from eval_pipeline.pipeline.show import show_queries, show_run
+
+    registry = load_registry(settings)
+    if per_query:
+        for line in show_queries(settings, registry, run_id, tell=say):
+            print_json_line(line)
+        return
+    document = show_run(settings, registry, run_id, tell=say)
+    if as_json:
+        print_json(document)
+    else:
+        _print(document, with_slices=slices)
+
+
+def _print(document: dict[str, Any], *, with_slices: bool) -> None:
+    print(
+        f"{document['run_id']} on {document['dataset']}: "
+        f"{count(document['total_queries'], 'query', plural='queries')}, {document['failed_queries']:,} failed"
+    )
+    for name in ("missing", "unknown"):
+        ids = document[f"{name}_query_ids"]
+        if ids:
+            print(f"{name}: {', '.join(ids[:5])}{' …' if len(ids) > 5 else ''} ({len(ids):,})")
+    print()
+    shown = {key: entry for key, entry in document["metrics"].items() if entry["n"]}
+    table(
+        ["metric", "value", "n"],
+        [(key, number(entry["value"]), f"{entry['n']:,}") for key, entry in shown.items()],
+        numbers=["value", "n"],
+    )
+    undefined = [key for key, entry in document["metrics"].items() if not entry["n"]]
+    if undefined:
+        print(f"undefined here (nothing to apply to): {', '.join(undefined)}")
+    if with_slices:
+        _print_slices(
+            document, list(shown)[:1] + [key for key in ("hit@5", "mrr", "groundedness") if key in shown]
+        )
+
+
+def _print_slices(document: dict[str, Any], keys: list[str]) -> None:
+    keys = list(dict.fromkeys(keys))[:4]
+    rows = [
+        (name, value, f"{entry['n_queries']:,}", *(number(entry["metrics"][key]["value"]) for key in keys))
+        for name, values in document["slices"].items()
+        for value, entry in values.items()
+    ]
+    if rows:
+        print()
+        table(["slice", "", "queries", *keys], rows, numbers=["queries", *keys])

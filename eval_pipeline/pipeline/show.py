@@ -1,0 +1,103 @@
+"""One run as a document: what `show RUN_ID --json` prints."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from eval_pipeline.formulas.registry import Registry
+from eval_pipeline.settings import Settings
+from eval_pipeline.store.connect import Connection, open_reader
+from eval_pipeline.store.lock import Tell
+from eval_pipeline.store.read import (
+    RunRow,
+    aggregates_of,
+    computed_with,
+    failed_count,
+    find_run,
+    per_query_values,
+    query_ids_of,
+    slice_sizes,
+)
+
+FORMAT = 1
+SLICES = ("tag", "category", "difficulty", "vault", "answerable")
+
+Values = Mapping[str, tuple[float | None, int]]
+
+
+def show_run(
+    settings: Settings, registry: Registry, run_id: str, *, tell: Tell | None = None
+) -> dict[str, Any]:
+    """The run's aggregates and slices, with the definitions they were computed with."""
+    with open_reader(settings.db, tell=tell) as con:
+        return run_document(con, registry, find_run(con, run_id))
+
+
+def run_document(con: Connection, registry: Registry, run: RunRow) -> dict[str, Any]:
+    """The document of contract 3."""
+    scored, missing, unknown = query_ids_of(con, run)
+    aggregates = aggregates_of(con, run)
+    keys = [key for key, one in registry.keys().items() if registry.applies_to(one, run.dataset)]
+    computed = computed_with(con, run)
+    return {
+        "format": FORMAT,
+        "run_id": run.run_id,
+        "dataset": run.dataset,
+        "total_queries": len(scored),
+        "failed_queries": failed_count(con, run),
+        "missing_query_ids": missing,
+        "unknown_query_ids": unknown,
+        "metrics": _metrics(aggregates.get(("", ""), {}), keys),
+        "slices": _slices(aggregates, slice_sizes(con, run), keys),
+        "formulas": {
+            one.short_name: computed.get(one.name, {"version": None, "fingerprint": None})
+            for one in sorted(registry.formulas, key=lambda d: d.name)
+            if registry.applies_to(one, run.dataset)
+        },
+    }
+
+
+def _metrics(values: Values, keys: list[str]) -> dict[str, dict[str, Any]]:
+    return {key: {"value": values.get(key, (None, 0))[0], "n": values.get(key, (None, 0))[1]} for key in keys}
+
+
+def _slices(
+    aggregates: Mapping[tuple[str, str], Values], sizes: Mapping[tuple[str, str], int], keys: list[str]
+) -> dict[str, Any]:
+    return {
+        name: {
+            value: {"n_queries": n, "metrics": _metrics(aggregates.get((name, value), {}), keys)}
+            for (dimension, value), n in sorted(sizes.items())
+            if dimension == name
+        }
+        for name in SLICES
+    }
+
+
+def show_queries(
+    settings: Settings, registry: Registry, run_id: str, *, tell: Tell | None = None
+) -> Iterator[dict[str, Any]]:
+    """One document per scored query, unrounded, in golden order."""
+    with open_reader(settings.db, tell=tell) as con:
+        run = find_run(con, run_id)
+        formulas = [one for one in registry.formulas if registry.applies_to(one, run.dataset)]
+        values = per_query_values(con, run, sorted(formulas, key=lambda d: d.name))
+    for query_id, metrics in values.items():
+        yield {"query_id": query_id, "metrics": dict(metrics)}
+
+
+def json_value(value: Any) -> Any:
+    """A value of the store as JSON knows it; what JSON cannot say is null or text."""
+    if isinstance(value, float):
+        return value if abs(value) <= 1.7976931348623157e308 else None
+    if isinstance(value, dt.datetime | dt.date | dt.time):
+        return value.isoformat()
+    if isinstance(value, dict):
+        return {str(key): json_value(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [json_value(item) for item in value]
+    if value is None or isinstance(value, str | int | bool):
+        return value
+    return str(value)

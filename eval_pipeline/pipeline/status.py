@@ -1,0 +1,59 @@
+"""What stands where: every derived table × every run, fresh or not and why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from eval_pipeline.formulas.registry import Registry
+from eval_pipeline.pipeline.measure import unwanted_cells, wanted_cells
+from eval_pipeline.settings import Settings
+from eval_pipeline.store.connect import first_value, open_reader
+from eval_pipeline.store.ledger import find_states
+from eval_pipeline.store.lock import Tell
+from eval_pipeline.store.read import waiting_runs
+
+STATES = ("fresh", "stale", "missing", "pinned", "frozen")
+
+_COUNTS = """
+with cells as (
+    select definition, run_key,
+        case
+            when bool_or(reason = 'missing') then 'missing'
+            when bool_or(reason is not null) then 'stale'
+            else 'fresh'
+        end as state,
+        coalesce(min(reason) filter (where reason <> 'missing'), 'missing') as reason
+    from (select definition, run_key, reason from cell_states)
+    group by definition, run_key
+)
+select definition, state, case when state <> 'fresh' then reason end as reason, count(*)
+from cells
+group by definition, state, case when state <> 'fresh' then reason end
+order by definition
+"""
+
+
+def find_status(settings: Settings, registry: Registry, *, tell: Tell | None = None) -> dict[str, Any]:
+    """The document of `status --json`."""
+    with open_reader(settings.db, tell=tell) as con:
+        find_states(con, wanted_cells(registry), unwanted=unwanted_cells(registry))
+        rows = con.execute(_COUNTS).fetchall()
+        runs = int(first_value(con, "select count(*) from raw.runs"))
+        waiting = waiting_runs(con)
+    assets: dict[str, dict[str, Any]] = {
+        one.name: {
+            "name": one.name,
+            "version": one.header.version,
+            "fingerprint": one.fingerprint,
+            **dict.fromkeys(STATES, 0),
+            "reasons": {},
+        }
+        for one in registry
+    }
+    for definition, state, reason, count in rows:
+        asset = assets[definition]
+        asset[state] += count
+        if reason and state == "stale":
+            asset["reasons"][reason] = asset["reasons"].get(reason, 0) + count
+    cells = {state: sum(asset[state] for asset in assets.values()) for state in STATES}
+    return {"format": 1, "runs": runs, "cells": cells, "assets": list(assets.values()), "waiting": waiting}

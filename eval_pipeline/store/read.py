@@ -1,0 +1,146 @@
+"""Questions to the store about runs, answered from one reading connection."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from eval_pipeline.errors import UnknownName
+from eval_pipeline.formulas.definition import Definition
+from eval_pipeline.store.connect import Connection, first_value
+from eval_pipeline.store.derived import quoted
+
+RUN_ORDER = "coalesce(r.created_at, r.first_loaded_at), r.run_id"
+
+
+@dataclass(frozen=True)
+class RunRow:
+    """A run as the store knows it; `golden_key` is None while its dataset is not there."""
+
+    run_key: int
+    run_id: str
+    dataset: str
+    golden_key: int | None
+
+
+def find_run(con: Connection, run_id: str) -> RunRow:
+    """The run, or an error with the closest names."""
+    rows = con.execute(
+        "select r.run_key, r.run_id, d.dataset_id, g.golden_key from raw.runs r "
+        "join raw.datasets d using (dataset_key) "
+        "left join labels.golden_sets g on g.dataset_key = r.dataset_key and g.superseded_at is null "
+        "where r.run_id = ?",
+        [run_id],
+    ).fetchall()
+    if not rows:
+        raise UnknownName("run", run_id, run_ids(con))
+    return RunRow(*rows[0])
+
+
+def run_ids(con: Connection) -> list[str]:
+    """Every run, in run order."""
+    return [row[0] for row in con.execute(f"select r.run_id from raw.runs r order by {RUN_ORDER}").fetchall()]
+
+
+def waiting_runs(con: Connection) -> list[str]:
+    """Runs whose dataset has not been delivered yet."""
+    rows = con.execute(
+        "select r.run_id from raw.runs r where not exists (from labels.golden_sets g "
+        f"where g.dataset_key = r.dataset_key) order by {RUN_ORDER}"
+    ).fetchall()
+    return [row[0] for row in rows]
+
+
+def query_ids_of(con: Connection, run: RunRow) -> tuple[list[str], list[str], list[str]]:
+    """(scored, missing, unknown): golden queries with a result and without, and results that no golden row knows."""
+    golden = con.execute(
+        "select i.query_id, r.query_key is not null from labels.query_details q "
+        "join raw.query_ids i using (query_key) "
+        "left join (select query_key from raw.results where run_key = ?) r using (query_key) "
+        "where q.golden_key = ? order by q.query_no",
+        [run.run_key, run.golden_key],
+    ).fetchall()
+    unknown = con.execute(
+        "select i.query_id from raw.results r join raw.query_ids i using (query_key) where r.run_key = ? "
+        "and r.query_key not in (select query_key from labels.queries where golden_key is not distinct from ?) "
+        "order by r.row_no",
+        [run.run_key, run.golden_key],
+    ).fetchall()
+    scored = [query_id for query_id, has_result in golden if has_result]
+    missing = [query_id for query_id, has_result in golden if not has_result]
+    return scored, missing, [row[0] for row in unknown]
+
+
+def failed_count(con: Connection, run: RunRow) -> int:
+    """How many scored queries carry an error or timed out."""
+    return int(
+        first_value(
+            con,
+            "select count(*) from raw.results r join labels.queries q on q.query_key = r.query_key "
+            "where r.run_key = ? and q.golden_key is not distinct from ? "
+            "and (coalesce(r.error, '') <> '' or coalesce(r.timed_out, false))",
+            [run.run_key, run.golden_key],
+        )
+    )
+
+
+def aggregates_of(con: Connection, run: RunRow) -> dict[tuple[str, str], dict[str, tuple[float | None, int]]]:
+    """(slice, slice value) → metric → (value, n); ('', '') is the whole run."""
+    found: dict[tuple[str, str], dict[str, tuple[float | None, int]]] = {}
+    for name, value_of, metric, value, n in con.execute(
+        "select slice, slice_value, metric, value, n from aggregates.run_metrics where run_key = ?",
+        [run.run_key],
+    ).fetchall():
+        found.setdefault((name, value_of), {})[metric] = (value, n)
+    return found
+
+
+def slice_sizes(con: Connection, run: RunRow) -> dict[tuple[str, str], int]:
+    """How many scored queries stand in each slice."""
+    rows = con.execute(
+        "select s.slice, s.slice_value, count(*) from labels.slices s "
+        "join raw.results r on r.query_key = s.query_key and r.run_key = ? "
+        "where s.golden_key = ? group by s.slice, s.slice_value order by s.slice, s.slice_value",
+        [run.run_key, run.golden_key],
+    ).fetchall()
+    return {(name, value): n for name, value, n in rows}
+
+
+def computed_with(con: Connection, run: RunRow) -> dict[str, dict[str, Any]]:
+    """Definition → the version and fingerprint that this run's values were computed with."""
+    rows = con.execute(
+        "select c.definition, d.version, c.fingerprint from ledger.cells c "
+        "left join ledger.definitions d on d.name = c.definition and d.fingerprint = c.fingerprint "
+        "where c.run_key = ? and c.source = ''",
+        [run.run_key],
+    ).fetchall()
+    return {name: {"version": version, "fingerprint": fingerprint} for name, version, fingerprint in rows}
+
+
+def per_query_values(
+    con: Connection, run: RunRow, formulas: Sequence[Definition]
+) -> dict[str, Mapping[str, float | None]]:
+    """query id → metric → value, for the scored queries in golden order."""
+    scored, _, _ = query_ids_of(con, run)
+    found: dict[str, dict[str, float | None]] = {query_id: {} for query_id in scored}
+    tables = {
+        name
+        for (name,) in con.execute(
+            "select table_name from duckdb_tables() where schema_name = 'metrics'"
+        ).fetchall()
+    }
+    for one in formulas:
+        keys = list(one.keys)
+        for values in found.values():
+            values.update(dict.fromkeys(keys))
+        if one.short_name not in tables:
+            continue
+        listed = ", ".join(f"m.{quoted(key)}" for key in keys)
+        for query_id, *numbers in con.execute(
+            f"select i.query_id, {listed} from metrics.{quoted(one.short_name)} m "
+            "join raw.query_ids i using (query_key) where m.run_key = ?",
+            [run.run_key],
+        ).fetchall():
+            found.setdefault(query_id, {}).update(zip(keys, numbers, strict=True))
+    return dict(found)

@@ -1,0 +1,28 @@
+"""A connection that can read the store and nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import duckdb
+
+from eval_pipeline.errors import UsageError
+from eval_pipeline.store.connect import Connection
+
+
+def ask_shut_off(con: Connection, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """Run somebody's SQL without files, network, extensions and settings; the connection is of no other use after."""
+    con.execute("set enable_external_access = false")
+    con.execute("set lock_configuration = true")
+    try:
+        cursor = con.execute(sql)
+        columns = [column[0] for column in cursor.description or []]
+        return columns, cursor.fetchall()
+    except duckdb.Error as error:
+        raise UsageError(_advice(str(error))) from error
+
+
+def _advice(message: str) -> str:
+    if "read-only" in message:
+        return f"{message.splitlines()[0]} (`query` only reads; `load`, `run` and `forget` change the store)"
+    return message.strip()
