@@ -13,9 +13,9 @@ def formula(
 ) -> Callable[[F], F]:
     """Declare a formula: `reads` names the tables that arrive as Polars frames, in the order of the arguments.
 
-    The function returns a frame with run_key, query_key and one column per key. `parameters` arrive as keyword
-    arguments. `examples` are texts `{given} => {expected}`, as in a SQL header. All of it is written out as literals,
-    because the catalogue reads it without running the file.
+    The function returns a frame with run_key, query_key (or the columns that `grain` names) and one column per key.
+    `parameters` arrive as keyword arguments. `examples` are texts `{given} => {expected}`, as in a SQL header. All of
+    it is written out as literals, because the catalogue reads it without running the file.
     """
 
     def declare(function: F) -> F:

@@ -5,14 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from eval_pipeline.errors import DefinitionError
 from eval_pipeline.formulas.header import Header, Parameter
-from eval_pipeline.formulas.tokens import last_select, parameter_names
+from eval_pipeline.formulas.tokens import last_select, parameter_names, selected_names
 
 APPLIES = "applies?"
+PER_QUERY = ("run_key", "query_key")
+MEAN = "mean"
+_KEY_NAME = re.compile(r"\w+_(key|no)")
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,20 @@ class Definition:
         """The name without its schema."""
         return self.name.split(".", 1)[1]
 
+    @cached_property
+    def grain(self) -> tuple[str, ...]:
+        """The columns that say what a row is about: those the header names, else those named like keys and numbers."""
+        if self.header.grain:
+            return self.header.grain
+        if self.is_python:
+            return PER_QUERY
+        return tuple(name for name in selected_names(self.sql) if is_key_name(name) and name not in self.keys)
+
+    @property
+    def is_scored_per_query(self) -> bool:
+        """Whether it gives every query a score whose mean says something about the run."""
+        return self.schema == "metrics" and self.grain == PER_QUERY and self.header.aggregate == MEAN
+
     @property
     def keys(self) -> dict[str, str]:
         """Every key the table has, with what it means; a list parameter has written some of them several times."""
@@ -82,6 +100,11 @@ class Definition:
             )
         condition = render(applies, self.header.parameters, path=self.path)
         return f'{self.sql[:place]} coalesce(({condition}), false) as "{APPLIES}",{self.sql[place:]}'
+
+
+def is_key_name(column: str) -> bool:
+    """Whether a column is named like a key (`run_key`) or a number within one (`item_no`)."""
+    return bool(_KEY_NAME.fullmatch(column))
 
 
 def expand_keys(keys: Mapping[str, str], parameters: Mapping[str, Parameter]) -> dict[str, str]:

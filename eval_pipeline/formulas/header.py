@@ -15,6 +15,7 @@ DIRECTIONS = ("higher", "lower", "none")
 FIELDS = frozenset(
     [
         "keys",
+        "grain",
         "version",
         "parameters",
         "choices",
@@ -65,6 +66,7 @@ class Header:
     was: str | None = None
     replaces: str | None = None
     arguments: tuple[str, ...] = ()
+    grain: tuple[str, ...] = ()
 
 
 def split_file(text: str) -> tuple[str, str]:
@@ -85,7 +87,10 @@ def parse_header(text: str, *, path: Path) -> Header:
     try:
         values = yaml.safe_load(plain) or {}
     except yaml.YAMLError as error:
-        raise DefinitionError(f"{path}: the header is not YAML: {' '.join(str(error).split())}") from error
+        reason = " ".join(str(error).split())
+        raise DefinitionError(
+            f"{path}: the header is not YAML: {reason}. A remark in prose stands below the header, after a blank line."
+        ) from error
     if not isinstance(values, dict):
         raise DefinitionError(f"{path}: the header is a list of `name: value` lines")
     examples = tuple(_example(line, path=path) for line in example_lines)
@@ -161,7 +166,16 @@ def header_of(values: Mapping[str, Any], *, path: Path, examples: tuple[Example,
         was=values.get("was"),
         replaces=values.get("replaces"),
         arguments=tuple(values.get("arguments") or ()),
+        grain=_grain(values.get("grain"), path=path),
     )
+
+
+def _grain(value: Any, *, path: Path) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    if not isinstance(value, list | tuple) or list(value[:1]) != ["run_key"]:
+        raise DefinitionError(f"{path}: grain is a list of columns that starts with run_key, not {value!r}")
+    return tuple(str(column) for column in value)
 
 
 def _check_member(values: Mapping[str, Any], name: str, allowed: tuple[str, ...], *, path: Path) -> None:

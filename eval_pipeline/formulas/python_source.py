@@ -1,22 +1,24 @@
 """The meaning of a formula written in Python: its source and that of everything it names in its own folder.
 
-A formula may import the standard library, Polars and modules of its own folder. Whatever else could change what it
-computes without changing its source is refused, with the line.
+A formula may import the standard library, Polars, modules of its own folder and the product's own metric functions
+(`eval_pipeline.metrics`), whose source is part of its meaning. Whatever else could change what it computes without
+changing its source is refused, with the line.
 """
 
 from __future__ import annotations
 
 import ast
 import importlib.util
-import io
 import sys
-import tokenize
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from eval_pipeline.errors import DefinitionError
+from eval_pipeline.formulas.python_tokens import canonical_statement
+from eval_pipeline.settings import PACKAGE
 
 FORBIDDEN_CALLS = frozenset(
     [
@@ -28,16 +30,30 @@ FORBIDDEN_CALLS = frozenset(
         "vars",
         "getattr",
         "setattr",
+        "delattr",
         "__import__",
+        "__builtins__",
         "open",
         "input",
         "breakpoint",
     ]
 )
-FORBIDDEN_MODULES = frozenset(
-    ["importlib", "os", "sys", "subprocess", "socket", "random", "time", "urllib", "http", "ctypes", "pickle"]
+# The parts of the standard library whose results depend on nothing but what they are given.
+COMPUTING_MODULES = frozenset(
+    [
+        *("__future__", "abc", "collections", "contextlib", "copy", "dataclasses", "enum", "types", "typing"),
+        *("bisect", "functools", "heapq", "itertools", "operator"),
+        *("cmath", "decimal", "fractions", "math", "numbers", "statistics"),
+        *("base64", "binascii", "datetime", "difflib", "hashlib", "html", "json", "re", "string", "struct"),
+        *("textwrap", "unicodedata", "warnings", "zlib"),
+    ]
 )
+FOLLOWED = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign)
+# What a frame is made of stands in `reads`; files would change the result behind the fingerprint's back.
+FILE_METHODS = ("read_", "scan_", "sink_", "write_")
 DECLARING = "eval_pipeline.formulas.decorator"
+DECORATOR = "formula"
+SHARED = "eval_pipeline.metrics"
 
 
 @dataclass(frozen=True)
@@ -46,19 +62,22 @@ class _Source:
     text: str
     tree: ast.Module
 
-    def definitions(self) -> dict[str, ast.stmt]:
-        """Module-level names and the statements that bind them."""
-        found: dict[str, ast.stmt] = {}
+    def definitions(self) -> dict[str, list[ast.stmt]]:
+        """Module-level names and the statements that bind them, in order."""
+        found: dict[str, list[ast.stmt]] = {}
         for statement in self.tree.body:
-            if isinstance(statement, ast.FunctionDef | ast.ClassDef):
-                found[statement.name] = statement
-            elif isinstance(statement, ast.Assign):
-                for target in statement.targets:
-                    if isinstance(target, ast.Name):
-                        found[target.id] = statement
-            elif isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-                found[statement.target.id] = statement
+            for name in _bound_names(statement):
+                found.setdefault(name, []).append(statement)
         return found
+
+
+def _bound_names(statement: ast.stmt) -> list[str]:
+    if isinstance(statement, ast.FunctionDef | ast.ClassDef):
+        return [statement.name]
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    if isinstance(statement, ast.AnnAssign):
+        targets = [statement.target]
+    return [node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)]
 
 
 def canonical_source(path: Path, function: str) -> str:
@@ -68,10 +87,10 @@ def canonical_source(path: Path, function: str) -> str:
 
 def declaration(path: Path, function: str) -> dict[str, Any]:
     """What @formula(...) says, read without running the file."""
-    statement = _read(path).definitions().get(function)
+    statement = _read(path).definitions().get(function, [None])[-1]
     if isinstance(statement, ast.FunctionDef):
         for call in statement.decorator_list:
-            if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "formula":
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == DECORATOR:
                 return {str(keyword.arg): _literal(keyword, path) for keyword in call.keywords}
     raise DefinitionError(f"{path}: expected a function {function} with the decorator @formula(...)")
 
@@ -93,11 +112,29 @@ def load_function(path: Path, function: str) -> Callable[..., Any]:
         raise DefinitionError(f"{path}: cannot be imported")
     module = importlib.util.module_from_spec(spec)
     try:
-        spec.loader.exec_module(module)
+        with _own_modules(path.parent):
+            spec.loader.exec_module(module)
     except Exception as error:
         raise DefinitionError(f"{path}: cannot be imported: {error}") from error
     found: Callable[..., Any] = getattr(module, function)
     return found
+
+
+@contextmanager
+def _own_modules(folder: Path) -> Iterator[None]:
+    """Let a formula import modules of its folder, and forget them afterwards, so that the next import sees an edit."""
+    writes_bytecode = sys.dont_write_bytecode
+    sys.dont_write_bytecode = True
+    sys.path.insert(0, str(folder))
+    importlib.invalidate_caches()
+    try:
+        yield
+    finally:
+        sys.dont_write_bytecode = writes_bytecode
+        sys.path.remove(str(folder))
+        for path in folder.glob("*.py"):
+            if getattr(sys.modules.get(path.stem), "__file__", None) == str(path):
+                del sys.modules[path.stem]
 
 
 def _read(path: Path) -> _Source:
@@ -108,8 +145,14 @@ def _read(path: Path) -> _Source:
         raise DefinitionError(f"{path}:{error.lineno}: not Python: {error.msg}") from error
     source = _Source(path, text, tree)
     _check_imports(source)
-    _check_calls(source)
+    if not path.is_relative_to(_shared_folder()):
+        _check_module_level(source)
+        _check_calls(source)
     return source
+
+
+def _shared_folder() -> Path:
+    return PACKAGE.parent.joinpath(*SHARED.split("."))
 
 
 def _check_imports(source: _Source) -> None:
@@ -117,30 +160,74 @@ def _check_imports(source: _Source) -> None:
         names: list[str] = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and not node.level:
+            _check_followed(source, node)
+        elif isinstance(node, ast.ImportFrom):
             names = [node.module or ""]
+            _check_named(source, node)
         for name in names:
             _check_module(source, name, line=getattr(node, "lineno", 0))
 
 
+def _check_followed(source: _Source, node: ast.Import) -> None:
+    for alias in node.names:
+        if _is_shared(alias.name) and alias.asname is None:
+            raise DefinitionError(
+                f"{source.path}:{node.lineno}: write `from {alias.name} import NAME`, so that what is called can be "
+                "followed into the fingerprint"
+            )
+
+
+def _check_named(source: _Source, node: ast.ImportFrom) -> None:
+    is_outside = not source.path.is_relative_to(_shared_folder())
+    if is_outside and (node.level or any(alias.name == "*" for alias in node.names)):
+        raise DefinitionError(
+            f"{source.path}:{node.lineno}: write `from {node.module or 'MODULE'} import NAME`, without a dot before "
+            "the module and with every name, so that what is called can be followed into the fingerprint"
+        )
+
+
+def _is_shared(module: str) -> bool:
+    return module == SHARED or module.startswith(f"{SHARED}.")
+
+
 def _check_module(source: _Source, name: str, *, line: int) -> None:
     root = name.split(".")[0]
-    if name == DECLARING or root == "polars":
+    if name == DECLARING or root == "polars" or _is_shared(name):
         return
     if (source.path.parent / f"{name.rsplit('.', 1)[-1]}.py").is_file():
         return
-    if root not in sys.stdlib_module_names or root in FORBIDDEN_MODULES:
+    if root not in COMPUTING_MODULES:
         raise DefinitionError(
-            f"{source.path}:{line}: a formula may import Polars, modules of its own folder and the parts of the "
-            f"standard library that only compute; not {name}"
+            f"{source.path}:{line}: a formula may import Polars, modules of its own folder, {SHARED} and the parts of "
+            f"the standard library that only compute; not {name}"
         )
+
+
+def _check_module_level(source: _Source) -> None:
+    """Only statements whose effect is the names they bind can be followed."""
+    for statement in source.tree.body:
+        is_text = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+        targets = statement.targets if isinstance(statement, ast.Assign) else []
+        is_inside = any(
+            isinstance(node, ast.Subscript | ast.Attribute) for one in targets for node in ast.walk(one)
+        )
+        if not is_text and (is_inside or not isinstance(statement, FOLLOWED)):
+            raise DefinitionError(
+                f"{source.path}:{statement.lineno}: at the top of a formula file stand imports, functions, classes and "
+                "constants; put anything else into a function"
+            )
 
 
 def _check_calls(source: _Source) -> None:
     for node in ast.walk(source.tree):
+        name = None
         if isinstance(node, ast.Name) and node.id in FORBIDDEN_CALLS:
+            name = node.id
+        elif isinstance(node, ast.Attribute) and node.attr.startswith(FILE_METHODS):
+            name = node.attr
+        if name and isinstance(node, ast.expr):
             raise DefinitionError(
-                f"{source.path}:{node.lineno}: {node.id} cannot be followed, so its meaning has no fingerprint; "
+                f"{source.path}:{node.lineno}: {name} cannot be followed, so its meaning has no fingerprint; "
                 "name what is called"
             )
 
@@ -151,9 +238,17 @@ def _collect(source: _Source, name: str, *, seen: set[tuple[Path, str]]) -> list
     seen.add((source.path, name))
     definitions = source.definitions()
     if name not in definitions:
-        return []
-    statement = definitions[name]
-    pieces = [_canonical_statement(source, statement)]
+        return _collect_imported(source, name, seen=seen)
+    pieces: list[str] = []
+    for statement in definitions[name]:
+        pieces += _meaning_of(source, statement, seen=seen)
+    return pieces
+
+
+def _meaning_of(source: _Source, statement: ast.stmt, *, seen: set[tuple[Path, str]]) -> list[str]:
+    """The statement, and everything it names."""
+    definitions = source.definitions()
+    pieces = [canonical_statement(source.text, statement, declaring=DECORATOR)]
     for used in sorted({node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}):
         if used in definitions:
             pieces += _collect(source, used, seen=seen)
@@ -175,75 +270,30 @@ def _module_attributes(statement: ast.stmt) -> set[tuple[str, str]]:
 def _collect_imported(
     source: _Source, used: str, *, seen: set[tuple[Path, str]], attribute: str | None = None
 ) -> list[str]:
-    """Follow a name into another module of the folder."""
-    for node in source.tree.body:
+    """Follow a name into another module of the folder, or into the product's metric functions."""
+    for node in ast.walk(source.tree):
         if isinstance(node, ast.ImportFrom):
             for alias in node.names:
                 if (alias.asname or alias.name) != used:
                     continue
-                module = (node.module or "").rsplit(".", 1)[-1]
-                inside = _neighbour(source, module)
+                inside = _imported_module(source, node.module or "")
                 if inside:
                     return _collect(inside, alias.name, seen=seen)
-                whole = _neighbour(source, alias.name)
+                whole = _imported_module(source, alias.name)
                 if whole and attribute:
                     return _collect(whole, attribute, seen=seen)
         elif isinstance(node, ast.Import) and attribute:
             for alias in node.names:
                 if (alias.asname or alias.name) == used:
-                    whole = _neighbour(source, alias.name.rsplit(".", 1)[-1])
+                    whole = _imported_module(source, alias.name)
                     if whole:
                         return _collect(whole, attribute, seen=seen)
     return []
 
 
-def _neighbour(source: _Source, module: str) -> _Source | None:
-    path = source.path.parent / f"{module}.py"
+def _imported_module(source: _Source, module: str) -> _Source | None:
+    if _is_shared(module):
+        place = PACKAGE.parent.joinpath(*module.split("."))
+        return _read(place / "__init__.py" if place.is_dir() else place.with_name(f"{place.name}.py"))
+    path = source.path.parent / f"{module.rsplit('.', 1)[-1]}.py"
     return _read(path) if module and path.is_file() else None
-
-
-def _canonical_statement(source: _Source, statement: ast.stmt) -> str:
-    """Tokens of the statement without comments, docstrings, layout and decorators."""
-    skipped = _docstring_lines(statement)
-    lines = source.text.splitlines(keepends=True)[statement.lineno - 1 : statement.end_lineno]
-    kept = ["\n" if statement.lineno + number in skipped else line for number, line in enumerate(lines)]
-    dropped = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.ENDMARKER}
-    blocks = {tokenize.INDENT: "{", tokenize.DEDENT: "}"}
-    tokens = tokenize.generate_tokens(io.StringIO("".join(kept)).readline)
-    return " ".join(
-        _without_trailing_commas([blocks.get(t.type, t.string) for t in tokens if t.type not in dropped])
-    )
-
-
-def _without_trailing_commas(tokens: list[str]) -> list[str]:
-    """A comma before a closing bracket is layout, except the one that makes a tuple of a single value."""
-    kept: list[str] = []
-    opened: list[tuple[bool, int]] = []
-    for place, text in enumerate(tokens):
-        if text in "([{" and text:
-            before = tokens[place - 1] if place else ""
-            is_call = text != "(" or before[-1:].isidentifier() or before in (")", "]")
-            opened.append((is_call, 0))
-        elif text in (")", "]", "}") and opened:
-            is_call, commas = opened.pop()
-            if kept[-1:] == [","] and (is_call or commas > 1):
-                kept.pop()
-        elif text == "," and opened:
-            opened[-1] = (opened[-1][0], opened[-1][1] + 1)
-        kept.append(text)
-    return kept
-
-
-def _docstring_lines(statement: ast.stmt) -> set[int]:
-    lines: set[int] = set()
-    for node in ast.walk(statement):
-        if not isinstance(node, ast.FunctionDef | ast.ClassDef) or len(node.body) < 2:
-            continue
-        first = node.body[0]
-        if (
-            isinstance(first, ast.Expr)
-            and isinstance(first.value, ast.Constant)
-            and isinstance(first.value.value, str)
-        ):
-            lines.update(range(first.lineno, (first.end_lineno or first.lineno) + 1))
-    return lines

@@ -46,12 +46,17 @@ class Registry:
         return found
 
     @property
-    def formulas(self) -> list[Definition]:
-        """The definitions of the schema metrics."""
+    def metrics(self) -> list[Definition]:
+        """The definitions of the schema metrics, whatever their rows are about."""
         return [one for one in self if one.schema == "metrics"]
 
+    @property
+    def formulas(self) -> list[Definition]:
+        """Those of them that score queries: what run_metrics averages and slices and per_query_metrics shows."""
+        return [one for one in self if one.is_scored_per_query]
+
     def keys(self) -> dict[str, Definition]:
-        """Every metric key, in catalogue order, with the formula that yields it."""
+        """Every key that a query is scored by, in catalogue order, with the formula that yields it."""
         return {key: one for one in sorted(self.formulas, key=lambda d: d.name) for key in one.keys}
 
     def inputs_of(self, definition: Definition) -> tuple[str, ...]:
@@ -65,9 +70,9 @@ class Registry:
         return tuple(sorted(found))
 
     def applies_to(self, definition: Definition, dataset: str) -> bool:
-        """Whether a dataset wants this definition: everything, unless it says which formulas apply."""
+        """Whether a dataset wants this definition: everything, unless it says which formulas score its queries."""
         wanted = self.config.datasets.get(dataset, {}).get("formulas")
-        return definition.schema != "metrics" or wanted is None or definition.short_name in wanted
+        return not definition.is_scored_per_query or wanted is None or definition.short_name in wanted
 
 
 def load_registry(settings: Settings) -> Registry:
@@ -81,7 +86,7 @@ def load_registry(settings: Settings) -> Registry:
             helpers[helper.name] = helper
         own = list(_read_folder(folder))
         if folder == folders[0]:
-            own += [_read_python(path, "metrics") for path in _python_files(PACKAGE / "formulas" / "polars")]
+            own += _read_shipped_python()
         for draft in own:
             _check_overlay(draft, drafts)
             drafts[draft.name] = draft
@@ -98,6 +103,13 @@ def _read_folder(folder: Path) -> Iterator[Definition]:
             yield _read_sql(path, schema)
         for path in _python_files(folder / schema):
             yield _read_python(path, schema)
+
+
+def _read_shipped_python() -> list[Definition]:
+    """Formulas of metrics stand in the folder itself, the other schemas' definitions in a folder of their own."""
+    folder = PACKAGE / "formulas" / "polars"
+    places = {schema: folder if schema == "metrics" else folder / schema for schema in DERIVED}
+    return [_read_python(path, schema) for schema, place in places.items() for path in _python_files(place)]
 
 
 def _python_files(folder: Path) -> list[Path]:

@@ -14,7 +14,7 @@ _TOKEN = re.compile(
     r"""
       (?P<space>\s+)
     | (?P<comment>--[^\n]*|/\*.*?\*/)
-    | (?P<string>'(?:[^']|'')*')
+    | (?P<string>'(?:[^']|'')*'|[eE]'(?:[^'\\]|\\.|'')*'|\$\$.*?\$\$)
     | (?P<quoted>"(?:[^"]|"")*")
     | (?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)
     | (?P<parameter>\$\{\w+\}|\$\w+)
@@ -101,3 +101,36 @@ def last_select(sql: str) -> int | None:
         elif depth == 0 and token.kind == "word" and token.meaning == "select":
             places.append(token.start + len(token.text))
     return places[0] if len(places) == 1 else None
+
+
+def selected_names(sql: str) -> list[str]:
+    """What the outermost select calls its columns, as far as its text says so; of a union the first select counts."""
+    names: list[str] = []
+    depth = 0
+    inside = False
+    last: Token | None = None
+    before = ""
+    for token in meaningful(sql):
+        depth += (token.text in "([{") - (token.text in ")]}")
+        if depth == 0 and token.kind == "word" and token.meaning == "select" and not inside:
+            inside = True
+            continue
+        if not inside:
+            continue
+        # `is distinct from` compares; any other `from` ends the list of columns.
+        is_end = token.kind == "word" and token.meaning == "from" and before != "distinct"
+        if depth == 0 and (token.text == "," or is_end):
+            names += _column_name(last)
+            last = None
+            if is_end:
+                return names
+        else:
+            last = token
+        before = token.meaning
+    return names + _column_name(last)
+
+
+def _column_name(last: Token | None) -> list[str]:
+    if last is None or last.kind not in ("word", "quoted"):
+        return []
+    return [last.text.strip('"').replace('""', '"') if last.kind == "quoted" else last.meaning]

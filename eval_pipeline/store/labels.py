@@ -42,15 +42,11 @@ FAMILIES: dict[str, dict[str, pa.DataType]] = {
         "rel_path": pa.string(),
         "heading_path": pa.string(),
         "snippets": pa.list_(pa.string()),
-        "recency": pa.string(),
     },
     "support_groups": {"query_id": pa.string(), "group_no": pa.int32(), "support_no": pa.int32()},
-    "question_kinds": {
-        "query_id": pa.string(),
-        "multi_hop": pa.bool_(),
-        "recency_conflict": pa.bool_(),
-        "conflict_rule": pa.string(),
-    },
+    "support_recency": {"query_id": pa.string(), "support_no": pa.int32(), "recency": pa.string()},
+    "multi_hop": {"query_id": pa.string()},
+    "conflict_rules": {"query_id": pa.string(), "conflict_rule": pa.string()},
     "spans": {
         "query_id": pa.string(),
         "span_no": pa.int32(),
@@ -177,9 +173,10 @@ def _entries(row: GoldenRow) -> Iterator[tuple[str, Row]]:
     yield from _identity_entries(row)
     yield from _passage_entries(row)
     yield "answerable", (is_answerable(row),)
-    multi_hop = bool(row.multi_hop) or row.category == "multi_hop"
-    conflict = row.category == "recency/conflict"
-    yield "question_kinds", (multi_hop, conflict, row.recency_conflict_rule)
+    if row.multi_hop or row.category == "multi_hop":
+        yield "multi_hop", ()
+    if row.category == "recency/conflict" and row.recency_conflict_rule is not None:
+        yield "conflict_rules", (row.recency_conflict_rule,)
     for kind, texts in (("must_contain", row.must_contain), ("forbidden", row.forbidden)):
         for number, text in enumerate(texts or [], start=1):
             if text:
@@ -215,7 +212,9 @@ def _passage_entries(row: GoldenRow) -> Iterator[tuple[str, Row]]:
     for number, support in enumerate(row.gold_supports or []):
         heading = support.heading_path
         joined = " > ".join(heading) if isinstance(heading, list) else heading
-        yield "supports", (number, support.rel_path, joined, support.snippets, support.recency)
+        yield "supports", (number, support.rel_path, joined, support.snippets)
+        if support.recency is not None:
+            yield "support_recency", (number, support.recency)
     for group_no, group in enumerate(row.required_support_groups or [], start=1):
         for support_no in sorted(set(group)):
             yield "support_groups", (group_no, support_no)

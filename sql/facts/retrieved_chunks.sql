@@ -5,6 +5,7 @@
 -- examples:
 --   - {hits: [a, b, a]} => {n_retrieved: 2}
 --   - {hits: []} => {n_retrieved: 0}
+--   - {error: "no connection"} => {n_retrieved: 0}
 with retrieved as (
     select
         run_key,

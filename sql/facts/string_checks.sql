@@ -11,6 +11,7 @@
 --   - {must_contain: [Paris, Rome], forbidden: [London], answer: {text: "Paris or London"}} => {n_required: 2, n_required_found: 1, n_forbidden: 1, n_forbidden_found: 1}
 --   - {must_contain: [Paris], answer: {text: "PARIS"}} => {n_required: 1, n_required_found: 0}
 --   - {must_contain: [Paris]} => {n_required: 1, n_required_found: 0, n_forbidden: 0, n_forbidden_found: 0}
+--   - {must_contain: [STRASSE], answer: {text: "die Straße"}, parameters: {string_match: casefold}} => {n_required_found: 1}
 with checked as (
     select
         results.run_key,

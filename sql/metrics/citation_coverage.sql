@@ -15,6 +15,8 @@
 --   - {answer: {grounded: true, citations: []}, archive: [a]} => {citation_coverage: 0}
 --   - {answer: {grounded: false, citations: [{citation: a}]}, archive: [a]} => {citation_coverage: null}
 --   - {answer: {grounded: true, citations: [{citation: a}]}} => {citation_coverage: null}
+--   - {answer: {grounded: true, citations: []}, archive: [a], parameters: {empty_citations: vacuous}} => {citation_coverage: 1}
+--   - {answer: {grounded: true, citations: [{citation: a}]}, archive: [a], error: "late"} => {citation_coverage: null}
 select
     outcomes.run_key,
     outcomes.query_key,

@@ -1,8 +1,9 @@
 -- keys:
 --   "recall@${k}_doc": "Share of the expected documents that the first ${k} hits come from"
 -- version: 1
--- parameters: {ks: [1, 3, 5, 10]}
--- applies: n_expected > 0
+-- parameters: {ks: [1, 3, 5, 10], retrieval_error: zero}
+-- choices: {retrieval_error: [zero, exclude]}
+-- applies: n_expected > 0 and ($retrieval_error = 'zero' or not is_error)
 -- scale: fraction
 -- range: [0, 1]
 -- direction: higher
@@ -12,6 +13,8 @@
 --   - {expected_doc_ids: [a, b], hits: [a, x, b]} => {"recall@1_doc": 0.5, "recall@3_doc": 1}
 --   - {expected_doc_ids: [a, b], hits: [a, a, a]} => {"recall@3_doc": 0.5}
 --   - {expected_doc_ids: [], hits: [a]} => {"recall@10_doc": null}
+--   - {expected_doc_ids: [a], timed_out: true} => {"recall@10_doc": 0}
+--   - {expected_doc_ids: [a], timed_out: true, parameters: {retrieval_error: exclude}} => {"recall@10_doc": null}
 select
     run_key,
     query_key,

@@ -1,7 +1,8 @@
 -- keys: {mrr: "Reciprocal rank of the first expected chunk; its mean over queries is the MRR"}
 -- version: 1
--- parameters: {cutoff: 10}
--- applies: n_expected > 0
+-- parameters: {cutoff: 10, retrieval_error: zero}
+-- choices: {retrieval_error: [zero, exclude]}
+-- applies: n_expected > 0 and ($retrieval_error = 'zero' or not is_error)
 -- undefined: 0 when no expected chunk is in the top ${cutoff}
 -- scale: fraction
 -- range: [0, 1]
@@ -13,6 +14,7 @@
 --   - {expected_chunk_ids: [a], hits: [x]} => {mrr: 0}
 --   - {expected_chunk_ids: [k], hits: [a, b, c, d, e, f, g, h, i, j, k]} => {mrr: 0}
 --   - {expected_chunk_ids: []} => {mrr: null}
+--   - {expected_chunk_ids: [a], error: "late", parameters: {retrieval_error: exclude}} => {mrr: null}
 select
     run_key,
     query_key,

@@ -15,6 +15,7 @@
 --   - {expected_doc_ids: [], answer: {text: "no"}} => {refusal_correctness: 0}
 --   - {expected_doc_ids: [], hits: [a]} => {refusal_correctness: null}
 --   - {expected_doc_ids: [a], answer: {grounded: false}} => {refusal_correctness: null}
+--   - {expected_doc_ids: [], hits: [a], parameters: {refusal_no_answer: zero}} => {refusal_correctness: 0}
 select
     outcomes.run_key,
     outcomes.query_key,

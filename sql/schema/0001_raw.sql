@@ -7,6 +7,7 @@ create table raw.datasets (dataset_key integer not null, dataset_id varchar not 
 create table raw.query_ids (query_key integer not null, query_id varchar not null);
 create table raw.chunk_ids (chunk_key integer not null, chunk_id varchar not null);
 create table raw.doc_ids (doc_key integer not null, doc_id varchar not null);
+create table raw.case_ids (case_key integer not null, case_id varchar not null);
 
 -- Questions, answers, passages: by hash, in one place, so that they can be forgotten.
 create table raw.texts (text_key uhugeint not null, text varchar not null);
@@ -123,21 +124,54 @@ create table raw."references" (
     text_key uhugeint
 );
 
+-- Documents and discrepancies as delivered, as JSON; which fields they hold is a question to facts.field_outcomes.
 create table raw.extraction_cases (
     run_key integer not null,
-    case_id varchar not null,
+    case_key integer not null,
     row_no integer not null,
-    document varchar not null
+    has_failed boolean not null,
+    error varchar,
+    ground_truth varchar,
+    extracted varchar,
+    total_gt_fields integer,
+    discrepancies varchar
 );
 
-create table raw.index_reports (run_key integer not null, document varchar not null);
+create table raw.index_reports (
+    run_key integer not null,
+    chunker_version varchar,
+    embedding_model varchar,
+    index_version varchar
+);
+
+create table raw.indexed_documents (
+    run_key integer not null,
+    document_no integer not null,
+    doc_key integer,
+    doc_type varchar,
+    n_chunks integer
+);
+
+create table raw.indexed_chunks (
+    run_key integer not null,
+    chunk_no integer not null,
+    doc_key integer,
+    chunk_key integer,
+    status varchar,
+    skip_reason varchar,
+    tokens double
+);
 
 create table raw.spot_checks (
     run_key integer not null,
-    row_no integer not null,
-    query_key integer not null,
+    check_no integer not null,
+    query_key integer,
     kind varchar,
-    document varchar not null
+    first_score double,
+    first_binary boolean,
+    second_score double,
+    second_binary boolean,
+    judge_scores_delivered varchar
 );
 
 -- Every state of every chunk archive; spans come from the newest state, citations resolve against all of them.

@@ -79,8 +79,7 @@ create table labels.supports (
     support_no integer not null,
     rel_path varchar not null,
     heading_path varchar,
-    snippets varchar [],
-    recency varchar
+    snippets varchar []
 );
 
 create table labels.support_groups (
@@ -90,12 +89,21 @@ create table labels.support_groups (
     support_no integer not null
 );
 
-create table labels.question_kinds (
+create table labels.support_recency (
     golden_key integer not null,
     query_key integer not null,
-    multi_hop boolean not null,
-    recency_conflict boolean not null,
-    conflict_rule varchar
+    support_no integer not null,
+    recency varchar not null
+);
+
+-- The queries that need several passages together, by their flag or by their category.
+create table labels.multi_hop (golden_key integer not null, query_key integer not null);
+
+-- Only queries of the category recency/conflict that say what a good answer does with the conflict.
+create table labels.conflict_rules (
+    golden_key integer not null,
+    query_key integer not null,
+    conflict_rule varchar not null
 );
 
 create table labels.spans (

@@ -39,6 +39,10 @@ create table ledger.definitions (
     header varchar not null,
     body varchar not null,
     reads varchar [] not null,
+    -- What the text alone does not say: fingerprints of the definitions it reads, and the helpers it calls, as JSON.
+    parents varchar not null,
+    helpers varchar not null,
+    language varchar not null,
     first_used_at timestamp not null
 );
 
@@ -50,12 +54,62 @@ create table ledger.cells (
     run_key integer not null,
     fingerprint varchar not null,
     own_fingerprint varchar not null,
+    source_fingerprint varchar not null,
     results_hash varchar not null,
     labels_hash varchar not null,
     archive_hash varchar not null,
+    golden_key integer not null,
     n_rows integer not null,
     seconds double not null,
     computed_at timestamp not null,
     dagster_run_id varchar,
-    reason varchar not null
+    reason varchar not null,
+    note varchar
+);
+
+-- Cells left on an older definition on purpose; a pin holds while the cell still has this fingerprint.
+create table ledger.pins (
+    definition varchar not null,
+    source varchar not null,
+    run_key integer not null,
+    fingerprint varchar not null,
+    pinned_at timestamp not null,
+    note varchar
+);
+
+-- Every aggregate that was replaced, with what it was made of and how long it stood. Rows are only ever added.
+create table ledger.aggregate_history (
+    run_key integer not null,
+    source varchar not null,
+    metric varchar not null,
+    slice varchar not null,
+    slice_value varchar not null,
+    value double,
+    n integer not null,
+    total double,
+    formula_fingerprint varchar not null,
+    results_hash varchar not null,
+    labels_hash varchar not null,
+    archive_hash varchar not null,
+    golden_key integer,
+    valid_from timestamp not null,
+    valid_to timestamp not null,
+    replaced_because varchar not null,
+    note varchar
+);
+
+-- The same for aggregates that are tables of their own: each replaced row as JSON.
+create table ledger.summary_history (
+    run_key integer not null,
+    definition varchar not null,
+    "row" varchar not null,
+    fingerprint varchar not null,
+    results_hash varchar not null,
+    labels_hash varchar not null,
+    archive_hash varchar not null,
+    golden_key integer,
+    valid_from timestamp not null,
+    valid_to timestamp not null,
+    replaced_because varchar not null,
+    note varchar
 );

@@ -8,7 +8,7 @@ from typing import Any
 
 from .arithmetic import is_number, mean, percentile, rounded
 from .readings import Readings
-from .rows import Row, judge_score, judged, valid_score
+from .rows import Row, is_blank, judge_score, judged, valid_score
 
 STAGES = ("folder_selection", "retrieval", "generation", "judge")
 MOVING_ALIASES = ("latest", "current", "stable", "default", "main", "master", "head", "nightly", "preview")
@@ -100,24 +100,37 @@ def disagrees(first: Row, second: Row) -> bool | None:
     return any(verdicts) if verdicts else None
 
 
+def says_anything(value: Any) -> bool:
+    """Whether any value is given inside; null equals absent."""
+    if isinstance(value, dict):
+        return any(says_anything(inner) for inner in value.values())
+    return value is not None
+
+
 def judge_config_problems(config: Row | None, *, judged_at_all: bool) -> list[str]:
-    """S2.16: the names of the judge settings at fault, where there is a judge to speak of."""
+    """S2.16: what is at fault with the judge's settings, where there is a judge to speak of."""
     judge = (config or {}).get("judge")
     if judge is None and not judged_at_all:
         return []
     judge = judge or {}
-    problems = [key for key in ("model", "version", "prompt_version") if not judge.get(key)]
-    if judge.get("version") and is_moving(str(judge["version"])):
-        problems.append("version")
-    temperature = judge.get("temperature")
-    if not is_number(temperature) or temperature != 0:
-        problems.append("temperature")
-    return sorted(problems)
+    problems = []
+    for key in ("model", "version", "temperature", "prompt_version"):
+        value = judge.get(key)
+        if value is None or is_blank(str(value)):
+            problems.append(f"{key} is missing")
+        elif key == "temperature" and value != 0:
+            problems.append(f"temperature is {value:g}, not 0")
+        elif key == "version" and is_moving(value):
+            problems.append(f"version {value!r} is a moving alias")
+    return problems
 
 
 def is_moving(version: str) -> bool:
     lowered = version.strip().lower()
-    return any(lowered == alias or lowered.endswith(f"-{alias}") for alias in MOVING_ALIASES)
+    return any(
+        lowered == alias or lowered.endswith(tuple(f"{sign}{alias}" for sign in "-:@/_"))
+        for alias in MOVING_ALIASES
+    )
 
 
 def indexing_report(report: Row, readings: Readings) -> Row:

@@ -57,8 +57,8 @@ def is_blank(text: str | None) -> bool:
 
 
 def has_error(result: Row) -> bool:
-    """A3.7: error text or timed out."""
-    return not is_blank(result.get("error")) or result.get("timed_out") is True
+    """A3.7: error text, whatever it says, or timed out."""
+    return bool(result.get("error")) or result.get("timed_out") is True
 
 
 def has_empty_answer(result: Row) -> bool:

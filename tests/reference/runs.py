@@ -15,6 +15,7 @@ from .performance import (
     judge_coverage,
     judge_reliability,
     performance_report,
+    says_anything,
 )
 from .readings import Readings, resolve_readings
 from .rows import Row, has_error, is_answerable, labels, query_id_of
@@ -122,7 +123,7 @@ def score_run(
     golden_ids = [query_id_of(golden) for golden in golden_rows]
     result_ids = [result["query_id"] for result in results]
     stored = [query.result for query in queries]
-    judged_at_all = any(result.get("judge") for result in stored)
+    judged_at_all = any(says_anything(result.get("judge")) for result in stored)
     return {
         "format": 1,
         "run_id": run["run_id"],

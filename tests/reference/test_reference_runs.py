@@ -132,10 +132,11 @@ def test_judge_settings_at_fault_are_named() -> None:
     assert judge_config_problems(None, judged_at_all=False) == []
     bad = {**good, "version": "m-latest", "temperature": 0.1, "prompt_version": None}
     assert judge_config_problems({"judge": bad}, judged_at_all=True) == [
-        "prompt_version",
-        "temperature",
-        "version",
+        "version 'm-latest' is a moving alias",
+        "temperature is 0.1, not 0",
+        "prompt_version is missing",
     ]
+    assert judge_config_problems({"judge": {}}, judged_at_all=False)[0] == "model is missing"
 
 
 def test_indexing_by_hand() -> None:

@@ -26,6 +26,7 @@ from eval_pipeline.formulas.decorator import formula
         '{must_contain: [Paris, Rome], answer: {text: "It is Paris."}} => {groundedness: 0}',
         '{forbidden: [London], answer: {text: "It is London."}} => {groundedness: 0}',
         '{answer: {text: "It is Paris."}} => {groundedness: null}',
+        '{answer: {text: "It is Paris."}, parameters: {unlabelled_groundedness: include}} => {groundedness: 1}',
         '{must_contain: [Paris], answer: {text: "Paris"}, error: "late"} => {groundedness: null}',
     ],
 )

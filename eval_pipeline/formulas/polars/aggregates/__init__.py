@@ -1,0 +1,1 @@
+"""Shipped aggregates in Python."""

@@ -1,0 +1,1 @@
+"""Shipped facts in Python."""

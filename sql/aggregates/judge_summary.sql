@@ -1,0 +1,88 @@
+-- keys:
+--   is_judged: "Whether any result carries something a judge said"
+--   groundedness_n: "How many valid groundedness scores there are"
+--   correctness_n: "How many valid correctness scores there are"
+--   inconsistent_n: "How many groundedness scores of 5 come with unsupported claims"
+--   judge_tokens: "Tokens the judge model read and wrote; 0 when none was recorded"
+--   judge_cost: "What they cost at the run's prices per 1,000; null without a recorded token, or without the price of one"
+--   spot_check_n: "How many pairs of verdicts can be compared"
+--   n_disagreeing: "How many of them disagree"
+--   disagreement_rate: "Their share; null without a comparable pair"
+-- version: 1
+-- why: docs/decisions.md#a2-12
+-- examples:
+--   - {judge: {groundedness: {score: 5, unsupported_claims: [x]}, correctness: {score: "5"}}} => {is_judged: true, groundedness_n: 1, correctness_n: 0, inconsistent_n: 1, judge_tokens: 0, judge_cost: null}
+--   - {judge: {tokens: {prompt: 3000, completion: 250}}, config: {judge_price_per_1k: {prompt: 0.5, completion: 2}}} => {judge_tokens: 3250, judge_cost: 2}
+--   - {judge: {tokens: {prompt: 3000, completion: 250}}, config: {judge_price_per_1k: {prompt: 0.5}}} => {judge_tokens: 3250, judge_cost: null}
+--   - {spot_checks: [{first: {score: 5}, second: {score: 3}}, {first: {score: 5}, second: {score: 4}}]} => {spot_check_n: 2, n_disagreeing: 1, disagreement_rate: 0.5}
+--   - {hits: [a]} => {is_judged: false, groundedness_n: 0, spot_check_n: 0, disagreement_rate: null}
+with verdicts as (
+    select
+        results.run_key,
+        bool_or(
+            results.judge_groundedness is not null
+            or results.supported_claims is not null
+            or results.unsupported_claims is not null
+            or results.judge_correctness is not null
+            or results.judge_reasoning_key is not null
+            or results.judge_abstained is not null
+            or results.judge_acknowledged is not null
+            or results.judge_prompt_tokens is not null
+            or results.judge_completion_tokens is not null
+            or results.judge_input_key is not null
+            or results.judge_scores_delivered is not null
+        ) as is_judged,
+        count(outcomes.groundedness_score) filter (where not outcomes.is_error) as groundedness_n,
+        count(outcomes.correctness_score) filter (where not outcomes.is_error) as correctness_n,
+        count(*) filter (
+            where outcomes.groundedness_score = 5
+            and not outcomes.is_error
+            and len(results.unsupported_claims) > 0
+        ) as inconsistent_n
+    from facts.outcomes as outcomes
+    inner join raw.results as results
+        on outcomes.run_key = results.run_key and outcomes.query_key = results.query_key
+    group by results.run_key
+),
+
+tokens as (
+    select
+        run_key,
+        exact_list_sum(list(judge_prompt_tokens order by judge_prompt_tokens)) as n_prompt,
+        exact_list_sum(list(judge_completion_tokens order by judge_completion_tokens)) as n_completion
+    from metrics.judge_usage
+    group by run_key
+),
+
+pairs as (
+    select
+        run_key,
+        count(*) filter (where is_comparable) as spot_check_n,
+        count(*) filter (where disagrees) as n_disagreeing
+    from facts.spot_checks
+    group by run_key
+)
+
+select
+    runs.run_key,
+    coalesce(verdicts.is_judged, false) as is_judged,
+    coalesce(verdicts.groundedness_n, 0) as groundedness_n,
+    coalesce(verdicts.correctness_n, 0) as correctness_n,
+    coalesce(verdicts.inconsistent_n, 0) as inconsistent_n,
+    coalesce(tokens.n_prompt, 0) + coalesce(tokens.n_completion, 0) as judge_tokens,
+    rounded(
+        case
+            when tokens.n_prompt is null then tokens.n_completion / 1000 * runs.judge_price_completion
+            when tokens.n_completion is null then tokens.n_prompt / 1000 * runs.judge_price_prompt
+            else
+                tokens.n_prompt / 1000 * runs.judge_price_prompt
+                + tokens.n_completion / 1000 * runs.judge_price_completion
+        end
+    ) as judge_cost,
+    coalesce(pairs.spot_check_n, 0) as spot_check_n,
+    coalesce(pairs.n_disagreeing, 0) as n_disagreeing,
+    rounded(pairs.n_disagreeing / nullif(cast(pairs.spot_check_n as double), 0)) as disagreement_rate
+from raw.runs as runs
+left join verdicts on runs.run_key = verdicts.run_key
+left join tokens on runs.run_key = tokens.run_key
+left join pairs on runs.run_key = pairs.run_key

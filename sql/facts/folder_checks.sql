@@ -1,0 +1,49 @@
+-- keys:
+--   n_supports: "How many gold supports the query has; null unless a selection of folders was asked for and recorded"
+--   n_reached: "How many of them lie in a selected folder, at any depth"
+-- version: 1
+-- why: docs/decisions.md#a2-13
+-- examples:
+--   - {folder_mode: "on", selected_folders: [work/health], gold_supports: [{rel_path: work/health/sub/a.md}, {rel_path: work/healthy/b.md}]} => {n_supports: 2, n_reached: 1}
+--   - {folder_mode: "on", selected_folders: [], gold_supports: [{rel_path: a.md}]} => {n_supports: 1, n_reached: 0}
+--   - {folder_mode: on_with_fallback, selected_folders: ["."], gold_supports: [{rel_path: a.md}]} => {n_supports: 1, n_reached: 1}
+--   - {config: {folder_mode: "on"}, selected_folders: [work/], gold_supports: [{rel_path: work/a.md}]} => {n_supports: 1, n_reached: 1}
+--   - {config: {folder_mode: "on"}, folder_mode: "off", selected_folders: [work], gold_supports: [{rel_path: work/a.md}]} => {n_supports: null, n_reached: null}
+--   - {folder_mode: "on", gold_supports: [{rel_path: a.md}]} => {n_supports: null, n_reached: null}
+with selections as (
+    select
+        results.run_key,
+        results.query_key,
+        list_transform(results.selected_folders, lambda folder: normal_path(folder)) as folders
+    from raw.results as results
+    inner join raw.runs as runs on results.run_key = runs.run_key
+    where coalesce(results.folder_mode, runs.folder_mode) in ('on', 'on_with_fallback')
+        and results.selected_folders is not null
+),
+
+supports as (
+    select
+        query_key,
+        normal_path(rel_path) as path
+    from labels.supports
+),
+
+reached as (
+    select
+        selections.run_key,
+        selections.query_key,
+        count(*) as n_supports,
+        count(*) filter (where lies_in(supports.path, selections.folders)) as n_reached
+    from selections
+    inner join supports on selections.query_key = supports.query_key
+    group by selections.run_key, selections.query_key
+)
+
+select
+    results.run_key,
+    results.query_key,
+    reached.n_supports,
+    reached.n_reached
+from raw.results as results
+inner join labels.queries as queries on results.query_key = queries.query_key
+left join reached on results.run_key = reached.run_key and results.query_key = reached.query_key

@@ -1,0 +1,23 @@
+-- keys:
+--   judge_groundedness: "The judge's score of how far the answer's claims are supported, from 0 to 5"
+--   judge_correctness: "The judge's score of how correct the answer is, from 0 to 5"
+-- version: 1
+-- applies: not is_error
+-- undefined: null for a score that is no number from 0 to 5
+-- scale: ordinal
+-- range: [0, 5]
+-- direction: higher
+-- aggregate: mean
+-- why: docs/decisions.md#a2-12
+-- examples:
+--   - {answer: {text: x}, judge: {groundedness: {score: 4}, correctness: {score: 2.5}}} => {judge_groundedness: 4, judge_correctness: 2.5}
+--   - {answer: {text: x}, judge: {groundedness: {score: 0}}} => {judge_groundedness: 0, judge_correctness: null}
+--   - {answer: {text: x}, judge: {groundedness: {score: "4"}, correctness: {score: 5.1}}} => {judge_groundedness: null, judge_correctness: null}
+--   - {answer: {text: x, abstained: true}, judge: {groundedness: {score: 5}}} => {judge_groundedness: 5}
+--   - {error: "late", judge: {groundedness: {score: 4}, correctness: {score: 4}}} => {judge_groundedness: null, judge_correctness: null}
+select
+    run_key,
+    query_key,
+    groundedness_score as judge_groundedness,
+    correctness_score as judge_correctness
+from facts.outcomes

@@ -1,0 +1,159 @@
+"""Every per-query number of the product beside the plain-Python reference, under every reading of the open questions."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eval_pipeline.formulas.registry import load_registry
+from eval_pipeline.settings import Settings
+from tests.bundle_files import ask, compute, load, settings_in
+from tests.reference.bundles import (
+    Bundle,
+    archive_states,
+    random_bundle,
+    write_bundle,
+    write_earlier_archives,
+)
+from tests.reference.metrics import METRIC_KEYS
+from tests.reference.runs import per_query_lines
+
+TOLERANCE = 1e-9
+SEEDS = (1, 2)
+SEED_OF_READINGS = 6
+READINGS: tuple[dict[str, Any], ...] = (
+    {"s0_vacuous": "include"},
+    {"heading_prefix": "string"},
+    {"strip_heading_markers": False},
+    {"require_snippets": True},
+    {"require_snippets": True, "snippet_rule": "all"},
+    {"support_groups": "every_group"},
+    {"support_groups": "all"},
+    {"precision_denominator": "retrieved"},
+    {"precision_multi_hop": "required_only"},
+    {"mrr_anchor_cutoff": 3},
+    {"empty_citations": "vacuous"},
+    {"citation_scope": "run_version"},
+    {"unlabelled_groundedness": "include"},
+    {"string_match": "casefold"},
+    {"refusal_no_answer": "zero"},
+    {"dedupe_hits": True},
+    {"retrieval_error": "exclude"},
+    {
+        "dedupe_hits": True,
+        "retrieval_error": "exclude",
+        "s0_vacuous": "include",
+        "heading_prefix": "string",
+        "support_groups": "every_group",
+        "precision_denominator": "retrieved",
+    },
+)
+
+Values = dict[tuple[str, str, str], float | None]
+
+
+def loaded(bundle: Bundle, folder: Path) -> Settings:
+    """The bundle in a store, earlier states of its archives first."""
+    settings = settings_in(folder)
+    for delivery in write_earlier_archives(bundle, folder / "earlier"):
+        load(settings, delivery)
+    write_bundle(bundle, folder / "bundle")
+    report = load(settings, folder / "bundle")
+    assert report.problems == []
+    return settings
+
+
+def measured(settings: Settings) -> Values:
+    """Every key of every query as the product has it; no row is null."""
+    registry = load_registry(settings)
+    names = [one.name for one in registry if one.schema in ("facts", "metrics")]
+    compute(settings, registry, reasons=None, definitions=names)
+    rows = ask(settings, "select run_id, query_id, metric, value from per_query_metrics")
+    return {(run_id, query_id, metric): value for run_id, query_id, metric, value in rows}
+
+
+def expected(bundle: Bundle, readings: Mapping[str, Any]) -> Values:
+    found: Values = {}
+    for run_id, parts in bundle.runs.items():
+        dataset = parts["run"]["dataset"]
+        lines = per_query_lines(
+            bundle.datasets[dataset],
+            parts["results"],
+            run=parts["run"],
+            archives=archive_states(bundle, dataset),
+            readings=readings,
+        )
+        for line in lines:
+            for key, value in line["metrics"].items():
+                found[run_id, line["query_id"], key] = value
+    return found
+
+
+def differences(got: Values, wanted: Values) -> dict[tuple[str, str, str], tuple[float | None, float | None]]:
+    return {
+        place: (got.get(place), value)
+        for place, value in wanted.items()
+        if not is_same(got.get(place), value)
+    }
+
+
+def is_same(got: float | None, wanted: float | None) -> bool:
+    if got is None or wanted is None:
+        return got is wanted
+    return math.isclose(got, wanted, rel_tol=0, abs_tol=TOLERANCE)
+
+
+def write_readings(settings: Settings, readings: Mapping[str, Any]) -> None:
+    """Give every shipped definition that has one of these parameters its other value."""
+    settings.config.unlink(missing_ok=True)
+    lines: list[str] = []
+    known: set[str] = set()
+    for one in load_registry(settings):
+        own = {name: value for name, value in readings.items() if name in one.header.parameters}
+        known |= own.keys()
+        if own:
+            lines.append(f"[formulas.{one.short_name}]")
+            lines += [f"{name} = {json.dumps(value)}" for name, value in own.items()]
+    assert known == readings.keys()
+    settings.config.write_text("\n".join(lines), "utf-8")
+
+
+def in_words(readings: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in readings.items())
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_queries_with_label_and_result_have_every_key_as_the_reference_has_it(
+    seed: int, tmp_path: Path
+) -> None:
+    bundle = random_bundle(seed, queries=25, runs=6)
+    got = measured(loaded(bundle, tmp_path))
+    wanted = expected(bundle, {})
+    assert {metric for _, _, metric in wanted} == set(METRIC_KEYS)
+    assert {place[:2] for place in got} == {place[:2] for place in wanted}
+    assert differences(got, wanted) == {}
+
+
+@pytest.fixture(scope="module")
+def bundle_of_readings() -> Bundle:
+    return random_bundle(SEED_OF_READINGS, queries=50, runs=3)
+
+
+@pytest.fixture(scope="module")
+def store_of_readings(bundle_of_readings: Bundle, tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    return loaded(bundle_of_readings, tmp_path_factory.mktemp("readings"))
+
+
+@pytest.mark.parametrize("readings", READINGS, ids=in_words)
+def test_the_other_reading_moves_exactly_what_it_moves_in_the_reference(
+    readings: dict[str, Any], bundle_of_readings: Bundle, store_of_readings: Settings
+) -> None:
+    wanted = expected(bundle_of_readings, readings)
+    assert wanted != expected(bundle_of_readings, {})
+    write_readings(store_of_readings, readings)
+    assert differences(measured(store_of_readings), wanted) == {}
