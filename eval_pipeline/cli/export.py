@@ -1,0 +1,43 @@
+"""eval-pipeline export"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from eval_pipeline.cli.options import as_json, with_store
+from eval_pipeline.cli.output import print_json, say
+from eval_pipeline.settings import Settings
+
+
+@click.command("export")
+@click.argument("run_id")
+@click.option(
+    "--to",
+    "folder",
+    required=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Where to write; made when it is not there, and files of an earlier export are replaced.",
+)
+@with_store
+@as_json
+def command(run_id: str, folder: Path, settings: Settings, as_json: bool) -> None:
+    """Write a run's numbers to files.
+
+    \b
+    metrics.json        what `show RUN_ID --json` prints
+    config.json         the configuration the run was made with
+    eval-results.json   every extraction case and their aggregate, with the version of the formulas
+    per_query.parquet   a row per query, a column per metric, unrounded
+    """
+    from eval_pipeline.formulas.registry import load_registry
+    from eval_pipeline.pipeline.export import export_run
+
+    paths = export_run(settings, load_registry(settings), run_id, folder, tell=say)
+    if as_json:
+        print_json({"format": 1, "run_id": run_id, "files": [str(path) for path in paths]})
+        return
+    for path in paths:
+        print(path)

@@ -1,0 +1,73 @@
+"""What the run-level blocks said stays answerable after a formula changed."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+
+from eval_pipeline.formulas.registry import load_registry
+from eval_pipeline.pipeline.load import load_bundles
+from eval_pipeline.pipeline.measure import measure
+from eval_pipeline.pipeline.query import ask
+from eval_pipeline.pipeline.show import show_run
+from eval_pipeline.settings import Settings
+from tests.run_parts.building import NOW, settings_in, write_golden, write_run
+
+LATER = NOW + dt.timedelta(days=3)
+TABLE = '[formulas.extraction]\nfn_policy = "table"\n'
+NAMES = {"aggregates.extraction_summary", "aggregates.latency_summary", "metrics.empty_results"}
+
+
+def compute(settings: Settings, now: dt.datetime) -> None:
+    measure(
+        settings,
+        load_registry(settings),
+        now=now,
+        reasons=None,
+        definitions=NAMES | {"aggregates.run_metrics", "aggregates.indexing_summary"},
+    )
+
+
+def test_a_replaced_summary_is_shown_as_it_was_and_an_untouched_one_as_it_is(tmp_path: Path) -> None:
+    write_golden(tmp_path, ["q1"])
+    case = {"case_id": "1", "ground_truth": {"a": 1, "b": 2}, "extracted": {"a": 1, "b": 3}}
+    write_run(
+        tmp_path,
+        "run",
+        results=[{"query_id": "q1", "latency_ms": {"total": 4}}],
+        extractions=[case],
+        index_report={"chunks": [{"status": "skipped", "skip_reason": "too short"}]},
+    )
+    settings = settings_in(tmp_path)
+    load_bundles([tmp_path], settings, now=NOW)
+    compute(settings, NOW)
+    before = show_run(settings, load_registry(settings), "run")
+    settings = settings_in(tmp_path, TABLE)
+    compute(settings, LATER)
+    after = show_run(settings, load_registry(settings), "run")
+    assert (before["extraction"]["macro"]["recall"], after["extraction"]["macro"]["recall"]) == (1.0, 0.5)
+    then = show_run(settings, load_registry(settings), "run", as_of=NOW.date().isoformat())
+    assert then["extraction"]["macro"] == before["extraction"]["macro"]
+    assert then["performance"] == before["performance"] == after["performance"]
+    assert then["indexing"] == before["indexing"]
+    _, rows = ask(settings, "select definition, replaced_because from ledger.summary_history")
+    assert rows == [["aggregates.extraction_summary", "formula"]]
+
+
+def test_what_was_redelivered_is_shown_as_it_was_with_its_reasons(tmp_path: Path) -> None:
+    write_golden(tmp_path, ["q1"])
+    results = [{"query_id": "q1"}]
+    write_run(
+        tmp_path, "run", results=results, index_report={"chunks": [{"status": "skipped"}, {"doc_id": "a"}]}
+    )
+    settings = settings_in(tmp_path)
+    load_bundles([tmp_path], settings, now=NOW)
+    compute(settings, NOW)
+    before = show_run(settings, load_registry(settings), "run")
+    write_run(tmp_path, "run", results=results, index_report={"chunks": []})
+    load_bundles([tmp_path], settings, now=LATER)
+    compute(settings, LATER)
+    assert show_run(settings, load_registry(settings), "run")["indexing"]["chunks_attempted"] == 0
+    then = show_run(settings, load_registry(settings), "run", as_of=NOW.date().isoformat())
+    assert then["indexing"] == before["indexing"]
+    assert then["indexing"]["skip_reasons"] == {"(none)": 1}
