@@ -1,0 +1,77 @@
+"""eval-pipeline explain"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from eval_pipeline.cli.options import as_json, with_store
+from eval_pipeline.cli.output import print_json, say, table
+from eval_pipeline.settings import Settings
+
+WORDS = {
+    "system": "other results from the system",
+    "formula": "another definition",
+    "labels": "other labels",
+    "data": "the same run delivered anew, or other archives",
+    "interaction": "only their combination",
+}
+
+
+@click.command("explain")
+@click.argument("metric")
+@click.argument("runs", nargs=-1, required=True, metavar="A [B]")
+@click.option(
+    "--as-of",
+    multiple=True,
+    metavar="DATE|FINGERPRINT",
+    help="A point of time for A (and, given twice, for B); with one run, twice: from when to when.",
+)
+@with_store
+@as_json
+def command(
+    metric: str, runs: tuple[str, ...], as_of: tuple[str, ...], settings: Settings, as_json: bool
+) -> None:
+    """Say why METRIC moved between two runs, or for one run between two points of time (--as-of twice).
+
+    The movement is split into system, formula, labels, data and interaction; the terms add up exactly.
+    """
+    from eval_pipeline.formulas.registry import load_registry
+    from eval_pipeline.pipeline.explain import explain_movement
+
+    if len(runs) > 2 or len(as_of) > 2 or (len(runs) == 1 and not as_of):
+        raise click.UsageError(
+            "give two runs, or one run and --as-of twice (a second --as-of left out means now)"
+        )
+    pair = (runs[0], runs[-1])
+    points = (as_of[0] if as_of else None, as_of[1] if len(as_of) > 1 else None)
+    document = explain_movement(settings, load_registry(settings), metric, pair, as_of=points, tell=say)
+    if as_json:
+        print_json(document)
+    else:
+        _print(document)
+
+
+def _print(document: dict[str, Any]) -> None:
+    a, b = document["a"], document["b"]
+    print(f"{document['metric']}: {a['value']:.4f} → {b['value']:.4f}, {document['total']:+.4f}")
+    for name, point in (("run_a", a), ("run_b", b)):
+        when = f" as of {point['as_of']}" if point["as_of"] else ""
+        print(f"  {document[name]}{when}: n = {point['n']:,}, {point['fingerprint']}")
+    print()
+    table(
+        ["because of", "change", ""],
+        [(term, f"{document[term]:+.4f}", words) for term, words in WORDS.items()],
+        numbers=["change"],
+    )
+    if document["contributors"]:
+        print()
+        table(
+            ["query", "term", "change"],
+            [
+                (entry["query_id"], entry["term"], f"{entry['change']:+.4f}")
+                for entry in document["contributors"]
+            ],
+            numbers=["change"],
+        )

@@ -1,0 +1,184 @@
+"""Why a number moved: split exactly into system, formula, labels, data, and what only their combination explains.
+
+Two points are compared, each a run at a time, with the value that stood there. Between them up to four things differ.
+One at a time is changed and the metric computed from the rows as they are stored now:
+
+    data         each point's value, less what its meaning and labels give for the rows stored now
+    system       the second run less the first, both under the first point's meaning and labels
+    formula      the second run under its own meaning, less under the first point's
+    labels       the second run under its own labels, less under the first point's
+    interaction  the rest, so that the terms add up to the whole movement
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from eval_pipeline.errors import UsageError
+from eval_pipeline.formulas.registry import Registry
+from eval_pipeline.pipeline.catalogue import find_definition
+from eval_pipeline.settings import Settings
+from eval_pipeline.store.asof import Stored, parse_point, stood_at
+from eval_pipeline.store.connect import Connection, open_what_if
+from eval_pipeline.store.counterfactual import Outcome, compute_under
+from eval_pipeline.store.lock import Tell
+from eval_pipeline.store.read import RunRow, find_run
+from eval_pipeline.store.visible import Scope, visible_catalogue
+
+TERMS = ("system", "formula", "labels", "data", "interaction")
+CONTRIBUTORS = 10
+
+
+@dataclass(frozen=True)
+class _End:
+    """One of the two points."""
+
+    run: RunRow
+    dataset_key: int
+    stored: Stored
+    value: float
+
+
+@dataclass(frozen=True)
+class _Worlds:
+    """The metric from today's rows: the letters say whose meaning, labels and rows (1 first point, 2 second)."""
+
+    w111: Outcome
+    w112: Outcome
+    w122: Outcome
+    w212: Outcome
+    w222: Outcome
+
+
+def explain_movement(
+    settings: Settings,
+    registry: Registry,
+    metric: str,
+    runs: tuple[str, str],
+    *,
+    as_of: tuple[str | None, str | None] = (None, None),
+    tell: Tell | None = None,
+) -> dict[str, Any]:
+    """The document of `explain METRIC A B --json`."""
+    definition = find_definition(registry, metric)
+    key = metric if metric in definition.keys else next(iter(definition.keys))
+    with open_what_if(settings.db, tell=tell) as con:
+        first = _end(con, key, runs[0], as_of[0])
+        second = _end(con, key, runs[1], as_of[1])
+        with visible_catalogue(con, registry.helpers.values()) as store:
+            worlds = _worlds(con, store, key, first, second)
+        names = dict(con.execute(f'select query_key, query_id from "{store}".raw.query_ids').fetchall())
+    terms = _terms(first, second, worlds)
+    return {
+        "format": 1,
+        "metric": key,
+        "run_a": runs[0],
+        "run_b": runs[1],
+        "total": second.value - first.value,
+        **terms,
+        "a": _point(first, as_of[0]),
+        "b": _point(second, as_of[1]),
+        "contributors": _contributors(worlds, names),
+    }
+
+
+def _point(end: _End, as_of: str | None) -> dict[str, Any]:
+    return {
+        "as_of": as_of,
+        "value": end.value,
+        "n": end.stored.n,
+        "fingerprint": end.stored.fingerprint,
+    }
+
+
+def _end(con: Connection, key: str, run_id: str, as_of: str | None) -> _End:
+    run = find_run(con, run_id)
+    stored = stood_at(con, run, parse_point(as_of)).get(("", ""), {}).get(key)
+    when = f" as of {as_of}" if as_of else ""
+    if stored is None or stored.total is None or not stored.n:
+        raise UsageError(
+            f"{key} has no value for {run_id}{when}: it was not computed yet (`eval-pipeline run {run_id}`), or no "
+            "query of the run is one it applies to"
+        )
+    dataset_key = con.execute("select dataset_key from raw.runs where run_key = ?", [run.run_key]).fetchall()[
+        0
+    ][0]
+    return _End(run, dataset_key, stored, stored.total / stored.n)
+
+
+def _worlds(con: Connection, store: str, key: str, first: _End, second: _End) -> _Worlds:
+    known: dict[tuple[str, int, int], Outcome] = {}
+
+    def world(meaning: _End, labels: _End, rows: _End) -> Outcome:
+        # Labels belong to a dataset: another dataset's run keeps its own.
+        golden = labels if labels.dataset_key == rows.dataset_key else rows
+        place = (meaning.stored.fingerprint, golden.stored.golden_key, rows.run.run_key)
+        if place not in known:
+            scope = Scope(rows.dataset_key, golden.stored.golden_key, [rows.run.run_key])
+            outcome = compute_under(
+                con,
+                store,
+                formula=meaning.stored.source,
+                fingerprint=meaning.stored.fingerprint,
+                key=key,
+                scope=scope,
+            )
+            if outcome is None:
+                raise UsageError(
+                    f"{meaning.stored.source} {meaning.stored.fingerprint} cannot be computed any more: its text or "
+                    "that of something it read is not in this store"
+                )
+            known[place] = outcome
+        return known[place]
+
+    return _Worlds(
+        w111=world(first, first, first),
+        w112=world(first, first, second),
+        w122=world(first, second, second),
+        w212=world(second, first, second),
+        w222=world(second, second, second),
+    )
+
+
+def _terms(first: _End, second: _End, worlds: _Worlds) -> dict[str, float]:
+    total = second.value - first.value
+    m111, m112, m122 = worlds.w111.mean, worlds.w112.mean, worlds.w122.mean
+    m212, m222 = worlds.w212.mean, worlds.w222.mean
+    if m111 is None or m112 is None or m122 is None or m212 is None or m222 is None:
+        # Under one of the combinations the metric applies to no query: nothing can be held fixed.
+        return {**dict.fromkeys(TERMS, 0.0), "interaction": total}
+    data = (m111 - first.value) + (second.value - m222)
+    system = m112 - m111
+    formula = m222 - m122
+    labels = m222 - m212
+    rest = total - (data + system + formula + labels)
+    return {
+        "system": system,
+        "formula": formula,
+        "labels": labels,
+        "data": data,
+        "interaction": 0.0 if abs(rest) < 1e-12 else rest,
+    }
+
+
+def _contributors(worlds: _Worlds, names: Mapping[int, str]) -> list[dict[str, Any]]:
+    """The queries that move a term most: a query's share of each mean, after less before."""
+    steps = {
+        "system": (worlds.w112, worlds.w111),
+        "formula": (worlds.w222, worlds.w122),
+        "labels": (worlds.w222, worlds.w212),
+    }
+    found = [
+        (change, term, names[query])
+        for term, (after, before) in steps.items()
+        for query in {*after.values, *before.values}
+        if (change := _share(after, query) - _share(before, query))
+    ]
+    largest = sorted(found, key=lambda entry: (-abs(entry[0]), entry[1], entry[2]))[:CONTRIBUTORS]
+    return [{"query_id": query_id, "term": term, "change": change} for change, term, query_id in largest]
+
+
+def _share(outcome: Outcome, query: int) -> float:
+    return outcome.values.get(query, 0.0) / len(outcome.values) if outcome.values else 0.0

@@ -1,0 +1,151 @@
+"""A small evaluation that tests change: two datasets, five runs, and an own folder of definitions laid over the shipped."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import shutil
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eval_pipeline.formulas.registry import Registry, load_registry
+from eval_pipeline.pipeline.load import LoadReport, load_bundles
+from eval_pipeline.pipeline.measure import DUE, Measured, measure
+from eval_pipeline.pipeline.plan import find_plan
+from eval_pipeline.settings import Settings, load_settings, shipped_sql
+
+FIRST_DAY = dt.datetime(2026, 10, 1, 12)
+
+
+@dataclass
+class World:
+    """One store with the bundle and the definitions it is fed from."""
+
+    folder: Path
+    day: int = 0
+    datasets: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+
+    @property
+    def bundle(self) -> Path:
+        return self.folder / "bundle"
+
+    @property
+    def own_sql(self) -> Path:
+        path = self.folder / "sql"
+        path.mkdir(exist_ok=True)
+        return path
+
+    @property
+    def settings(self) -> Settings:
+        return load_settings(
+            {
+                "EVAL_PIPELINE_DB": str(self.folder / "store" / "e.duckdb"),
+                "EVAL_PIPELINE_CONFIG": str(self.folder / "eval-pipeline.toml"),
+                "EVAL_PIPELINE_SQL": str(self.own_sql),
+            }
+        )
+
+    @property
+    def registry(self) -> Registry:
+        return load_registry(self.settings)
+
+    def tomorrow(self) -> dt.datetime:
+        self.day += 1
+        return FIRST_DAY + dt.timedelta(days=self.day - 1)
+
+    def deliver(self) -> LoadReport:
+        return load_bundles([self.bundle], self.settings, now=self.tomorrow())
+
+    def compute(self, *, everything: bool = False, note: str | None = None, **named: Any) -> Measured:
+        reasons = None if everything else DUE
+        return measure(self.settings, self.registry, now=self.tomorrow(), reasons=reasons, note=note, **named)
+
+    def plan(self) -> dict[str, dict[str, int]]:
+        """definition → reason → cells, of everything that is stale or missing."""
+        return {
+            asset["name"]: asset["reasons"] for asset in find_plan(self.settings, self.registry)["assets"]
+        }
+
+    def write_golden(self, dataset: str, rows: list[dict[str, Any]]) -> None:
+        self.datasets[dataset] = rows
+        path = self.bundle / "datasets" / dataset / "queries.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+
+    def write_run(self, run_id: str, dataset: str, hits: dict[str, list[str]], **run: Any) -> None:
+        folder = self.bundle / "runs" / run_id
+        folder.mkdir(parents=True, exist_ok=True)
+        lines = [
+            json.dumps({"query_id": query, "hits_top_k": found, "answer": {"text": "yes", "grounded": True}})
+            for query, found in hits.items()
+        ]
+        (folder / "results.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
+        (folder / "run.json").write_text(json.dumps({"run_id": run_id, "dataset": dataset, **run}), "utf-8")
+
+    def write_archive(self, dataset: str, version: str, chunks: list[str]) -> None:
+        path = self.bundle / "datasets" / dataset / "inventories" / f"{version}.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        rows = [{"chunk_id": c, "doc_id": c[0], "source_spans": [{"start": 0, "end": 9}]} for c in chunks]
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+
+    def overlay(self, relative: str, *changes: tuple[str, str]) -> None:
+        """Lay a changed copy of a shipped definition over it."""
+        text = (shipped_sql() / relative).read_text("utf-8")
+        for old, new in changes:
+            assert old in text, f"{relative} does not contain {old!r}"
+            text = text.replace(old, new)
+        name = Path(relative).stem
+        target = self.own_sql / relative
+        target.parent.mkdir(parents=True, exist_ok=True)
+        replaces = "" if relative.startswith("functions/") else f"-- replaces: {name}\n"
+        target.write_text(replaces + text, "utf-8")
+
+    def own(self, relative: str, text: str) -> None:
+        target = self.own_sql / relative
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, "utf-8")
+
+
+@pytest.fixture
+def world(tmp_path: Path, computed_world: World) -> World:
+    """A copy of its own for every test; computing it once is enough."""
+    shutil.copytree(computed_world.folder, tmp_path, dirs_exist_ok=True)
+    return replace(computed_world, folder=tmp_path, datasets=dict(computed_world.datasets))
+
+
+@pytest.fixture(scope="session")
+def computed_world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    made = World(tmp_path_factory.mktemp("world"))
+    for dataset in ("alpha", "beta"):
+        made.write_golden(
+            dataset,
+            [
+                {
+                    "query_id": f"q{number}",
+                    "expected_chunk_ids": [f"a{number}", f"b{number}"],
+                    "expected_doc_ids": [f"a{number}"],
+                    "ground_truth_spans": [{"doc_id": "a", "start": 0, "end": 10}],
+                    "must_contain": ["yes"],
+                    "category": "factual" if number % 2 else "reasoning",
+                }
+                for number in range(6)
+            ],
+        )
+        made.write_archive(dataset, "v1", ["a0", "a1", "b0"])
+    for place, (run_id, dataset) in enumerate(
+        [
+            ("alpha-1", "alpha"),
+            ("alpha-2", "alpha"),
+            ("alpha-3", "alpha"),
+            ("beta-1", "beta"),
+            ("beta-2", "beta"),
+        ]
+    ):
+        hits = {f"q{n}": [f"x{i}" for i in range((n + place) % 5)] + [f"a{n}", f"b{n}"] for n in range(6)}
+        made.write_run(run_id, dataset, hits, created_at=f"2026-09-{place + 1:02d}T02:00:00Z")
+    made.deliver()
+    made.compute()
+    return made
