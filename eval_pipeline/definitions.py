@@ -1,0 +1,14 @@
+"""What Dagster loads: `dagster dev -m eval_pipeline.definitions`."""
+
+from __future__ import annotations
+
+import dagster as dg
+
+from eval_pipeline.defs.location import build_definitions as build_definitions
+from eval_pipeline.settings import load_settings
+
+
+@dg.definitions
+def definitions() -> dg.Definitions:
+    """The code location for the settings of the environment."""
+    return build_definitions(load_settings())

@@ -1,0 +1,204 @@
+"""Every fact, metric and aggregate as an asset, made from the registry.
+
+Siblings are computed in one step: one look at the ledger, one turn at the store, whatever their number.
+"""
+
+import datetime as dt
+from collections.abc import Callable, Collection, Iterator, Sequence
+
+import dagster as dg
+
+from eval_pipeline.defs.listening import Listener
+from eval_pipeline.defs.metadata import (
+    describe,
+    headline_keys,
+    run_metadata,
+    static_metadata,
+    why_it_ran,
+)
+from eval_pipeline.defs.partitions import EVAL_RUN
+from eval_pipeline.defs.resources import StoreResource
+from eval_pipeline.defs.tags import NOTE, only_stale, wanted_reasons
+from eval_pipeline.errors import DefinitionError
+from eval_pipeline.formulas.definition import Definition
+from eval_pipeline.formulas.registry import ALL_FORMULAS, Registry
+from eval_pipeline.pipeline.measure import measure
+from eval_pipeline.pipeline.runs import RangeState, range_states, run_summaries
+
+COMPUTED = ("facts", "metrics", "aggregates")
+GOLDEN_SETS = dg.AssetKey(["sources", "golden_sets"])
+CHUNK_ARCHIVES = dg.AssetKey(["sources", "chunk_archives"])
+RESULTS = dg.AssetKey(["raw", "results"])
+RAW_KEYS = {
+    "raw.extraction_cases": dg.AssetKey(["raw", "extractions"]),
+    "raw.index_reports": dg.AssetKey(["raw", "index_reports"]),
+    "raw.spot_checks": dg.AssetKey(["raw", "spot_checks"]),
+}
+
+Results = Iterator[dg.MaterializeResult[None]]
+
+
+def key_of(name: str) -> dg.AssetKey:
+    """The asset of a derived table."""
+    return dg.AssetKey(name.split(".", 1))
+
+
+def asset_of_table(table: str) -> dg.AssetKey:
+    """The asset that a table which definitions read belongs to."""
+    if table.startswith("labels."):
+        return GOLDEN_SETS
+    if table.startswith("raw.archive"):
+        return CHUNK_ARCHIVES
+    if table.startswith("raw."):
+        return RAW_KEYS.get(table, RESULTS)
+    return key_of(table)
+
+
+def dependencies(definition: Definition, registry: Registry) -> list[dg.AssetDep]:
+    """What the definition reads; a source feeds every run, of whatever dataset."""
+    tables = list(definition.reads)
+    if ALL_FORMULAS in tables:
+        tables.remove(ALL_FORMULAS)
+        tables += [formula.name for formula in registry.formulas]
+    keys = dict.fromkeys(asset_of_table(table) for table in tables)
+    return [
+        dg.AssetDep(key, partition_mapping=dg.AllPartitionMapping())
+        if key in (GOLDEN_SETS, CHUNK_ARCHIVES)
+        else dg.AssetDep(key)
+        for key in keys
+    ]
+
+
+def computed_definitions(registry: Registry) -> list[Definition]:
+    """The definitions whose tables are made of runs."""
+    return [one for one in registry if one.schema in COMPUTED]
+
+
+def computed_assets(registry: Registry, listener: Listener) -> list[dg.AssetsDefinition]:
+    """One step per schema, with one asset per definition."""
+    found: list[dg.AssetsDefinition] = []
+    for schema in COMPUTED:
+        siblings = [one for one in registry if one.schema == schema]
+        if siblings:
+            found.append(_siblings(schema, siblings, registry, listener))
+    return found
+
+
+def _siblings(
+    schema: str, definitions: Collection[Definition], registry: Registry, listener: Listener
+) -> dg.AssetsDefinition:
+    return dg.multi_asset(
+        name=schema,
+        specs=[_spec(definition, registry) for definition in definitions],
+        partitions_def=EVAL_RUN,
+        backfill_policy=dg.BackfillPolicy.single_run(),
+        can_subset=True,
+    )(_body(definitions, registry, listener))
+
+
+def _spec(definition: Definition, registry: Registry) -> dg.AssetSpec:
+    return dg.AssetSpec(
+        key=key_of(definition.name),
+        deps=dependencies(definition, registry),
+        group_name=definition.schema,
+        description=describe(definition),
+        kinds={"duckdb", "python", "polars"} if definition.is_python else {"duckdb", "sql"},
+        code_version=definition.fingerprint,
+        metadata=static_metadata(definition, registry),
+    )
+
+
+def _body(
+    definitions: Collection[Definition], registry: Registry, listener: Listener
+) -> Callable[[dg.AssetExecutionContext, StoreResource], Results]:
+    def compute(context: dg.AssetExecutionContext, store: StoreResource) -> Results:
+        selected = [one for one in definitions if key_of(one.name) in context.selected_asset_keys]
+        with listener.hearing_errors():
+            yield from _compute(context, store, registry, listener, selected)
+
+    return compute
+
+
+def _compute(
+    context: dg.AssetExecutionContext,
+    store: StoreResource,
+    registry: Registry,
+    listener: Listener,
+    selected: Collection[Definition],
+) -> Results:
+    run_ids = list(context.partition_keys)
+    names = [one.name for one in selected]
+    errors = _measure(context, store, registry, listener, names=names, run_ids=run_ids)
+    with store.reading() as con:
+        states = range_states(con, names, run_ids, dagster_run_id=context.run.run_id)
+        summaries = run_summaries(con, run_ids, headline_keys(registry))
+    for one in selected:
+        if one.name in errors:
+            continue
+        if ALL_FORMULAS in one.reads:
+            for run_id, summary in summaries.items():
+                context.add_asset_metadata(run_metadata(summary), key_of(one.name), run_id)
+        yield _result(one.name, states[one.name], len(run_ids))
+    if errors:
+        raise next(iter(errors.values()))
+
+
+def _measure(
+    context: dg.AssetExecutionContext,
+    store: StoreResource,
+    registry: Registry,
+    listener: Listener,
+    *,
+    names: Sequence[str],
+    run_ids: Sequence[str],
+) -> dict[str, DefinitionError]:
+    """Compute the definitions for the runs; returns those that cannot be computed, and why.
+
+    One broken definition does not keep its siblings: they are then computed one by one.
+    """
+    tags = context.run.tags
+
+    def compute(wanted: Collection[str]) -> None:
+        with listener.watching() as progress:
+            measure(
+                store.settings,
+                registry,
+                now=dt.datetime.now(dt.UTC).replace(tzinfo=None),
+                reasons=wanted_reasons(tags),
+                run_ids=set(run_ids),
+                definitions=set(wanted),
+                force=not only_stale(tags),
+                dagster_run_id=context.run.run_id,
+                note=tags.get(NOTE),
+                tell=listener.tell,
+                progress=progress,
+            )
+
+    try:
+        compute(names)
+    except DefinitionError as error:
+        if len(names) == 1:
+            return {names[0]: error}
+    else:
+        return {}
+    errors: dict[str, DefinitionError] = {}
+    for name in names:
+        try:
+            compute([name])
+        except DefinitionError as error:
+            errors[name] = error
+    return errors
+
+
+def _result(name: str, state: RangeState, n_runs: int) -> dg.MaterializeResult[None]:
+    return dg.MaterializeResult(
+        asset_key=key_of(name),
+        data_version=dg.DataVersion(state.version),
+        metadata={
+            "rows": state.rows,
+            "seconds": round(state.seconds, 3),
+            "runs in this range": n_runs,
+            "runs computed": len(state.reasons),
+            "why this partition ran": why_it_ran(state.reasons),
+        },
+    )

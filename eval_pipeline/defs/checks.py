@@ -1,0 +1,146 @@
+"""Asset checks: one statement for the whole range, the failing runs by name."""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+import dagster as dg
+
+from eval_pipeline.defs.assets import RESULTS, key_of
+from eval_pipeline.defs.resources import StoreResource
+from eval_pipeline.formulas.definition import Definition
+from eval_pipeline.formulas.registry import ALL_FORMULAS, Registry
+from eval_pipeline.pipeline.run_checks import (
+    Faults,
+    missing_queries,
+    undelivered_rows,
+    unscored_queries,
+    values_out_of_range,
+)
+from eval_pipeline.store.connect import Connection
+
+RUNS_LISTED = 20
+VALUES_IN_RANGE = "values_in_range"
+
+Find = Callable[[Connection, Collection[str] | None], Faults]
+
+
+def all_checks(registry: Registry) -> list[dg.AssetChecksDefinition]:
+    """Nothing lost on the way in, no impossible value, no query forgotten."""
+    aggregates = [one for one in registry if one.schema == "aggregates" and ALL_FORMULAS in one.reads]
+    return [
+        _check(
+            RESULTS,
+            "every_row_accounted_for",
+            "Every delivered result is stored or in quarantine.",
+            undelivered_rows,
+        ),
+        _values_in_range(registry.formulas),
+        *(_query_check(one, registry) for one in aggregates),
+    ]
+
+
+def _values_in_range(formulas: Sequence[Definition]) -> dg.AssetChecksDefinition:
+    """One check per metric, all in one step."""
+
+    @dg.multi_asset_check(
+        name=VALUES_IN_RANGE,
+        specs=[
+            dg.AssetCheckSpec(
+                VALUES_IN_RANGE, asset=key_of(formula.name), description=_range_in_words(formula)
+            )
+            for formula in formulas
+        ],
+        can_subset=True,
+    )
+    def check(context: dg.AssetCheckExecutionContext, store: StoreResource) -> Iterator[dg.AssetCheckResult]:
+        run_ids = _checked_runs(context)
+        asked = {check.asset_key for check in context.selected_asset_check_keys}
+        with store.reading() as con:
+            found = {
+                key_of(formula.name): values_out_of_range(con, formula, run_ids)
+                for formula in formulas
+                if key_of(formula.name) in asked
+            }
+        for key, faults in found.items():
+            yield _result(faults, {}, run_ids, key=key, name=VALUES_IN_RANGE)
+
+    return check
+
+
+def _range_in_words(formula: Definition) -> str:
+    low, high = formula.header.value_range
+    ends = [
+        f"not below {low:g}" if low is not None else "",
+        f"not above {high:g}" if high is not None else "",
+    ]
+    wanted = " and ".join(end for end in ends if end)
+    return f"Every value is a number{', ' + wanted if wanted else ''}, or null."
+
+
+def _query_check(definition: Definition, registry: Registry) -> dg.AssetChecksDefinition:
+    return _check(
+        key_of(definition.name),
+        "every_query_scored_or_listed",
+        "Every golden query with a result has its row in every metric; the others are counted as missing.",
+        lambda con, run_ids: unscored_queries(con, registry, run_ids),
+        count=missing_queries,
+    )
+
+
+def _check(
+    key: dg.AssetKey,
+    name: str,
+    description: str,
+    find: Find,
+    *,
+    count: Callable[[Connection, Collection[str] | None], Mapping[str, int]] | None = None,
+) -> dg.AssetChecksDefinition:
+    @dg.asset_check(asset=key, name=name, description=description)
+    def check(context: dg.AssetCheckExecutionContext, store: StoreResource) -> dg.AssetCheckResult:
+        run_ids = _checked_runs(context)
+        with store.reading() as con:
+            faults = find(con, run_ids)
+            missing = count(con, run_ids) if count else {}
+        return _result(faults, missing, run_ids, key=key, name=name)
+
+    return check
+
+
+def _checked_runs(context: dg.AssetCheckExecutionContext) -> list[str] | None:
+    """The range of the run; None, every run there is, when the check is started by itself."""
+    if context.has_partition_key_range or context.has_partition_key:
+        return list(context.partition_keys)
+    return None
+
+
+def _result(
+    faults: Faults,
+    missing: Mapping[str, int],
+    run_ids: Collection[str] | None,
+    *,
+    key: dg.AssetKey,
+    name: str,
+) -> dg.AssetCheckResult:
+    metadata: dict[str, Any] = {}
+    if run_ids is not None:
+        metadata["runs checked"] = len(run_ids)
+    if faults:
+        metadata["failing runs"] = len(faults)
+        metadata["what is wrong"] = dg.MetadataValue.md(_listed(faults))
+    if missing:
+        metadata["queries without a result"] = sum(missing.values())
+        metadata["runs with such queries"] = len(missing)
+    first = next(iter(faults.items()), None)
+    return dg.AssetCheckResult(
+        asset_key=key,
+        check_name=name,
+        passed=not faults,
+        metadata=metadata,
+        description=f"{first[0]}: {first[1]}" if first else None,
+    )
+
+
+def _listed(faults: Faults) -> str:
+    lines = [f"- `{run_id}`: {fault}" for run_id, fault in list(faults.items())[:RUNS_LISTED]]
+    rest = len(faults) - len(lines)
+    return "\n".join([*lines, *([f"- and {rest} more runs"] if rest else [])])

@@ -1,0 +1,55 @@
+"""Jobs: the nightly evaluation, recomputation, and taking in sources."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import dagster as dg
+
+from eval_pipeline.defs.assets import CHUNK_ARCHIVES, COMPUTED, GOLDEN_SETS
+
+NIGHTLY_EVALUATION = "nightly_evaluation"
+RECOMPUTE_STALE = "recompute_stale"
+NEW_GOLDEN_SETS = "new_golden_sets"
+NEW_CHUNK_ARCHIVES = "new_chunk_archives"
+
+
+@dataclass(frozen=True)
+class Jobs:
+    """Job definitions; Dagster has no public name for their type."""
+
+    nightly_evaluation: Any
+    recompute_stale: Any
+    new_golden_sets: Any
+    new_chunk_archives: Any
+
+    def all(self) -> list[Any]:
+        """Every one of them."""
+        return [self.nightly_evaluation, self.recompute_stale, self.new_golden_sets, self.new_chunk_archives]
+
+
+def make_jobs() -> Jobs:
+    """Define the jobs; a job has one kind of partitions, so sources have jobs of their own."""
+    return Jobs(
+        nightly_evaluation=dg.define_asset_job(
+            NIGHTLY_EVALUATION,
+            selection=dg.AssetSelection.groups("raw", *COMPUTED),
+            description="Takes runs in and computes everything of them that is missing or was delivered anew.",
+        ),
+        recompute_stale=dg.define_asset_job(
+            RECOMPUTE_STALE,
+            selection=dg.AssetSelection.groups(*COMPUTED),
+            description="Computes what is stale, whatever made it so: a formula, labels, an archive.",
+        ),
+        new_golden_sets=dg.define_asset_job(
+            NEW_GOLDEN_SETS,
+            selection=dg.AssetSelection.assets(GOLDEN_SETS),
+            description="Takes golden sets in from the inbox.",
+        ),
+        new_chunk_archives=dg.define_asset_job(
+            NEW_CHUNK_ARCHIVES,
+            selection=dg.AssetSelection.assets(CHUNK_ARCHIVES),
+            description="Takes chunk archives in from the inbox.",
+        ),
+    )

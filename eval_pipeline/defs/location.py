@@ -1,0 +1,37 @@
+"""The code location: everything Dagster shows, for one set of settings."""
+
+from __future__ import annotations
+
+import warnings
+
+import dagster as dg
+
+from eval_pipeline.defs.assets import computed_assets
+from eval_pipeline.defs.checks import all_checks
+from eval_pipeline.defs.jobs import make_jobs
+from eval_pipeline.defs.listening import Listener
+from eval_pipeline.defs.resources import StoreResource
+from eval_pipeline.defs.sensors import new_runs, nightly, stale_metrics
+from eval_pipeline.defs.sources import delivered_assets
+from eval_pipeline.formulas.registry import Registry, load_registry
+from eval_pipeline.settings import Settings
+
+
+def build_definitions(
+    settings: Settings, *, registry: Registry | None = None, listener: Listener | None = None
+) -> dg.Definitions:
+    """Assets from the registry, their checks, jobs, sensors and the schedule; needs no store."""
+    registry = registry or load_registry(settings)
+    hears = listener or Listener()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dg.BetaWarning)
+        jobs = make_jobs()
+        return dg.Definitions(
+            assets=[*delivered_assets(hears), *computed_assets(registry, hears)],
+            asset_checks=all_checks(registry),
+            jobs=jobs.all(),
+            schedules=[nightly(jobs)],
+            sensors=[new_runs(jobs), stale_metrics(jobs)],
+            resources={"store": StoreResource.of(settings)},
+            executor=dg.in_process_executor,
+        )

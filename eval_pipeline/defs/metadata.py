@@ -1,0 +1,175 @@
+"""What the web interface says about an asset: words from the header, columns, and the numbers of a computation."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import dagster as dg
+
+from eval_pipeline.formulas.definition import Definition
+from eval_pipeline.formulas.registry import Registry
+from eval_pipeline.formulas.tokens import Token, last_select, meaningful
+from eval_pipeline.pipeline.runs import RunSummary
+
+REASON_WORDS = {
+    "missing": "not computed before",
+    "results": "results delivered anew",
+    "formula": "its formula changed",
+    "parent": "something it reads changed",
+    "labels": "labels changed",
+    "archive": "a chunk archive changed",
+    "asked": "asked for",
+}
+RUNS_NAMED = 3
+GRAIN = {"run_key": "Which run", "query_key": "Which query"}
+
+
+def describe(definition: Definition) -> str:
+    """The header as Markdown; the first line is what the lineage shows."""
+    header = definition.header
+    parts = [_headline(definition), _table_of_keys(definition.keys)]
+    if header.applies:
+        parts.append(f"**Applies** where `{' '.join(header.applies.split())}`; null elsewhere.")
+    if header.undefined:
+        parts.append(f"**Edge case**: {header.undefined}.")
+    if header.parameters:
+        parts.append(
+            "**Parameters**: "
+            + ", ".join(f"`{name}` = `{value}`" for name, value in header.parameters.items())
+        )
+    if header.examples:
+        parts.append("**Examples**\n" + "\n".join(f"- `{example.line}`" for example in header.examples))
+    version = f"Version {header.version}, `{definition.fingerprint}`."
+    parts.append(version + (f" Decided in {header.why}." if header.why else ""))
+    return "\n\n".join(parts)
+
+
+def _headline(definition: Definition) -> str:
+    """One sentence for the node: the meaning where there is one key, the keys where there are several."""
+    keys = definition.header.keys
+    if len(keys) == 1 and len(definition.keys) == 1:
+        return next(iter(keys.values())) + "."
+    if definition.schema == "aggregates":
+        return "Mean, n and total of every metric, for the whole run and for every slice."
+    return ", ".join(definition.keys) + "."
+
+
+def _table_of_keys(keys: Mapping[str, str]) -> str:
+    rows = [f"| `{key}` | {meaning.replace('|', chr(92) + '|')} |" for key, meaning in keys.items()]
+    return "\n".join(["| key | meaning |", "|---|---|", *rows])
+
+
+def static_metadata(definition: Definition, registry: Registry) -> dict[str, Any]:
+    """Columns, lineage of columns and the file, known before anything is computed."""
+    found: dict[str, Any] = {
+        "dagster/table_name": definition.name,
+        "dagster/column_schema": dg.TableSchema(columns=_columns(definition)),
+        "dagster/code_references": dg.CodeReferencesMetadataValue(
+            code_references=[
+                dg.LocalFileCodeReference(file_path=str(definition.path), label=definition.path.name)
+            ]
+        ),
+        "version": definition.header.version,
+    }
+    lineage = column_lineage(definition, registry)
+    if lineage:
+        found["dagster/column_lineage"] = dg.TableColumnLineage(deps_by_column=lineage)
+    return found
+
+
+def _columns(definition: Definition) -> list[dg.TableColumn]:
+    kind = "double" if definition.schema in ("metrics", "aggregates") else "any"
+    grain = {} if definition.schema == "aggregates" else GRAIN
+    return [
+        *(dg.TableColumn(name, "integer", meaning) for name, meaning in grain.items()),
+        *(dg.TableColumn(key, kind, meaning) for key, meaning in definition.keys.items()),
+    ]
+
+
+def column_lineage(definition: Definition, registry: Registry) -> dict[str, Sequence[dg.TableColumnDep]]:
+    """For each key the columns its expression names, where a name can only come from one of the tables read."""
+    if definition.is_python or definition.schema == "aggregates":
+        return {}
+    owners: dict[str, list[str]] = {}
+    for parent in definition.reads:
+        for column in registry.definitions[parent].keys if parent in registry.definitions else ():
+            owners.setdefault(column, []).append(parent)
+    items = _select_items(definition.sql)
+    condition = _names(meaningful(definition.header.applies or ""))
+    found: dict[str, Sequence[dg.TableColumnDep]] = {}
+    for key, column in definition.column_of_key.items():
+        named = items.get(column, set()) | condition
+        deps = [
+            dg.TableColumnDep(dg.AssetKey(owners[name][0].split(".", 1)), name)
+            for name in sorted(named)
+            if len(owners.get(name, ())) == 1
+        ]
+        if deps and column in items:
+            found[key] = deps
+    return found
+
+
+def _select_items(sql: str) -> dict[str, set[str]]:
+    """The columns of the outermost select by their name, each with the names in its expression."""
+    place = last_select(sql)
+    if place is None:
+        return {}
+    items: list[list[Token]] = [[]]
+    depth = 0
+    for token in meaningful(sql[place:]):
+        depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(token.text, 0)
+        if depth == 0 and token.meaning == "from":
+            break
+        if depth == 0 and token.text == ",":
+            items.append([])
+        else:
+            items[-1].append(token)
+    return {item[-1].text.strip('"'): _names(item) for item in items if item}
+
+
+def _names(tokens: Sequence[Token]) -> set[str]:
+    followed = itertools.zip_longest(tokens, tokens[1:])
+    return {
+        token.text.strip('"')
+        for token, after in followed
+        if token.kind in ("word", "quoted") and (after is None or after.text not in ("(", "."))
+    }
+
+
+def why_it_ran(reasons: Mapping[str, str]) -> str:
+    """One line: for which runs, and because of what."""
+    if not reasons:
+        return "nothing was stale"
+    by_reason: dict[str, list[str]] = {}
+    for run_id, reason in sorted(reasons.items()):
+        by_reason.setdefault(reason, []).append(run_id)
+    return "; ".join(
+        f"{REASON_WORDS.get(reason, reason)}: {name_runs(run_ids)}"
+        for reason, run_ids in sorted(by_reason.items(), key=lambda entry: (-len(entry[1]), entry[0]))
+    )
+
+
+def name_runs(run_ids: Collection[str]) -> str:
+    """A few names and how many more there are."""
+    shown = sorted(run_ids)[:RUNS_NAMED]
+    rest = len(run_ids) - len(shown)
+    return ", ".join(shown) + (f" and {rest} more" if rest else "")
+
+
+def headline_keys(registry: Registry) -> list[str]:
+    """The metrics whose course over the runs is plotted; what is not there is left out."""
+    wanted = ("hit@5", "mrr", "groundedness", "recall_any@5", "judge_groundedness", "judge_correctness")
+    known = registry.keys()
+    return [key for key in wanted if key in known]
+
+
+def run_metadata(summary: RunSummary) -> dict[str, Any]:
+    """A run's numbers: values with their n, and the counts of what went wrong."""
+    found: dict[str, Any] = {}
+    for key, (value, n) in sorted(summary.metrics.items()):
+        found[key] = value
+        found[f"{key} (n)"] = n
+    counts = ("results", "errors", "timeouts", "quarantined")
+    return found | {name: getattr(summary, name) for name in counts}

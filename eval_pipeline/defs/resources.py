@@ -1,0 +1,67 @@
+"""The store as a Dagster resource: our lock, our configuration, and the settings of the call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+import dagster as dg
+from dagster_duckdb import DuckDBResource
+from pydantic import Field
+
+from eval_pipeline.defs.processes import sign_run
+from eval_pipeline.settings import Settings
+from eval_pipeline.store.connect import Connection, open_reader, open_writer
+
+
+class StoreResource(DuckDBResource):
+    """The DuckDB file and the folders beside it.
+
+    Every connection goes through the lock that the whole product shares; a plain `duckdb.connect` beside it would fail.
+    """
+
+    inbox: str = Field(description="Where bundles are delivered.")
+    reports: str = Field(description="Where reports are written.")
+    config: str = Field(description="eval-pipeline.toml, which need not exist.")
+    own_sql: str | None = Field(default=None, description="A folder of one's own definitions.")
+    dagster_home: str = Field(description="Where Dagster keeps its events.")
+
+    @classmethod
+    def of(cls, settings: Settings) -> StoreResource:
+        """The resource that carries these settings."""
+        return cls(
+            database=str(settings.db),
+            inbox=str(settings.inbox),
+            reports=str(settings.reports),
+            config=str(settings.config),
+            own_sql=str(settings.own_sql) if settings.own_sql else None,
+            dagster_home=str(settings.dagster_home),
+        )
+
+    @property
+    def settings(self) -> Settings:
+        """The settings it was made of."""
+        return Settings(
+            db=Path(self.database),
+            inbox=Path(self.inbox),
+            reports=Path(self.reports),
+            config=Path(self.config),
+            own_sql=Path(self.own_sql) if self.own_sql else None,
+            dagster_home=Path(self.dagster_home),
+        )
+
+    def setup_for_execution(self, context: dg.InitResourceContext) -> None:
+        """A run that uses the store says which process it is, so that its death can be noticed."""
+        if context.instance and context.run:
+            sign_run(context.instance, context.run)
+
+    @contextmanager
+    def get_connection(self) -> Iterator[Connection]:
+        """The store for reading and writing, for as short as can be: everybody else waits."""
+        with open_writer(self.settings.db) as con:
+            yield con
+
+    def reading(self) -> AbstractContextManager[Connection]:
+        """The store for reading, for the length of a query or two."""
+        return open_reader(self.settings.db)

@@ -1,0 +1,260 @@
+"""The inbox and the ledger, watched; and the nightly schedule."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import dagster as dg
+
+from eval_pipeline.defs.jobs import (
+    NEW_CHUNK_ARCHIVES,
+    NEW_GOLDEN_SETS,
+    NIGHTLY_EVALUATION,
+    RECOMPUTE_STALE,
+    Jobs,
+)
+from eval_pipeline.defs.launches import (
+    Launch,
+    all_names,
+    next_attempt,
+    plan_launches,
+    shown_runs,
+    wanted_assets,
+)
+from eval_pipeline.defs.metadata import REASON_WORDS
+from eval_pipeline.defs.partitions import MOVES_PER_TICK, register_runs, register_sources, registered_runs
+from eval_pipeline.defs.processes import fail_dead_runs, runs_under_way
+from eval_pipeline.defs.resources import StoreResource
+from eval_pipeline.defs.sources import report_sources
+from eval_pipeline.defs.tags import LAUNCH, WHY
+from eval_pipeline.formulas.registry import Registry, load_registry
+from eval_pipeline.pipeline.inbox import (
+    Inbox,
+    WaitingRun,
+    WaitingSources,
+    look_into,
+    take_in_sources,
+    waiting_runs,
+    waiting_sources,
+)
+from eval_pipeline.pipeline.measure import DUE
+from eval_pipeline.pipeline.runs import DueRun, digest, due_runs, run_order
+from eval_pipeline.store.connect import Connection
+
+LAUNCHES_PER_TICK = 10
+DELIVERED = "delivered to the inbox"
+
+
+@dataclass(frozen=True)
+class Look:
+    """What one tick found: sources and runs that wait in the inbox, and what the ledger says is due."""
+
+    sources: WaitingSources
+    waiting: Sequence[WaitingRun]
+    due: dict[str, DueRun]
+
+
+def new_runs(jobs: Jobs) -> dg.SensorDefinition:
+    """Watch the inbox, and what was loaded without being computed."""
+
+    @dg.sensor(
+        name="new_runs",
+        jobs=[jobs.nightly_evaluation, jobs.new_golden_sets, jobs.new_chunk_archives],
+        minimum_interval_seconds=30,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Launches runs, golden sets and archives that arrive in the inbox, and runs that the command line "
+        "loaded and did not compute.",
+    )
+    def watch(context: dg.SensorEvaluationContext, store: StoreResource) -> dg.SensorResult:
+        busy = _is_busy(context.instance)
+        if busy:
+            return dg.SensorResult(skip_reason=busy, cursor=context.cursor)
+        inbox = look_into(store.settings.inbox)
+        registry = load_registry(store.settings)
+        seen = digest([inbox.signature, _stamp(store), *_fingerprints(registry)])
+        if seen == context.cursor:
+            return dg.SensorResult(skip_reason="nothing has changed since the last look", cursor=seen)
+        if not store.settings.db.exists() and not inbox.runs and not inbox.sources:
+            return dg.SensorResult(skip_reason=f"{store.settings.inbox} is empty and there is no store yet")
+        look = _look(context.instance, store, inbox, registry)
+        requests = _source_requests(context.instance, look.sources, inbox)
+        requests = requests or _run_requests(context.instance, look, registry)
+        if not requests:
+            return dg.SensorResult(skip_reason="everything delivered is computed", cursor=seen)
+        return dg.SensorResult(run_requests=requests[:LAUNCHES_PER_TICK], cursor=context.cursor)
+
+    return watch
+
+
+def stale_metrics(jobs: Jobs) -> dg.SensorDefinition:
+    """Ask the ledger what is stale, and launch that."""
+
+    @dg.sensor(
+        name="stale_metrics",
+        job=jobs.recompute_stale,
+        minimum_interval_seconds=60,
+        default_status=dg.DefaultSensorStatus.STOPPED,
+        description="Computes what the ledger says is stale: exactly these tables for exactly these runs, once.",
+    )
+    def watch(context: dg.SensorEvaluationContext, store: StoreResource) -> dg.SensorResult:
+        busy = _is_busy(context.instance)
+        if busy:
+            return dg.SensorResult(skip_reason=busy, cursor=context.cursor)
+        if not store.settings.db.exists():
+            return dg.SensorResult(skip_reason="there is no store yet")
+        registry = load_registry(store.settings)
+        seen = digest([_stamp(store), *_fingerprints(registry)])
+        if seen == context.cursor:
+            return dg.SensorResult(skip_reason="nothing has changed since the last look", cursor=seen)
+        with store.reading() as con:
+            due = due_runs(con, registry, reasons=None)
+            _register(context.instance, con, ())
+        wanted = {run_id: run.definitions & all_names(registry) for run_id, run in due.items()}
+        launches = _launches(context.instance, wanted, due)
+        requests = _requests(context.instance, launches, RECOMPUTE_STALE, None)
+        if not requests:
+            return dg.SensorResult(skip_reason="nothing is stale that was not tried", cursor=seen)
+        return dg.SensorResult(run_requests=requests[:LAUNCHES_PER_TICK], cursor=context.cursor)
+
+    return watch
+
+
+def nightly(jobs: Jobs) -> dg.ScheduleDefinition:
+    """Every night: what has arrived and what is missing."""
+
+    @dg.schedule(
+        name="nightly",
+        cron_schedule="0 2 * * *",
+        job=jobs.nightly_evaluation,
+        default_status=dg.DefaultScheduleStatus.STOPPED,
+        description="Takes in what lies in the inbox and computes what is missing or was delivered anew.",
+    )
+    def launch(
+        context: dg.ScheduleEvaluationContext, store: StoreResource
+    ) -> dg.SkipReason | list[dg.RunRequest]:
+        busy = _is_busy(context.instance)
+        if busy:
+            return dg.SkipReason(busy)
+        inbox = look_into(store.settings.inbox)
+        if not store.settings.db.exists() and not inbox.runs and not inbox.sources:
+            return dg.SkipReason(f"{store.settings.inbox} is empty and there is no store yet")
+        if inbox.sources:
+            take_in_sources(store.settings, now=_now())
+        registry = load_registry(store.settings)
+        look = _look(context.instance, store, inbox, registry)
+        requests = _run_requests(context.instance, look, registry)
+        return requests or dg.SkipReason("everything delivered is computed")
+
+    return launch
+
+
+def _now() -> dt.datetime:
+    return dt.datetime.now(dt.UTC).replace(tzinfo=None)
+
+
+def _is_busy(instance: dg.DagsterInstance) -> str | None:
+    fail_dead_runs(instance, now=_now())
+    under_way = runs_under_way(instance)
+    return f"{under_way} runs are under way" if under_way else None
+
+
+def _stamp(store: StoreResource) -> str:
+    """Changes with every write to the store, without opening it."""
+    db = store.settings.db
+    return f"{db.stat().st_size} {db.stat().st_mtime_ns}" if db.exists() else ""
+
+
+def _fingerprints(registry: Registry) -> list[str]:
+    return [one.fingerprint for one in registry]
+
+
+def _look(instance: dg.DagsterInstance, store: StoreResource, inbox: Inbox, registry: Registry) -> Look:
+    with _open(store) as con:
+        sources = waiting_sources(con, inbox)
+        waiting = waiting_runs(con, inbox)
+        due = due_runs(con, registry, reasons=DUE)
+        _register(instance, con, waiting)
+    register_sources(instance, sources.datasets, sources.chunker_versions)
+    return Look(sources, waiting, due)
+
+
+@contextmanager
+def _open(store: StoreResource) -> Iterator[Connection]:
+    """For reading; a store that is not there yet is made."""
+    with store.reading() if store.settings.db.exists() else store.get_connection() as con:
+        yield con
+
+
+def _register(instance: dg.DagsterInstance, con: Connection, waiting: Sequence[WaitingRun]) -> None:
+    order = run_order(con, waiting, now=_now())
+    register_runs(instance, order, may_move=True, most_moves=MOVES_PER_TICK)
+    report_sources(instance, con)
+
+
+def _source_requests(
+    instance: dg.DagsterInstance, sources: WaitingSources, inbox: Inbox
+) -> list[dg.RunRequest]:
+    """Sources go first: runs are scored against them."""
+    found: list[dg.RunRequest] = []
+    for job, names in ((NEW_GOLDEN_SETS, sources.datasets), (NEW_CHUNK_ARCHIVES, sources.chunker_versions)):
+        for name in names:
+            key = f"{job}:{name}:{inbox.signature}"
+            attempt = next_attempt(instance, key)
+            if attempt:
+                found.append(
+                    dg.RunRequest(
+                        run_key=f"{key}:{attempt}",
+                        job_name=job,
+                        partition_key=name,
+                        tags={LAUNCH: key, WHY: DELIVERED},
+                    )
+                )
+    return found
+
+
+def _run_requests(instance: dg.DagsterInstance, look: Look, registry: Registry) -> list[dg.RunRequest]:
+    wanted = wanted_assets(look.due, registry, shown_runs(instance))
+    arrived = {run.run_id: run.signature for run in look.waiting}
+    wanted |= dict.fromkeys(arrived, all_names(registry))
+    launches = _launches(instance, wanted, look.due, arrived)
+    return _requests(instance, launches, NIGHTLY_EVALUATION, DUE)
+
+
+def _launches(
+    instance: dg.DagsterInstance,
+    wanted: dict[str, frozenset[str]],
+    due: dict[str, DueRun],
+    arrived: dict[str, str] | None = None,
+) -> list[Launch]:
+    states = {run_id: run.state for run_id, run in due.items()} | (arrived or {})
+    why = {run_id: why_due(run) for run_id, run in due.items()} | dict.fromkeys(arrived or {}, DELIVERED)
+    return plan_launches(wanted, registered_runs(instance), states=states, why=why)
+
+
+def why_due(run: DueRun) -> str:
+    """What made a run due, in words: the reason nearest to the cause."""
+    return next(REASON_WORDS[reason] for reason in REASON_WORDS if reason in run.reasons.values())
+
+
+def _requests(
+    instance: dg.DagsterInstance,
+    launches: Sequence[Launch],
+    job: str,
+    reasons: Collection[str] | None,
+) -> list[dg.RunRequest]:
+    found: list[dg.RunRequest] = []
+    for launch in launches:
+        attempt = next_attempt(instance, launch.key)
+        if attempt:
+            found.append(
+                dg.RunRequest(
+                    run_key=f"{launch.key}:{attempt}",
+                    job_name=job,
+                    asset_selection=launch.selection(),
+                    tags=launch.tags(reasons),
+                )
+            )
+    return found

@@ -1,0 +1,235 @@
+"""What is delivered, as assets: golden sets and archives by version, the parts of runs by run."""
+
+import datetime as dt
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import dagster as dg
+
+from eval_pipeline.defs.assets import CHUNK_ARCHIVES, GOLDEN_SETS, RAW_KEYS, RESULTS, Results
+from eval_pipeline.defs.listening import Listener
+from eval_pipeline.defs.metadata import name_runs
+from eval_pipeline.defs.partitions import EVAL_CHUNKER, EVAL_DATASET, EVAL_RUN, register_sources
+from eval_pipeline.defs.resources import StoreResource
+from eval_pipeline.pipeline.inbox import take_in_runs, take_in_sources
+from eval_pipeline.pipeline.load import LoadReport
+from eval_pipeline.pipeline.runs import RunPart, digest, run_parts, unknown_runs
+from eval_pipeline.pipeline.sources import SourceVersion, archives, golden_sets
+from eval_pipeline.store.connect import Connection
+
+DATA_VERSION = "dagster/data_version"
+IS_OWN_VERSION = "dagster/data_version_is_user_provided"
+
+
+@dataclass(frozen=True)
+class RawPart:
+    """A part of a delivered run; `tables` are what its rows stand in."""
+
+    key: dg.AssetKey
+    part: str
+    tables: str
+    description: str
+
+
+RAW_PARTS = (
+    RawPart(
+        RESULTS,
+        "results",
+        "raw.results, raw.hits, raw.hit_spans, raw.citations, raw.references, raw.runs",
+        "What the evaluated system returned, one row per query with its hits, answer and judge scores, as delivered. "
+        "Materializing a run takes it in from the inbox when it lies there new or changed.",
+    ),
+    RawPart(
+        RAW_KEYS["raw.extraction_cases"],
+        "extractions",
+        "raw.extraction_cases",
+        "Extraction cases with expected and extracted fields, as delivered; most runs have none.",
+    ),
+    RawPart(
+        RAW_KEYS["raw.index_reports"],
+        "index_report",
+        "raw.index_reports",
+        "What the indexer did before the run: documents, chunks, what was skipped and why.",
+    ),
+    RawPart(
+        RAW_KEYS["raw.spot_checks"],
+        "judge_spot_check",
+        "raw.spot_checks",
+        "Answers that were judged a second time, to know how far the judge can be trusted.",
+    ),
+)
+
+
+def delivered_assets(listener: Listener) -> list[dg.AssetsDefinition]:
+    """Sources and raw parts."""
+    return [_golden_sets(), _chunk_archives(), _raw_parts(listener)]
+
+
+def _now() -> dt.datetime:
+    return dt.datetime.now(dt.UTC).replace(tzinfo=None)
+
+
+def _golden_sets() -> dg.AssetsDefinition:
+    @dg.asset(
+        key=GOLDEN_SETS,
+        group_name="sources",
+        kinds={"duckdb", "yaml"},
+        partitions_def=EVAL_DATASET,
+        backfill_policy=dg.BackfillPolicy.single_run(),
+        metadata={"dagster/table_name": "labels.golden_sets"},
+        description="The questions of a dataset and what is expected of an answer. Every version is one "
+        "materialization; the newest scores.",
+    )
+    def compute(context: dg.AssetExecutionContext, store: StoreResource) -> dg.MaterializeResult[None]:
+        report = take_in_sources(store.settings, now=_now())
+        with store.reading() as con:
+            return _source_result(context.partition_keys, golden_sets(con), report)
+
+    return compute
+
+
+def _chunk_archives() -> dg.AssetsDefinition:
+    @dg.asset(
+        key=CHUNK_ARCHIVES,
+        group_name="sources",
+        kinds={"duckdb", "json"},
+        partitions_def=EVAL_CHUNKER,
+        backfill_policy=dg.BackfillPolicy.single_run(),
+        metadata={"dagster/table_name": "raw.archives"},
+        description="The chunks that a chunker version made, with their places in the documents. Every state is one "
+        "materialization; spans come from the newest, citations resolve against all.",
+    )
+    def compute(context: dg.AssetExecutionContext, store: StoreResource) -> dg.MaterializeResult[None]:
+        report = take_in_sources(store.settings, now=_now())
+        with store.reading() as con:
+            return _source_result(context.partition_keys, archives(con), report)
+
+    return compute
+
+
+def _source_result(
+    names: Collection[str], known: Sequence[SourceVersion], report: LoadReport
+) -> dg.MaterializeResult[None]:
+    found = [version for version in known if version.name in names]
+    absent = sorted(set(names) - {version.name for version in found})
+    if len(found) == 1:
+        metadata = source_metadata(found[0])
+    else:
+        metadata = {
+            "rows": sum(one.n_rows for one in found),
+            "versions": sum(one.n_versions for one in found),
+        }
+    if absent:
+        metadata["not in the store"] = name_runs(absent)
+    if report.quarantined:
+        metadata["quarantined"] = report.quarantined
+    return dg.MaterializeResult(data_version=dg.DataVersion(_version_of(found)), metadata=metadata)
+
+
+def _version_of(found: Sequence[SourceVersion]) -> str:
+    return found[0].version if len(found) == 1 else digest([one.version for one in found])
+
+
+def source_metadata(version: SourceVersion) -> dict[str, Any]:
+    """A version of a source in numbers."""
+    metadata: dict[str, Any] = {
+        "rows": version.n_rows,
+        "added": version.difference.added,
+        "removed": version.difference.removed,
+        "changed": version.difference.changed,
+        "versions": version.n_versions,
+        "loaded at": version.loaded_at.isoformat(sep=" ", timespec="seconds"),
+    }
+    return metadata | {f"rows of {dataset}": n_rows for dataset, n_rows in version.details}
+
+
+def report_sources(instance: dg.DagsterInstance, con: Connection) -> None:
+    """Show the versions that were loaded past Dagster: each one as a materialization that belongs to no run."""
+    known = {GOLDEN_SETS: golden_sets(con), CHUNK_ARCHIVES: archives(con)}
+    register_sources(
+        instance,
+        [version.name for version in known[GOLDEN_SETS]],
+        [version.name for version in known[CHUNK_ARCHIVES]],
+    )
+    for key, versions in known.items():
+        for version in versions:
+            if _shown_version(instance, key, version.name) != version.version:
+                instance.report_runless_asset_event(
+                    dg.AssetMaterialization(
+                        asset_key=key,
+                        partition=version.name,
+                        metadata=source_metadata(version),
+                        tags={DATA_VERSION: version.version, IS_OWN_VERSION: "true"},
+                    )
+                )
+
+
+def _shown_version(instance: dg.DagsterInstance, key: dg.AssetKey, partition: str) -> str | None:
+    found = instance.fetch_materializations(
+        dg.AssetRecordsFilter(asset_key=key, asset_partitions=[partition]), limit=1
+    )
+    if not found.records:
+        return None
+    materialization = found.records[0].asset_materialization
+    return (materialization.tags or {}).get(DATA_VERSION) if materialization else None
+
+
+def _raw_parts(listener: Listener) -> dg.AssetsDefinition:
+    @dg.multi_asset(
+        name="raw",
+        specs=[
+            dg.AssetSpec(
+                key=part.key,
+                group_name="raw",
+                kinds={"duckdb", "json"},
+                metadata={"dagster/table_name": part.tables},
+                description=part.description,
+            )
+            for part in RAW_PARTS
+        ],
+        partitions_def=EVAL_RUN,
+        backfill_policy=dg.BackfillPolicy.single_run(),
+        can_subset=True,
+    )
+    def compute(context: dg.AssetExecutionContext, store: StoreResource) -> Results:
+        run_ids = list(context.partition_keys)
+        with listener.hearing_errors():
+            report = take_in_runs(store.settings, set(run_ids), now=_now(), tell=listener.tell)
+        with store.reading() as con:
+            if report.golden_sets or report.archives:
+                report_sources(context.instance, con)
+            found = {part.key: run_parts(con, part.part, run_ids) for part in RAW_PARTS}
+            absent = unknown_runs(con, run_ids)
+        for key, parts in found.items():
+            if key in context.selected_asset_keys:
+                yield dg.MaterializeResult(
+                    asset_key=key,
+                    data_version=dg.DataVersion(_parts_version(parts)),
+                    metadata=_raw_metadata(parts, absent, report),
+                )
+
+    return compute
+
+
+def _parts_version(found: Sequence[RunPart]) -> str:
+    """The content hash of a single part, and one for all of several."""
+    if len(found) == 1:
+        return found[0].content_hash
+    return digest([f"{one.run_id} {one.content_hash}" for one in found])
+
+
+def _raw_metadata(found: Sequence[RunPart], absent: Sequence[str], report: LoadReport) -> Mapping[str, Any]:
+    metadata: dict[str, Any] = {
+        "rows": sum(one.n_rows for one in found),
+        "quarantined": sum(one.n_quarantined for one in found),
+        "runs with this part": len(found),
+        "delivered more than once": sum(one.n_deliveries > 1 for one in found),
+    }
+    if report.runs:
+        metadata["taken in from the inbox"] = name_runs(report.runs)
+    if report.rejected:
+        metadata["rejected"] = name_runs(report.rejected)
+    if absent:
+        metadata["not in the store"] = name_runs(absent)
+    return metadata

@@ -1,0 +1,30 @@
+"""What a Dagster run is told by its tags."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+RANGE_START = "dagster/asset_partition_range_start"
+RANGE_END = "dagster/asset_partition_range_end"
+ONLY_STALE = "eval_pipeline/only_stale"
+REASONS = "eval_pipeline/reasons"
+LAUNCH = "eval_pipeline/launch"
+WHY = "eval_pipeline/why"
+NOTE = "eval_pipeline/note"
+
+
+def only_stale(tags: Mapping[str, str]) -> bool:
+    """Whether fresh cells are left alone; somebody who asks for partitions by hand wants them computed."""
+    return tags.get(ONLY_STALE) == "true"
+
+
+def wanted_reasons(tags: Mapping[str, str]) -> frozenset[str] | None:
+    """For which reasons stale cells are computed; None for any."""
+    said = tags.get(REASONS)
+    return frozenset(said.split(",")) if said else None
+
+
+def range_tags(first: str, last: str, reasons: Collection[str] | None) -> dict[str, str]:
+    """The tags of a run that computes what is stale between two partitions."""
+    tags = {RANGE_START: first, RANGE_END: last, ONLY_STALE: "true"}
+    return tags if reasons is None else tags | {REASONS: ",".join(sorted(reasons))}

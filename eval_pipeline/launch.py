@@ -1,0 +1,246 @@
+"""The one door from the command line into Dagster; Dagster is imported when somebody walks through it."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import shutil
+import signal
+import socket
+import sys
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from eval_pipeline.errors import UsageError
+from eval_pipeline.formulas.registry import Registry, load_registry
+from eval_pipeline.pipeline.measure import Progress
+from eval_pipeline.pipeline.runs import Computed, computed_by, due_runs, run_order
+from eval_pipeline.settings import PACKAGE, Settings, project_folder
+from eval_pipeline.store.connect import open_reader
+from eval_pipeline.store.lock import Tell
+
+if TYPE_CHECKING:
+    import dagster as dg
+
+    from eval_pipeline.defs.launches import Launch
+    from eval_pipeline.defs.listening import Listener
+
+HOST = "127.0.0.1"
+# One planned event per asset and range instead of one per partition, and events of a range written together.
+EVENT_ENVIRONMENT = {
+    "DAGSTER_EMIT_PARTITION_SUBSET_IN_PLANNED_EVENTS": "1",
+    "DAGSTER_EVENT_BATCH_SIZE": "1000",
+}
+QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What somebody wants computed; None sets no limit."""
+
+    run_ids: Collection[str] | None
+    reasons: Collection[str] | None
+    definitions: Collection[str] | None
+    note: str | None
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What one call computed, the Dagster runs that show it, and the checks that failed."""
+
+    computed: Computed
+    dagster_run_ids: tuple[str, ...]
+    failed_checks: tuple[str, ...]
+
+    @property
+    def n_cells(self) -> int:
+        """How many tables × runs were computed."""
+        return sum(self.computed.cells.values())
+
+
+def run_in_dagster(
+    settings: Settings,
+    *,
+    run_ids: Collection[str] | None = None,
+    reasons: Collection[str] | None,
+    definitions: Collection[str] | None = None,
+    note: str | None = None,
+    tell: Tell | None = None,
+    progress: Progress | None = None,
+) -> Summary:
+    """Compute, as Dagster runs of this process, what is due for one of the reasons (None: any).
+
+    `definitions` and `run_ids` limit it; `note` is kept beside every number that is replaced. Everything
+    that can be computed is; then the first thing that went wrong is raised as it was.
+    """
+    from eval_pipeline.defs.listening import Listener
+
+    listener = Listener(tell, progress)
+    with _environment(EVENT_ENVIRONMENT), open_instance(settings) as instance:
+        found = _execute(settings, instance, listener, Asked(run_ids, reasons, definitions, note))
+    if listener.errors:
+        raise listener.errors[0]
+    return found
+
+
+def _execute(
+    settings: Settings,
+    instance: dg.DagsterInstance,
+    listener: Listener,
+    asked: Asked,
+) -> Summary:
+    from eval_pipeline.definitions import build_definitions
+
+    registry = load_registry(settings)
+    launches, listener.total = _due_launches(settings, instance, registry, asked, tell=listener.tell)
+    definitions = build_definitions(settings, registry=registry, listener=listener)
+    started: list[str] = []
+    failed_checks: list[str] = []
+    for launch in launches:
+        result = _execute_launch(definitions, instance, launch, asked)
+        started.append(result.run_id)
+        failed_checks += [
+            f"{check.asset_key.to_user_string()}: {check.check_name}: {check.description}"
+            for check in result.get_asset_check_evaluations()
+            if not check.passed
+        ]
+        if not result.success and not listener.errors:
+            listener.errors.append(_failure_of(result))
+    with open_reader(settings.db, tell=listener.tell) as con:
+        computed = computed_by(con, started)
+    return Summary(computed, tuple(started), tuple(failed_checks))
+
+
+def _due_launches(
+    settings: Settings,
+    instance: dg.DagsterInstance,
+    registry: Registry,
+    asked: Asked,
+    *,
+    tell: Tell | None,
+) -> tuple[list[Launch], int]:
+    """Bring what Dagster shows up to the store, and find what is to be computed; also its number of cells."""
+    from eval_pipeline.defs.launches import plan_launches, shown_runs, wanted_assets
+    from eval_pipeline.defs.partitions import register_runs, registered_runs
+    from eval_pipeline.defs.processes import fail_dead_runs, runs_under_way
+    from eval_pipeline.defs.sensors import why_due
+    from eval_pipeline.defs.sources import report_sources
+
+    now = dt.datetime.now(dt.UTC).replace(tzinfo=None)
+    fail_dead_runs(instance, now=now)
+    with open_reader(settings.db, tell=tell) as con:
+        due = due_runs(
+            con, registry, reasons=asked.reasons, run_ids=asked.run_ids, definitions=asked.definitions
+        )
+        order = run_order(con, now=now)
+        report_sources(instance, con)
+    register_runs(instance, order, may_move=not runs_under_way(instance))
+    launches = plan_launches(
+        wanted_assets(due, registry, shown_runs(instance)),
+        registered_runs(instance),
+        states={run_id: run.state for run_id, run in due.items()},
+        why={run_id: why_due(run) for run_id, run in due.items()},
+        may_cover_gaps=asked.run_ids is None,
+    )
+    return launches, sum(run.n_cells for run in due.values())
+
+
+def _execute_launch(
+    definitions: dg.Definitions,
+    instance: dg.DagsterInstance,
+    launch: Launch,
+    asked: Asked,
+) -> dg.ExecuteInProcessResult:
+    from eval_pipeline.defs.jobs import NIGHTLY_EVALUATION
+    from eval_pipeline.defs.processes import PROCESS_TAG, this_process
+    from eval_pipeline.defs.tags import NOTE
+
+    job = definitions.resolve_job_def(NIGHTLY_EVALUATION)
+    return job.execute_in_process(
+        instance=instance,
+        asset_selection=launch.selection(),
+        tags=launch.tags(asked.reasons)
+        | {PROCESS_TAG: this_process()}
+        | ({NOTE: asked.note} if asked.note else {}),
+        run_config=QUIET,
+        raise_on_error=False,
+    )
+
+
+def _failure_of(result: dg.ExecuteInProcessResult) -> Exception:
+    """What went wrong outside of our own code, in Dagster's words."""
+    for event in result.all_events:
+        if event.is_failure:
+            return RuntimeError(f"Dagster run {result.run_id}: {event.message}")
+    return RuntimeError(f"Dagster run {result.run_id} did not finish")
+
+
+@contextmanager
+def open_instance(settings: Settings) -> Iterator[dg.DagsterInstance]:
+    """Dagster's memory in the project's home, which is made when it is not there."""
+    from eval_pipeline.defs.event_log import open_home
+
+    prepare_home(settings)
+    with open_home(settings.dagster_home) as instance:
+        yield instance
+
+
+def prepare_home(settings: Settings) -> None:
+    """Make the folder that Dagster keeps its events in, with the settings that are shipped."""
+    wanted = settings.dagster_home / "dagster.yaml"
+    if not wanted.exists():
+        settings.dagster_home.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile((project_folder() or PACKAGE) / "dagster_home" / "dagster.yaml", wanted)
+
+
+@contextmanager
+def _environment(values: Mapping[str, str]) -> Iterator[None]:
+    """Dagster reads these from the environment of the process; what the user has set wins."""
+    added = {name: value for name, value in values.items() if name not in os.environ}
+    os.environ.update(added)
+    try:
+        yield
+    finally:
+        for name in added:
+            os.environ.pop(name, None)
+
+
+def open_ui(settings: Settings, port: int) -> None:
+    """Become Dagster's web interface and daemon on this project; ends with them, and ends them when interrupted."""
+    _check_port(port)
+    prepare_home(settings)
+    # What was started in the background of a shell ignores interrupts, and so would everything it starts.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    command = [sys.executable, "-W", "ignore", "-m", "dagster", "dev"]
+    command += ["-m", "eval_pipeline.definitions", "-h", HOST, "-p", str(port), "--log-level", "warning"]
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execve(sys.executable, command, ui_environment(settings, os.environ))
+
+
+def ui_environment(settings: Settings, environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment in which the web interface sees exactly these settings."""
+    return {
+        **EVENT_ENVIRONMENT,
+        **environ,
+        "DAGSTER_HOME": str(settings.dagster_home),
+        "EVAL_PIPELINE_DB": str(settings.db),
+        "EVAL_PIPELINE_INBOX": str(settings.inbox),
+        "EVAL_PIPELINE_REPORTS": str(settings.reports),
+        "EVAL_PIPELINE_CONFIG": str(settings.config),
+        **({"EVAL_PIPELINE_SQL": str(settings.own_sql)} if settings.own_sql else {}),
+    }
+
+
+def _check_port(port: int) -> None:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError as error:
+            raise UsageError(
+                f"port {port} on {HOST} is taken ({error.strerror}): end what runs there, or choose another with --port"
+            ) from error

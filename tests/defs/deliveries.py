@@ -1,0 +1,87 @@
+"""Small deliveries, and the shortest way of having them computed."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from pathlib import Path
+from typing import Any
+
+from eval_pipeline.formulas.registry import load_registry
+from eval_pipeline.pipeline.load import load_bundles
+from eval_pipeline.pipeline.measure import measure
+from eval_pipeline.settings import Settings
+
+GOLDEN = [
+    {
+        "query_id": "q1",
+        "query": "one?",
+        "expected_chunk_ids": ["a"],
+        "expected_doc_ids": ["d1"],
+        "tags": ["x"],
+    },
+    {"query_id": "q2", "query": "two?", "expected_chunk_ids": ["b"], "expected_doc_ids": ["d2"]},
+]
+CHANGED = "metrics.reciprocal_rank"
+HITS = {"q1": ["a", "b"], "q2": ["a", "b"]}
+
+
+def make_settings(folder: Path) -> Settings:
+    """Everything of a project below one folder."""
+    return Settings(
+        db=folder / "eval.duckdb",
+        inbox=folder / "inbox",
+        reports=folder / "reports",
+        config=folder / "eval-pipeline.toml",
+        own_sql=None,
+        dagster_home=folder / "dagster_home",
+    )
+
+
+def deliver_golden(root: Path, rows: list[dict[str, Any]] | None = None, dataset: str = "kb") -> Path:
+    folder = root / "datasets" / dataset
+    folder.mkdir(parents=True, exist_ok=True)
+    text = "".join(json.dumps(row) + "\n" for row in (GOLDEN if rows is None else rows))
+    (folder / "queries.jsonl").write_text(text)
+    return folder
+
+
+def deliver_run(
+    root: Path,
+    run_id: str,
+    *,
+    day: int = 1,
+    hits: dict[str, list[str]] | None = None,
+    complete: bool = True,
+    dataset: str = "kb",
+) -> Path:
+    folder = root / "runs" / run_id
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = [
+        json.dumps({"query_id": query, "hits_top_k": [{"chunk_id": c, "doc_id": "d" + c} for c in chunks]})
+        for query, chunks in (HITS if hits is None else hits).items()
+    ]
+    (folder / "results.jsonl").write_text("\n".join(lines) + "\n")
+    if complete:
+        run = {"run_id": run_id, "dataset": dataset, "created_at": f"2026-09-{day:02}T02:00:00Z"}
+        (folder / "run.json").write_text(json.dumps(run))
+    return folder
+
+
+def utc_now() -> dt.datetime:
+    return dt.datetime.now(dt.UTC).replace(tzinfo=None)
+
+
+def load(settings: Settings, folder: Path) -> None:
+    load_bundles([folder], settings, now=utc_now())
+
+
+def compute(settings: Settings, *definitions: str) -> None:
+    """Compute what is stale past Dagster: everything, or these definitions with what they read."""
+    registry = load_registry(settings)
+    measure(settings, registry, now=utc_now(), reasons=None, definitions=set(definitions) or None)
+
+
+def change_a_formula(settings: Settings, cutoff: int = 2) -> None:
+    """Give CHANGED another parameter: its own cells and the aggregates made of them are stale."""
+    settings.config.write_text(f"[formulas.reciprocal_rank]\ncutoff = {cutoff}\n")

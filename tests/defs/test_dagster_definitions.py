@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from eval_pipeline.defs.assets import computed_definitions, key_of
+from eval_pipeline.defs.location import build_definitions
+from eval_pipeline.defs.metadata import column_lineage, describe
+from eval_pipeline.formulas.registry import Registry, load_registry
+from eval_pipeline.settings import load_settings
+
+from .deliveries import make_settings
+
+OWN_FORMULA = """-- keys: {found_twice: "Whether the first expected chunk is among the hits twice"}
+-- version: 1
+-- applies: n_expected > 0
+-- undefined: 0 when it was not found
+-- examples:
+--   - {expected_chunk_ids: [a], hits: [a, a]} => {found_twice: 1}
+select run_key, query_key, cast(count_within(hit_ranks, 1000) >= 2 as double) as found_twice
+from facts.chunk_ranks
+"""
+SOURCES = (dg.AssetKey(["sources", "golden_sets"]), dg.AssetKey(["sources", "chunk_archives"]))
+
+
+@pytest.fixture(scope="module")
+def registry() -> Registry:
+    return load_registry(load_settings({}))
+
+
+@pytest.fixture(scope="module")
+def definitions(tmp_path_factory: pytest.TempPathFactory) -> dg.Definitions:
+    return build_definitions(make_settings(tmp_path_factory.mktemp("empty")))
+
+
+def graph_of(definitions: dg.Definitions):
+    return definitions.resolve_asset_graph()
+
+
+def test_the_definitions_load_before_there_is_a_store(definitions, tmp_path):
+    dg.Definitions.validate_loadable(definitions)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_code_location_is_what_the_environment_says(monkeypatch, tmp_path):
+    from eval_pipeline.definitions import definitions as code_location
+
+    monkeypatch.setenv("EVAL_PIPELINE_DB", str(tmp_path / "mine.duckdb"))
+    found = code_location()
+    assert found.resources["store"].settings.db == tmp_path / "mine.duckdb"
+
+
+def test_every_definition_is_an_asset_of_its_schemas_group(definitions, registry):
+    graph = graph_of(definitions)
+    assert len(computed_definitions(registry)) > 20
+    for one in computed_definitions(registry):
+        node = graph.get(key_of(one.name))
+        assert node.group_name == one.schema
+        assert node.code_version == one.fingerprint
+        assert node.partitions_def.name == "eval_run"
+        assert node.kinds == ({"duckdb", "python", "polars"} if one.is_python else {"duckdb", "sql"})
+
+
+def test_an_asset_depends_on_what_its_definition_reads(definitions, registry):
+    graph = graph_of(definitions)
+    for one in computed_definitions(registry):
+        parents = {key.to_user_string() for key in graph.get(key_of(one.name)).parent_keys}
+        derived = {name.replace(".", "/") for name in one.reads if name in registry.definitions}
+        assert derived <= parents
+        assert any(name.startswith("labels.") for name in one.reads) == (
+            "sources/golden_sets" in parents
+        ) or ("metrics.formula" in one.reads)
+        assert any(name.startswith("raw.archive") for name in one.reads) == (
+            "sources/chunk_archives" in parents
+        )
+
+
+def test_raw_tables_belong_to_the_part_of_a_run_that_delivered_them(definitions):
+    graph = graph_of(definitions)
+    assert dg.AssetKey(["raw", "results"]) in graph.get(dg.AssetKey(["facts", "chunk_ranks"])).parent_keys
+    raw = {key.path[1] for key in graph.get_all_asset_keys() if key.path[0] == "raw"}
+    assert raw == {"results", "extractions", "index_reports", "spot_checks"}
+
+
+def test_run_metrics_depends_on_every_metric(definitions, registry):
+    parents = graph_of(definitions).get(dg.AssetKey(["aggregates", "run_metrics"])).parent_keys
+    assert {key_of(one.name) for one in registry.formulas} <= parents
+
+
+def test_a_source_feeds_every_run_whatever_its_dataset(definitions, registry):
+    graph = graph_of(definitions)
+    for key in SOURCES:
+        children = graph.get(key).child_keys
+        assert children
+        for child in children:
+            mapping = graph.get_partition_mapping(child, key)
+            assert isinstance(mapping, dg.AllPartitionMapping)
+
+
+def test_a_new_file_in_ones_own_folder_appears_as_an_asset_with_its_check(tmp_path):
+    own = tmp_path / "mine"
+    (own / "metrics").mkdir(parents=True)
+    (own / "metrics" / "found_twice.sql").write_text(OWN_FORMULA)
+    found = build_definitions(replace(make_settings(tmp_path), own_sql=own))
+    graph = graph_of(found)
+    key = dg.AssetKey(["metrics", "found_twice"])
+    assert graph.get(key).parent_keys == {dg.AssetKey(["facts", "chunk_ranks"])}
+    assert key in graph.get(dg.AssetKey(["aggregates", "run_metrics"])).parent_keys
+    assert dg.AssetCheckKey(key, "values_in_range") in graph.asset_check_keys
+
+
+def test_a_description_begins_with_the_meaning_and_holds_the_worked_examples(registry, tmp_path):
+    text = describe(registry.get("reciprocal_rank"))
+    header = registry.get("reciprocal_rank").header
+    assert text.splitlines()[0].rstrip(".") == header.keys["mrr"]
+    assert all(example.line in text for example in header.examples)
+    assert " ".join(header.applies.split()) in text
+
+
+def test_every_asset_says_what_it_is(definitions):
+    graph = graph_of(definitions)
+    for key in graph.get_all_asset_keys():
+        assert len(graph.get(key).description or "") > 20, key
+
+
+def test_column_lineage_names_columns_that_their_tables_have(registry):
+    reciprocal = column_lineage(registry.get("reciprocal_rank"), registry)
+    named = {(dep.asset_key.to_user_string(), dep.column_name) for dep in reciprocal["mrr"]}
+    assert ("facts/chunk_ranks", "first_rank") in named
+    for one in registry:
+        for deps in column_lineage(one, registry).values():
+            for dep in deps:
+                assert dep.column_name in registry.definitions[".".join(dep.asset_key.path)].keys
+
+
+def test_the_public_names_of_jobs_sensors_and_the_schedule_stand(definitions):
+    repository = definitions.get_repository_def()
+    assert {"nightly_evaluation", "recompute_stale"} <= {job.name for job in repository.get_all_jobs()}
+    assert {sensor.name for sensor in repository.sensor_defs} == {"new_runs", "stale_metrics"}
+    nightly = repository.get_schedule_def("nightly")
+    assert (nightly.cron_schedule, nightly.default_status) == ("0 2 * * *", dg.DefaultScheduleStatus.STOPPED)
+    assert repository.get_sensor_def("stale_metrics").default_status == dg.DefaultSensorStatus.STOPPED
+
+
+def test_the_nightly_job_holds_everything_from_raw_to_aggregates(definitions, registry):
+    job = definitions.resolve_job_def("nightly_evaluation")
+    wanted = {key_of(one.name) for one in computed_definitions(registry)}
+    assert wanted | {dg.AssetKey(["raw", "results"])} <= set(job.asset_layer.executable_asset_keys)
+
+
+def test_the_resource_carries_the_settings_of_the_call(tmp_path):
+    from eval_pipeline.defs.resources import StoreResource
+
+    settings = replace(make_settings(tmp_path), own_sql=Path("/somewhere"))
+    assert StoreResource.of(settings).settings == settings

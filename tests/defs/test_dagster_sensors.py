@@ -1,0 +1,297 @@
+from __future__ import annotations
+
+import json
+import shutil
+import uuid
+
+import dagster as dg
+import pytest
+
+from eval_pipeline.defs.jobs import make_jobs
+from eval_pipeline.defs.launches import MOST_ATTEMPTS
+from eval_pipeline.defs.partitions import registered_runs
+from eval_pipeline.defs.sensors import new_runs, nightly, stale_metrics
+from eval_pipeline.defs.tags import LAUNCH, ONLY_STALE, RANGE_END, RANGE_START, REASONS
+from eval_pipeline.pipeline.inbox import look_into, take_in_runs, take_in_sources
+
+from .deliveries import (
+    CHANGED,
+    GOLDEN,
+    change_a_formula,
+    compute,
+    deliver_golden,
+    deliver_run,
+    load,
+    utc_now,
+)
+
+
+class Watch:
+    """A sensor that keeps its cursor from tick to tick, as the daemon does."""
+
+    def __init__(self, sensor, instance, store):
+        self.sensor, self.instance, self.store, self.cursor = sensor, instance, store, None
+
+    def tick(self):
+        context = dg.build_sensor_context(
+            instance=self.instance, cursor=self.cursor, resources={"store": self.store}
+        )
+        result = self.sensor(context)
+        self.cursor = result.cursor
+        return list(
+            result.run_requests or []
+        ), result.skip_reason.skip_message if result.skip_reason else None
+
+
+@pytest.fixture
+def inbox_watch(instance, store):
+    return Watch(new_runs(make_jobs()), instance, store)
+
+
+@pytest.fixture
+def stale_watch(instance, store):
+    return Watch(stale_metrics(make_jobs()), instance, store)
+
+
+def record(instance, request, status=dg.DagsterRunStatus.SUCCESS):
+    """What the daemon would leave behind of a requested run."""
+    run = dg.DagsterRun(request.job_name, run_id=str(uuid.uuid4()), tags=dict(request.tags), status=status)
+    instance.add_run(run)
+    return run.run_id
+
+
+def ranges(requests):
+    return [(request.tags[RANGE_START], request.tags[RANGE_END]) for request in requests]
+
+
+def assets(request):
+    return {".".join(key.path) for key in request.asset_selection}
+
+
+def take_in(settings, instance, requests):
+    """Carry requests out past Dagster, and leave their records."""
+    for request in requests:
+        record(instance, request)
+    take_in_sources(settings, now=utc_now())
+    take_in_runs(settings, set(look_into(settings.inbox).runs), now=utc_now())
+
+
+def take_in_and_compute(settings, instance, requests):
+    take_in(settings, instance, requests)
+    compute(settings)
+
+
+def in_the_store(settings, instance, *runs):
+    deliver_golden(settings.inbox.parent / "bundle")
+    for day, run_id in enumerate(runs, start=1):
+        deliver_run(settings.inbox.parent / "bundle", run_id, day=day)
+    load(settings, settings.inbox.parent / "bundle")
+
+
+def test_an_empty_inbox_and_no_store_are_nothing_to_do(inbox_watch, settings):
+    requests, reason = inbox_watch.tick()
+    assert not requests
+    assert "empty" in reason
+    assert not settings.db.exists()
+
+
+def test_sources_go_first_and_the_runs_follow_in_one_range_in_run_order(inbox_watch, settings, instance):
+    deliver_golden(settings.inbox)
+    deliver_run(settings.inbox, "b-late", day=3)
+    deliver_run(settings.inbox, "c-early", day=1)
+    deliver_run(settings.inbox, "a-middle", day=2)
+    sources, _ = inbox_watch.tick()
+    assert [(request.job_name, request.partition_key) for request in sources] == [("new_golden_sets", "kb")]
+    assert registered_runs(instance) == ["c-early", "a-middle", "b-late"]
+    record(instance, sources[0])
+    take_in_sources(settings, now=utc_now())
+    requests, _ = inbox_watch.tick()
+    assert ranges(requests) == [("c-early", "b-late")]
+    assert requests[0].job_name == "nightly_evaluation"
+    assert {"raw.results", "metrics.hit_at_k", "aggregates.run_metrics"} <= assets(requests[0])
+    assert requests[0].tags[ONLY_STALE] == "true"
+    assert requests[0].tags[REASONS] == "missing,results"
+
+
+def test_a_folder_without_run_json_is_not_looked_at(inbox_watch, settings, instance):
+    deliver_golden(settings.inbox)
+    deliver_run(settings.inbox, "unfinished", complete=False)
+    take_in(settings, instance, inbox_watch.tick()[0])
+    requests, _ = inbox_watch.tick()
+    assert not requests
+    assert registered_runs(instance) == []
+
+
+def test_what_was_launched_and_computed_is_not_launched_again(inbox_watch, settings, instance):
+    deliver_golden(settings.inbox)
+    deliver_run(settings.inbox, "r1")
+    take_in(settings, instance, inbox_watch.tick()[0])
+    first, _ = inbox_watch.tick()
+    assert len(first) == 1
+    take_in_and_compute(settings, instance, first)
+    assert inbox_watch.tick() == ([], "everything delivered is computed")
+    assert inbox_watch.tick() == ([], "nothing has changed since the last look")
+
+
+def test_a_second_tick_before_the_run_has_started_asks_under_the_same_key(inbox_watch, settings, instance):
+    in_the_store(settings, instance, "r1")
+    first, _ = inbox_watch.tick()
+    second, _ = inbox_watch.tick()
+    assert [request.run_key for request in first] == [request.run_key for request in second]
+
+
+def test_nothing_is_launched_while_a_run_is_under_way(inbox_watch, settings, instance):
+    in_the_store(settings, instance, "r1")
+    (request,), _ = inbox_watch.tick()
+    record(instance, request, dg.DagsterRunStatus.QUEUED)
+    deliver_run(settings.inbox, "r2", day=2)
+    assert inbox_watch.tick() == ([], "1 runs are under way")
+
+
+def test_a_redelivery_is_launched_again_and_only_that_run(inbox_watch, settings, instance):
+    deliver_golden(settings.inbox)
+    for day in (1, 2, 3):
+        deliver_run(settings.inbox, f"r{day}", day=day)
+    take_in(settings, instance, inbox_watch.tick()[0])
+    take_in_and_compute(settings, instance, inbox_watch.tick()[0])
+    assert inbox_watch.tick()[0] == []
+    deliver_run(settings.inbox, "r2", day=2, hits={"q1": ["x"], "q2": ["b"]})
+    requests, _ = inbox_watch.tick()
+    assert ranges(requests) == [("r2", "r2")]
+
+
+def test_the_same_bytes_delivered_again_launch_nothing(inbox_watch, settings, instance):
+    deliver_golden(settings.inbox)
+    folder = deliver_run(settings.inbox, "r1")
+    take_in(settings, instance, inbox_watch.tick()[0])
+    take_in_and_compute(settings, instance, inbox_watch.tick()[0])
+    assert inbox_watch.tick()[0] == []
+    content = (folder / "results.jsonl").read_bytes()
+    shutil.rmtree(folder)
+    deliver_run(settings.inbox, "r1")
+    (folder / "results.jsonl").write_bytes(content)
+    assert inbox_watch.tick() == ([], "everything delivered is computed")
+
+
+def test_runs_that_the_command_line_loaded_are_picked_up(inbox_watch, settings, instance):
+    in_the_store(settings, instance, "r1", "r2")
+    requests, _ = inbox_watch.tick()
+    assert ranges(requests) == [("r1", "r2")]
+
+
+def test_an_older_run_that_comes_late_takes_its_place_in_the_order(inbox_watch, settings, instance):
+    in_the_store(settings, instance, "r1", "r2")
+    compute(settings)
+    inbox_watch.tick()
+    deliver_run(settings.inbox, "r0", day=1)
+    (settings.inbox / "runs/r0/run.json").write_text(
+        json.dumps({"run_id": "r0", "dataset": "kb", "created_at": "2026-08-01T00:00:00Z"})
+    )
+    requests, _ = inbox_watch.tick()
+    assert registered_runs(instance) == ["r0", "r1", "r2"]
+    assert ranges(requests) == [("r0", "r0")]
+
+
+def test_a_changed_golden_set_is_taken_in_and_shows_what_changed(inbox_watch, settings, instance):
+    deliver_golden(settings.inbox)
+    deliver_run(settings.inbox, "r1")
+    take_in(settings, instance, inbox_watch.tick()[0])
+    take_in_and_compute(settings, instance, inbox_watch.tick()[0])
+    changed = [{**GOLDEN[0], "expected_chunk_ids": ["z"]}, {"query_id": "q3", "query": "three?"}]
+    deliver_golden(settings.inbox, changed)
+    requests, _ = inbox_watch.tick()
+    assert [request.partition_key for request in requests] == ["kb"]
+    take_in(settings, instance, requests)
+    inbox_watch.tick()
+    records = instance.fetch_materializations(dg.AssetKey(["sources", "golden_sets"]), limit=5).records
+    assert len(records) == 2
+    metadata = records[0].asset_materialization.metadata
+    assert [metadata[name].value for name in ("rows", "added", "removed", "changed")] == [2, 1, 1, 1]
+
+
+def test_broken_input_is_tried_once_and_not_forever(inbox_watch, settings, instance):
+    deliver_golden(settings.inbox)
+    folder = deliver_run(settings.inbox, "r1")
+    (folder / "results.jsonl").write_text('{"query_id": "q1"')
+    take_in(settings, instance, inbox_watch.tick()[0])
+    requests, _ = inbox_watch.tick()
+    assert ranges(requests) == [("r1", "r1")]
+    take_in(settings, instance, requests)
+    assert inbox_watch.tick()[0] == []
+    deliver_run(settings.inbox, "r1")
+    assert ranges(inbox_watch.tick()[0]) == [("r1", "r1")]
+
+
+def test_work_that_keeps_failing_is_given_up(inbox_watch, settings, instance):
+    in_the_store(settings, instance, "r1")
+    keys = []
+    for _ in range(MOST_ATTEMPTS):
+        (request,), _ = inbox_watch.tick()
+        keys.append(request.run_key)
+        record(instance, request, dg.DagsterRunStatus.FAILURE)
+    assert len(set(keys)) == MOST_ATTEMPTS
+    assert inbox_watch.tick()[0] == []
+
+
+def test_a_stale_formula_is_launched_for_exactly_its_tables_and_runs(stale_watch, settings, instance):
+    in_the_store(settings, instance, "r1", "r2", "r3")
+    compute(settings)
+    assert stale_watch.tick()[0] == []
+    change_a_formula(settings)
+    (request,), _ = stale_watch.tick()
+    assert assets(request) == {CHANGED, "aggregates.run_metrics"}
+    assert ranges([request]) == [("r1", "r3")]
+    assert request.job_name == "recompute_stale"
+    record(instance, request)
+    assert stale_watch.tick()[0] == []
+
+
+def test_a_formula_that_changes_back_and_forth_is_launched_each_time(stale_watch, settings, instance):
+    in_the_store(settings, instance, "r1")
+    compute(settings)
+    keys = set()
+    for cutoff in (2, 3, 2):
+        change_a_formula(settings, cutoff)
+        (request,), _ = stale_watch.tick()
+        keys.add(request.tags[LAUNCH])
+        record(instance, request)
+        compute(settings)
+    assert len(keys) == 3
+
+
+def test_runs_far_apart_are_launched_apart_and_near_ones_together(stale_watch, settings, instance):
+    names = [f"r{number:03}" for number in range(1, 61)]
+    deliver_golden(settings.inbox.parent / "bundle")
+    for name in names:
+        folder = deliver_run(settings.inbox.parent / "bundle", name)
+        day, hour = divmod(int(name[1:]), 24)
+        created = f"2026-09-{day + 1:02}T{hour:02}:00:00Z"
+        (folder / "run.json").write_text(json.dumps({"run_id": name, "dataset": "kb", "created_at": created}))
+    load(settings, settings.inbox.parent / "bundle")
+    compute(settings, "facts.chunk_ranks", "facts.document_ranks")
+    for name in ("r001", "r003", "r060"):
+        deliver_run(settings.inbox.parent / "bundle", name, hits={"q1": ["x"]}, complete=False)
+    load(settings, settings.inbox.parent / "bundle")
+    due_only = {name for name in names if name not in ("r001", "r003", "r060")}
+    assert len(due_only) == 57
+    from eval_pipeline.defs.launches import plan_launches
+
+    wanted = dict.fromkeys(("r001", "r003", "r060"), frozenset({"facts.chunk_ranks"}))
+    states = dict.fromkeys(wanted, "state")
+    launches = plan_launches(wanted, names, states=states, why=states)
+    assert [(one.first, one.last) for one in launches] == [("r001", "r003"), ("r060", "r060")]
+
+
+def test_the_nightly_schedule_takes_sources_in_and_launches_what_arrived(settings, store, instance):
+    deliver_golden(settings.inbox)
+    deliver_run(settings.inbox, "r1", day=1)
+    deliver_run(settings.inbox, "r2", day=2)
+    schedule = nightly(make_jobs())
+
+    def tick():
+        return schedule(dg.build_schedule_context(instance=instance, resources={"store": store}))
+
+    (request,) = tick()
+    assert ranges([request]) == [("r1", "r2")]
+    take_in_and_compute(settings, instance, [dg.RunRequest(job_name="nightly_evaluation", tags=request.tags)])
+    assert tick().skip_message == "everything delivered is computed"
