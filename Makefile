@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
 
-.PHONY: demo test check dev clean lock
+.PHONY: demo test check dev docs clean lock
 
 demo: $(READY)
 	$(BIN)/eval-pipeline demo
@@ -21,6 +21,12 @@ check: test
 
 dev: $(READY)
 	$(BIN)/eval-pipeline ui
+
+# The generated pages under docs/, from what the product says of itself.
+docs: $(READY)
+	$(BIN)/python -c "from eval_pipeline.cli.main import cli; \
+	    from eval_pipeline.pipeline.reference_pages import project_root, write_pages; \
+	    [print('wrote', path.relative_to(project_root())) for path in write_pages(cli, project_root())]"
 
 lock:
 	uv pip compile pyproject.toml --extra dev --generate-hashes --no-emit-index-url --no-header --no-annotate \

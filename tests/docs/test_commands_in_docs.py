@@ -1,0 +1,177 @@
+"""The commands that the documents show, executed in the order in which a reader would type them.
+
+A fenced block of the kind `console` or `sh` holds commands behind `$ ` (continued behind `> `) and below each what it prints.
+A block below a line that is only a file's name in backticks is that file's content. Every document starts in an empty
+folder. Of the output that is shown every line must appear, in this order; `…` stands for whatever was left out.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = ("README.md", "docs/tutorial.md", "docs/add-a-formula.md")
+
+# Not executed: these set a machine up, run for long or until they are stopped.
+SKIPPED = (
+    "git clone",
+    "cd ",
+    "make test",
+    "make check",
+    "make docs",
+    "make dev",
+    ". .venv",
+    "eval-pipeline ui",
+)
+# Executed as the command that remains once the machine is set up.
+DEMO = "eval-pipeline demo"
+SHORT = {"make demo": DEMO}
+
+BLOCK = re.compile(
+    r"(?:^`(?P<file>[^`\n]+)`\n\n)?^```(?P<kind>\w+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
+)
+# What differs from one call to the next and says nothing: times, durations, lengths of lines in tables.
+UNSTABLE = (
+    (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.\d]*Z?"), "TIME"),
+    (re.compile(r"about \d+\.\d s"), "about SECONDS"),
+    (re.compile(r"[─━]+"), "───"),
+    (re.compile(r"\s+"), " "),
+)
+
+
+@dataclass(frozen=True)
+class WrittenFile:
+    place: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Command:
+    """`shown` is what the document says it prints, `code` its exit code."""
+
+    text: str
+    shown: tuple[str, ...]
+    code: int = 0
+
+
+def steps_of(document: str) -> Iterator[WrittenFile | Command]:
+    for block in BLOCK.finditer(document):
+        if block["kind"] in ("console", "sh"):
+            yield from commands_of(block["text"])
+        elif block["file"]:
+            yield WrittenFile(block["file"], block["text"])
+
+
+def commands_of(text: str) -> Iterator[Command]:
+    for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
+        first, *lines = part.splitlines()
+        while lines and lines[0].startswith("> "):
+            first += "\n" + lines.pop(0).removeprefix("> ")
+        expected = re.search(r"#.*exit code (\d+)", first)
+        yield Command(
+            first, tuple(line for line in lines if line.strip()), int(expected[1]) if expected else 0
+        )
+
+
+def plain(line: str) -> str:
+    for pattern, word in UNSTABLE:
+        line = pattern.sub(word, line)
+    return line.strip()
+
+
+def first_missing(shown: tuple[str, ...], printed: str) -> str | None:
+    """The first shown line that does not appear behind the one before it."""
+    lines = iter([plain(line) for line in printed.splitlines()])
+    for line in shown:
+        if line.strip() == "…":
+            continue
+        wanted = re.compile(".*".join(re.escape(part) for part in plain(line).split("…")))
+        if not any(wanted.fullmatch(candidate) for candidate in lines):
+            return line
+    return None
+
+
+def run_in_shell(text: str, folder: Path) -> tuple[int, str]:
+    """Exit code and everything that is printed, as somebody who works in this folder would see it."""
+    kept = {
+        name: value for name, value in os.environ.items() if not name.startswith(("EVAL_PIPELINE", "DAGSTER"))
+    }
+    environment = kept | {
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
+        "DAGSTER_HOME": str(folder / "dagster_home"),
+        "LC_ALL": "C.UTF-8",
+        "PYTHONUNBUFFERED": "1",
+    }
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", text],
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    return done.returncode, done.stdout
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory) -> tuple[Path, str]:
+    """The example, computed once for all documents: its folder and what the command printed."""
+    folder = tmp_path_factory.mktemp("demo")
+    code, printed = run_in_shell(DEMO, folder)
+    assert code == 0, printed
+    return folder, printed
+
+
+def execute(command: Command, folder: Path, demo: Callable[[], tuple[Path, str]]) -> None:
+    if command.text.startswith(SKIPPED):
+        return
+    text = SHORT.get(command.text.partition("#")[0].strip(), command.text)
+    if text == DEMO:
+        made, printed = demo()
+        code = 0
+        shutil.copytree(made, folder, dirs_exist_ok=True)
+    else:
+        code, printed = run_in_shell(text, folder)
+    assert code == command.code, f"$ {text}\n{printed}"
+    missing = first_missing(command.shown, printed)
+    assert missing is None, f"$ {text}\nshown, but not printed (in this place): {missing}\n\n{printed}"
+
+
+@pytest.mark.parametrize("place", DOCUMENTS)
+def test_the_commands_of_a_document_do_what_it_shows(place, tmp_path, request):
+    steps = list(steps_of((ROOT / place).read_text("utf-8")))
+    assert sum(isinstance(step, Command) for step in steps) >= 5
+    for step in steps:
+        if isinstance(step, WrittenFile):
+            path = tmp_path / step.place
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(step.text, "utf-8")
+        else:
+            execute(step, tmp_path, lambda: request.getfixturevalue("demo"))
+
+
+def test_a_shown_line_that_is_not_printed_is_found():
+    printed = "run    hit@5\n────────\nmonday  0.5000\n"
+    assert first_missing(("run  hit@5", "monday 0.5000"), printed) is None
+    assert first_missing(("…", "mon…"), printed) is None
+    assert first_missing(("monday  0.6000",), printed) == "monday  0.6000"
+    assert first_missing(("monday  0.5000", "run hit@5"), printed) == "run hit@5"
+
+
+def test_a_command_is_read_with_its_continuation_its_output_and_its_exit_code():
+    text = "$ echo one \\\n> two\none two\n\n$ false  # exit code 1\n"
+    assert list(commands_of(text)) == [
+        Command("echo one \\\ntwo", ("one two",)),
+        Command("false  # exit code 1", (), 1),
+    ]
