@@ -239,7 +239,7 @@ class ExtractionCase(Record):
 
 
 class IndexedDocument(Record):
-    doc_id: str
+    doc_id: str | None = None
     doc_type: str | None = None
     n_chunks: int | None = None
 
@@ -270,7 +270,7 @@ class Verdict(Record):
 class SpotCheck(Record):
     """One answer judged twice."""
 
-    query_id: str
+    query_id: str | None = None
     first: Verdict | None = None
     second: Verdict | None = None
     kind: str | None = None

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
+import shutil
+import sys
+from pathlib import Path
 
 import click
 
@@ -10,7 +14,7 @@ from eval_pipeline.cli.options import with_store
 from eval_pipeline.cli.output import count, number, progress_bar, say, table
 from eval_pipeline.settings import Settings
 
-HEADLINES = ("hit@5", "mrr", "recall@5_doc", "groundedness", "citation_coverage")
+HEADLINES = ("hit@5", "mrr", "groundedness", "citation_coverage")
 
 
 @click.command("demo")
@@ -20,9 +24,9 @@ def command(settings: Settings) -> None:
     from eval_pipeline.demo import BUNDLE_FOLDER
     from eval_pipeline.formulas.registry import load_registry
     from eval_pipeline.launch import run_in_dagster
+    from eval_pipeline.pipeline.headlines import headline_table
     from eval_pipeline.pipeline.load import load_bundles
     from eval_pipeline.pipeline.measure import DUE
-    from eval_pipeline.pipeline.headlines import headline_table
 
     say("Loading the example …")
     report = load_bundles(
@@ -32,7 +36,7 @@ def command(settings: Settings) -> None:
         summary = run_in_dagster(settings, run_ids=None, reasons=DUE, tell=say, progress=progress)
     print(
         f"{count(len(report.runs), 'run')} loaded, {count(report.quarantined, 'row')} quarantined, "
-        f"{count(sum(summary.cells.values()), 'cell')} computed.\n"
+        f"{count(sum(summary.computed.cells.values()), 'cell')} computed.\n"
     )
     rows = headline_table(settings, load_registry(settings), HEADLINES)
     table(
@@ -44,13 +48,28 @@ def command(settings: Settings) -> None:
 
 
 def _next_commands(db: str) -> str:
+    program = _program()
     return f"""
 Three things to try:
 
-  eval-pipeline show nightly-2026-09-17 --no-slices      # the night with the bug: what failed
-  eval-pipeline metrics mrr                              # a formula, its edge cases and examples
-  printf '[formulas.reciprocal_rank]\\ncutoff = 3\\n' > eval-pipeline.toml && eval-pipeline status
-                                                         # change a formula: see exactly what became stale,
-                                                         # then `eval-pipeline run --all` and look again
+  {program} show nightly-2026-09-17 --no-slices
+      the night with the bug: what failed, and which question was quarantined
+  {program} metrics mrr
+      a formula: what it asks, its edge cases and worked examples
+  printf '[formulas.reciprocal_rank]\\ncutoff = 3\\n' > eval-pipeline.toml
+  {program} plan --preview
+      change a formula: see what became stale and what it would do to the numbers,
+      then `{program} apply --reason "try three"`; remove the file to go back
 
-The store is {db}; `eval-pipeline ui` shows its lineage."""
+The store is {db}; `{program} ui` shows its lineage."""
+
+
+def _program() -> str:
+    """How this program is called from here: by its name where the shell finds it, else by its path."""
+    called = Path(sys.argv[0])
+    found = shutil.which("eval-pipeline")
+    if called.name != "eval-pipeline":
+        return "python -m eval_pipeline"
+    if found and Path(found).resolve() == called.resolve():
+        return "eval-pipeline"
+    return os.path.relpath(called)

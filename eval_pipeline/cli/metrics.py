@@ -7,19 +7,23 @@ import sys
 import click
 
 from eval_pipeline.cli.options import as_json, with_store
-from eval_pipeline.cli.output import print_json, say, table
+from eval_pipeline.cli.output import count, print_json, say, table
+from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.settings import Settings
 
 
 @click.command("metrics")
 @click.argument("name", required=False)
+@click.option("--history", is_flag=True, help="Every meaning NAME has had in this store, with what changed.")
 @click.option(
     "--lock", is_flag=True, help="Write every name, version and fingerprint to sql/definitions.lock."
 )
 @click.option("--check-lock", is_flag=True, help="Exit with 1 when a meaning moved and its version did not.")
 @with_store
 @as_json
-def command(name: str | None, lock: bool, check_lock: bool, settings: Settings, as_json: bool) -> None:
+def command(
+    name: str | None, history: bool, lock: bool, check_lock: bool, settings: Settings, as_json: bool
+) -> None:
     """Show the catalogue of metrics, or everything about the one with this name or key."""
     from eval_pipeline.formulas.registry import load_registry
     from eval_pipeline.pipeline.catalogue import describe, find_definition
@@ -27,6 +31,9 @@ def command(name: str | None, lock: bool, check_lock: bool, settings: Settings, 
     registry = load_registry(settings)
     if lock or check_lock:
         _lock(settings, write=lock)
+        return
+    if history:
+        _print_history(settings, registry, name, as_json=as_json)
         return
     if name is not None:
         definition = find_definition(registry, name)
@@ -40,7 +47,7 @@ def command(name: str | None, lock: bool, check_lock: bool, settings: Settings, 
         return
     rows = [
         (key, one.short_name, f"v{one.header.version}", meaning)
-        for one in sorted(registry.formulas, key=lambda d: d.name)
+        for one in sorted(registry.metrics, key=lambda d: d.name)
         for key, meaning in one.keys.items()
     ]
     table(["metric", "formula", "", "what it is"], rows)
@@ -51,6 +58,25 @@ def _print_one(found: dict[str, object]) -> None:
     from eval_pipeline.pipeline.catalogue import as_text
 
     print(as_text(found))
+
+
+def _print_history(settings: Settings, registry: Registry, name: str | None, *, as_json: bool) -> None:
+    from eval_pipeline.pipeline.catalogue import find_definition
+    from eval_pipeline.pipeline.meanings import find_history
+
+    if name is None:
+        raise click.UsageError("--history needs the NAME of a formula or metric")
+    meanings = find_history(settings, find_definition(registry, name), tell=say)
+    if as_json:
+        print_json({"format": 1, "name": name, "meanings": meanings})
+        return
+    for meaning in meanings:
+        print(
+            f"version {meaning['version']}  {meaning['fingerprint']}  first used {meaning['first_used_at']}, "
+            f"now behind {count(meaning['runs'], 'run')}"
+        )
+        if meaning["diff"]:
+            print(meaning["diff"].rstrip())
 
 
 def _lock(settings: Settings, *, write: bool) -> None:

@@ -33,3 +33,20 @@ def _settings(_context: click.Context, _parameter: click.Parameter, value: Path 
 def as_json(command: F) -> F:
     """--json."""
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")(command)
+
+
+def selecting(command: F) -> F:
+    """--only, --runs and --since: which of the stale cells."""
+    options = [
+        click.option(
+            "--only",
+            multiple=True,
+            metavar="NAME",
+            help="Only this definition and what it feeds; repeatable.",
+        ),
+        click.option("--runs", multiple=True, metavar="RUN_ID", help="Only this run; repeatable."),
+        click.option("--since", metavar="DATE", help="Only runs from the start of that UTC day on."),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command

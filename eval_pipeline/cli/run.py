@@ -17,8 +17,8 @@ from eval_pipeline.settings import Settings
 def command(run_ids: tuple[str, ...], everything: bool, settings: Settings, as_json: bool) -> None:
     """Compute, through Dagster, what is missing or was delivered anew: for these runs, or for all."""
     from eval_pipeline.launch import run_in_dagster
-    from eval_pipeline.pipeline.measure import DUE
     from eval_pipeline.pipeline.headlines import check_runs
+    from eval_pipeline.pipeline.measure import DUE
 
     check_runs(settings, run_ids, tell=say)
     with progress_bar("computing cells") as progress:
@@ -30,10 +30,10 @@ def command(run_ids: tuple[str, ...], everything: bool, settings: Settings, as_j
             progress=progress,
         )
     if as_json:
-        print_json({"format": 1, "runs": sorted(summary.runs), "cells": summary.cells})
+        print_json({"format": 1, "runs": sorted(summary.computed.runs), "cells": summary.computed.cells})
         return
-    cells = sum(summary.cells.values())
+    cells = sum(summary.computed.cells.values())
     if not cells:
         print("Nothing to compute: everything asked for is there.")
         return
-    print(f"Computed {count(cells, 'cell')} of {count(len(summary.runs), 'run')}.")
+    print(f"Computed {count(cells, 'cell')} of {count(len(summary.computed.runs), 'run')}.")

@@ -8,6 +8,7 @@ import click
 
 from eval_pipeline.cli.options import as_json, with_store
 from eval_pipeline.cli.output import count, number, print_json, print_json_line, say, table
+from eval_pipeline.cli.show_parts import print_parts
 from eval_pipeline.settings import Settings
 
 
@@ -15,9 +16,16 @@ from eval_pipeline.settings import Settings
 @click.argument("run_id")
 @click.option("--per-query", is_flag=True, help="One line per query, unrounded, in golden order.")
 @click.option("--slices/--no-slices", default=True, help="With or without the slices.  [with]")
+@click.option(
+    "--as-of",
+    metavar="DATE|FINGERPRINT",
+    help="As the values were at the end of that UTC day (or at that time), or under that meaning of a formula.",
+)
 @with_store
 @as_json
-def command(run_id: str, per_query: bool, slices: bool, settings: Settings, as_json: bool) -> None:
+def command(
+    run_id: str, per_query: bool, slices: bool, as_of: str | None, settings: Settings, as_json: bool
+) -> None:
     """Show a run's aggregates and slices; with --per-query one JSON line a query."""
     from eval_pipeline.formulas.registry import load_registry
     from eval_pipeline.pipeline.show import show_queries, show_run
@@ -27,7 +35,7 @@ def command(run_id: str, per_query: bool, slices: bool, settings: Settings, as_j
         for line in show_queries(settings, registry, run_id, tell=say):
             print_json_line(line)
         return
-    document = show_run(settings, registry, run_id, tell=say)
+    document = show_run(settings, registry, run_id, as_of=as_of, tell=say)
     if as_json:
         print_json(document)
     else:
@@ -53,6 +61,7 @@ def _print(document: dict[str, Any], *, with_slices: bool) -> None:
     undefined = [key for key, entry in document["metrics"].items() if not entry["n"]]
     if undefined:
         print(f"undefined here (nothing to apply to): {', '.join(undefined)}")
+    print_parts(document)
     if with_slices:
         _print_slices(
             document, list(shown)[:1] + [key for key in ("hit@5", "mrr", "groundedness") if key in shown]

@@ -12,6 +12,7 @@ from eval_pipeline.ingest.parts import name_fault
 from eval_pipeline.ingest.problems import Problem
 
 RUN_PARTS = ("results", "extractions", "judge_spot_check")
+PART_SUFFIXES = (*SUFFIXES, ".json", ".yaml", ".yml")
 
 
 @dataclass(frozen=True)
@@ -43,8 +44,9 @@ class RunFolder:
 
 @dataclass
 class Bundle:
-    """The files of one bundle."""
+    """The files of one bundle; `root` is its folder without links in the way."""
 
+    root: Path
     golden_sets: list[GoldenFile] = field(default_factory=list)
     archives: list[ArchiveFile] = field(default_factory=list)
     runs: list[RunFolder] = field(default_factory=list)
@@ -57,7 +59,7 @@ def find_bundle(root: Path) -> Bundle:
         raise UsageError(
             f"{root} is no folder; a bundle is a folder with datasets/, inventories/ or runs/ in it"
         )
-    bundle = Bundle()
+    bundle = Bundle(root.resolve())
     if (root / "run.json").is_file():
         _add_run(bundle, root)
     elif _golden_files(root):
@@ -93,6 +95,8 @@ def _add_dataset(bundle: Bundle, folder: Path) -> None:
     if fault:
         bundle.problems.append(Problem(str(folder), fault))
         return
+    if _leads_astray(bundle, folder):
+        return
     files = _golden_files(folder)
     if len(files) > 1:
         names = " and ".join(path.name for path in files)
@@ -103,7 +107,7 @@ def _add_dataset(bundle: Bundle, folder: Path) -> None:
 
 
 def _add_archives(bundle: Bundle, folder: Path, *, dataset: str | None) -> None:
-    if not folder.is_dir():
+    if not folder.is_dir() or _leads_astray(bundle, folder):
         return
     for path in sorted(folder.iterdir()):
         if not path.is_file() or not path.name.endswith(SUFFIXES):
@@ -117,6 +121,8 @@ def _add_archives(bundle: Bundle, folder: Path, *, dataset: str | None) -> None:
 
 
 def _add_run(bundle: Bundle, folder: Path) -> None:
+    if _leads_astray(bundle, folder, run_id=folder.name):
+        return
     try:
         found = {part: path for part in RUN_PARTS if (path := find_part(folder, part))}
     except InputRejected as rejected:
@@ -126,3 +132,19 @@ def _add_run(bundle: Bundle, folder: Path) -> None:
     if report.is_file():
         found["index_report"] = report
     bundle.runs.append(RunFolder(folder, found))
+
+
+def _leads_astray(bundle: Bundle, folder: Path, *, run_id: str | None = None) -> bool:
+    """Whether the folder or a file in it is a link to nothing or out of the bundle: nobody delivered what is there."""
+    for path in (folder, *sorted(folder.iterdir())):
+        if path != folder and not (path.is_symlink() and path.name.endswith(PART_SUFFIXES)):
+            continue
+        try:
+            is_inside = path.resolve(strict=True).is_relative_to(bundle.root)
+        except (OSError, RuntimeError):
+            is_inside = False
+        if not is_inside:
+            reason = f"{path.name} is a link to nothing or out of the bundle"
+            bundle.problems.append(Problem(str(path), reason, run_id=run_id))
+            return True
+    return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import types
 import typing
 from collections.abc import Sequence
@@ -60,22 +61,31 @@ def ids_are_clean(column: pa.ChunkedArray | pa.Array) -> bool:
 
 
 def numbers_are_finite(array: pa.Array) -> bool:
-    """Whether no floating-point number anywhere inside is NaN or infinite."""
+    """Whether no floating-point number anywhere inside is NaN or infinite; a sum that overflows counts as doubt."""
     kind = array.type
     if pa.types.is_floating(kind):
-        return bool(pc.all(pc.is_finite(array), min_count=0).as_py() is not False)
+        return math.isfinite(pc.sum(array).as_py() or 0.0)
     if pa.types.is_struct(kind):
-        return all(numbers_are_finite(part) for part in array.flatten())
+        return all(numbers_are_finite(array.field(number)) for number in range(kind.num_fields))
     if pa.types.is_list(kind):
         return numbers_are_finite(array.flatten())
     return True
 
 
+def only_chunk(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    """A column in one piece, without copying one that is."""
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+
+
 def positions_in_lists(array: pa.ListArray) -> tuple[pa.Array, pa.Array]:
     """For every element of every list: the row it belongs to (from 0) and its place there (from 1)."""
-    parents = pc.list_parent_indices(array)
-    starts = pc.take(array.offsets, parents)
-    first = array.offsets[0] if len(array.offsets) else pa.scalar(0, pa.int32())
-    numbers = pa.array(np.arange(len(parents)), pa.int64())
-    place = pc.add(pc.subtract(numbers, pc.cast(pc.subtract(starts, first), pa.int64())), 1)
-    return pc.cast(parents, pa.int64()), place
+    starts = array.offsets.to_numpy()
+    lengths = np.diff(starts)
+    parents = np.repeat(np.arange(len(array), dtype=np.int64), lengths)
+    before = np.repeat(starts[:-1] - starts[:1], lengths)
+    places = np.arange(1, len(parents) + 1, dtype=np.int64) - before
+    return pa.array(parents), pa.array(places)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
-import zlib
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
+
+import pyarrow as pa
 
 from eval_pipeline.errors import InputRejected
 
@@ -17,6 +18,8 @@ BLOCK_BYTES = 16 << 20
 LINE_BYTES = 64 << 20
 UNPACKED_BYTES = 64 << 30
 SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".parquet")
+CODECS = {".gz": "gzip", ".zst": "zstd"}
+PARQUET_ROWS = 2000
 
 
 class BinaryStream(Protocol):
@@ -53,37 +56,19 @@ def stem_of(path: Path) -> str:
 @contextmanager
 def open_unpacked(path: Path) -> Iterator[BinaryStream]:
     """The file's bytes, decompressed; broken compression surfaces as InputRejected."""
+    codec = next((codec for suffix, codec in CODECS.items() if path.name.endswith(suffix)), None)
     try:
-        with _open(path) as stream:
-            yield stream
-    except (gzip.BadGzipFile, zlib.error, EOFError) as error:
-        raise InputRejected(f"{path.name} cannot be decompressed: {error}") from error
+        if codec is None:
+            with path.open("rb") as plain:
+                yield plain
+        elif not path.stat().st_size:
+            raise InputRejected(f"{path.name} cannot be decompressed: it is empty")
+        else:
+            with pa.CompressedInputStream(pa.OSFile(str(path)), codec) as packed:
+                yield packed
     except OSError as error:
-        raise InputRejected(f"{path.name} cannot be read: {error.strerror or error}") from error
-
-
-@contextmanager
-def _open(path: Path) -> Iterator[BinaryStream]:
-    if path.name.endswith(".zst"):
-        with _open_zstandard(path) as stream:
-            yield stream
-    elif path.name.endswith(".gz"):
-        with gzip.open(path, "rb") as packed:
-            yield packed
-    else:
-        with path.open("rb") as plain:
-            yield plain
-
-
-@contextmanager
-def _open_zstandard(path: Path) -> Iterator[BinaryStream]:
-    import zstandard
-
-    try:
-        with path.open("rb") as packed:
-            yield zstandard.ZstdDecompressor().stream_reader(packed, read_across_frames=True)
-    except zstandard.ZstdError as error:
-        raise InputRejected(f"{path.name} cannot be decompressed: {error}") from error
+        failed = "cannot be decompressed" if codec and error.errno is None else "cannot be read"
+        raise InputRejected(f"{path.name} {failed}: {error.strerror or error}") from error
 
 
 def content_hash(path: Path) -> str:
@@ -101,6 +86,9 @@ def content_hash(path: Path) -> str:
 
 def line_blocks(path: Path, *, block_bytes: int = BLOCK_BYTES) -> Iterator[LineBlock]:
     """Blocks of whole lines, so that memory does not grow with the file."""
+    if path.name.endswith(".parquet"):
+        yield from _rows_as_lines(path)
+        return
     with open_unpacked(path) as stream:
         rest = b""
         line = 1
@@ -117,3 +105,25 @@ def line_blocks(path: Path, *, block_bytes: int = BLOCK_BYTES) -> Iterator[LineB
             rest = data[cut:]
         if rest:
             yield LineBlock(rest, line)
+
+
+def _rows_as_lines(path: Path) -> Iterator[LineBlock]:
+    """A Parquet file's rows as lines of JSON, so that they are read and checked as every other row."""
+    import pyarrow.parquet as pq
+
+    line = 1
+    try:
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(batch_size=PARQUET_ROWS):
+                rows = batch.to_pylist(maps_as_pydicts="lossy")
+                yield LineBlock(
+                    "".join(json.dumps(row, default=_as_text) + "\n" for row in rows).encode(), line
+                )
+                line += len(rows)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise InputRejected(f"{path.name} cannot be read as Parquet: {error}") from error
+
+
+def _as_text(value: Any) -> str:
+    """Bytes that are no UTF-8 become what the row's own check refuses."""
+    return value.decode("utf-8", errors="surrogateescape") if isinstance(value, bytes) else str(value)

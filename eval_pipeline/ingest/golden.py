@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from eval_pipeline.errors import InputRejected
-from eval_pipeline.ingest.files import line_blocks, open_unpacked
+from eval_pipeline.ingest.files import line_blocks
 from eval_pipeline.ingest.lines import BadRow, Line, read_lines, to_record
-from eval_pipeline.ingest.problems import Problem, id_fault, shorten
+from eval_pipeline.ingest.problems import Problem, id_fault, shorten, text_fault
 from eval_pipeline.ingest.results import span_fault
+from eval_pipeline.ingest.yaml_items import yaml_items
 from eval_pipeline.records import GoldenRow, Span
 
 RECENCY = ("newer", "older")
 CONFLICT_RULES = ("cite_newer", "acknowledge_both", "cite_both")
-YAML_ALIASES = 1000
 
 
 @dataclass(frozen=True)
@@ -67,63 +67,29 @@ def _json_rows(path: Path) -> Iterator[Line[GoldenRow]]:
 
 
 def _yaml_rows(path: Path) -> Iterator[Line[GoldenRow]]:
-    for number, row in _yaml_items(path):
-        text = shorten(str(row))
-        if not isinstance(row, dict):
-            yield Line(number, text, reason="a golden row is a mapping of keys to values")
+    for item in yaml_items(path):
+        if item.reason:
+            yield Line(item.line, shorten(item.text), reason=item.reason)
             continue
-        named = row.get("query_id", row.get("id"))
-        query_id = named if isinstance(named, str) else None
+        text = shorten(item.text)
+        if not isinstance(item.value, dict):
+            yield Line(item.line, text, reason="a golden row is a mapping of keys to values")
+            continue
+        named = item.value.get("query_id", item.value.get("id"))
+        query_id = named if isinstance(named, str) and not text_fault(named) else None
         try:
-            yield Line(number, text, record=read_golden_row(row), query_id=query_id)
+            yield Line(item.line, text, record=read_golden_row(item.value), query_id=query_id)
         except BadRow as bad:
-            yield Line(number, text, field=bad.field, reason=bad.reason, query_id=query_id)
-
-
-def _yaml_items(path: Path) -> Iterator[tuple[int, Any]]:
-    """The list's items with the line each begins on."""
-    import yaml
-
-    loader_class = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    with open_unpacked(path) as stream:
-        data = stream.read()
-    if (
-        data.count(b"*") > YAML_ALIASES
-        and data.count(b"&") > 0
-        and _alias_count(data, loader_class) > YAML_ALIASES
-    ):
-        raise InputRejected(f"more than {YAML_ALIASES} YAML aliases: write the rows out")
-    try:
-        loader = loader_class(data)
-        node = loader.get_single_node()
-        if isinstance(node, yaml.MappingNode):
-            node = next((value for key, value in node.value if key.value == "queries"), node)
-        if node is None:
-            return
-        if not isinstance(node, yaml.SequenceNode):
-            raise InputRejected("a golden set is a list of rows (or a mapping with the key `queries`)")
-        items = [(item.start_mark.line + 1, loader.construct_document(item)) for item in node.value]
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        reason = " ".join(str(error).split())
-        raise InputRejected(f"not YAML: {reason}", line=mark.line + 1 if mark else None) from error
-    except (UnicodeDecodeError, RecursionError, ValueError) as error:
-        raise InputRejected(f"cannot be read as YAML: {error}") from error
-    yield from items
-
-
-def _alias_count(data: bytes, loader_class: Any) -> int:
-    import yaml
-
-    try:
-        return sum(isinstance(event, yaml.AliasEvent) for event in yaml.parse(data, loader_class))
-    except yaml.YAMLError:
-        return 0
+            quotes = "; in YAML, quote it" if bad.reason.startswith("expected text, got") else ""
+            yield Line(item.line, text, field=bad.field, reason=bad.reason + quotes, query_id=query_id)
 
 
 def read_golden_row(row: dict[str, Any]) -> GoldenRow:
     """Check one golden row, whichever of the accepted names it uses."""
     row = dict(row)
+    spans = row.get("expected_chunk_spans")
+    if isinstance(spans, dict):
+        row["expected_chunk_spans"] = {key: value for key, value in spans.items() if value is not None}
     for name, also in (("query_id", "id"), ("query", "question")):
         if row.get(also) is not None:
             if row.get(name) is not None and row[name] != row[also]:

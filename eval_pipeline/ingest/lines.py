@@ -12,11 +12,18 @@ import msgspec
 
 from eval_pipeline.errors import InputRejected
 from eval_pipeline.ingest.files import LineBlock
-from eval_pipeline.ingest.problems import explain_validation, first_text_fault, shorten
+from eval_pipeline.ingest.problems import (
+    each_leaf,
+    explain_validation,
+    first_text_fault,
+    shorten,
+    text_fault,
+)
 from eval_pipeline.records import Record
 
 R = TypeVar("R", bound=Record)
 BOM = b"\xef\xbb\xbf"
+TOO_DEEP = "nested too deeply to be read"
 
 
 class BadRow(Exception):
@@ -45,20 +52,19 @@ def read_lines(
 ) -> Iterator[Line[R]]:
     """Every non-blank line of the block, read by `read`, which raises BadRow for what it cannot take."""
     lines = block.data.split(b"\n")
-    unfinished = last_block and bool(lines[-1].strip())
+    last = max((number for number, raw in enumerate(lines) if raw.strip()), default=-1) if last_block else -1
     for offset, raw in enumerate(lines):
         if offset == 0 and block.first_line == 1:
             raw = raw.removeprefix(BOM)
         if not raw.strip():
             continue
-        is_last = unfinished and offset == len(lines) - 1
-        yield _read_line(raw, block.first_line + offset, read, is_last=is_last)
+        yield _read_line(raw, block.first_line + offset, read, is_last=offset == last)
 
 
 def _read_line(raw: bytes, number: int, read: Callable[[dict[str, Any]], R], *, is_last: bool) -> Line[R]:
     text = shorten(raw.decode("utf-8", errors="replace").strip())
     try:
-        row = decode_object(raw)
+        value = decode(raw)
     except BadRow as bad:
         if is_last:
             raise InputRejected(
@@ -67,20 +73,35 @@ def _read_line(raw: bytes, number: int, read: Callable[[dict[str, Any]], R], *, 
                 text=text,
             ) from bad
         return Line(number, text, reason=bad.reason)
-    query_id = row.get("query_id", row.get("case_id"))
-    known = query_id if isinstance(query_id, str) and not first_text_fault(query_id) else None
+    try:
+        row = as_object(value)
+        query_id = row.get("query_id", row.get("case_id"))
+        known = query_id if isinstance(query_id, str) and not text_fault(query_id) else None
+    except BadRow as bad:
+        return Line(number, text, reason=bad.reason)
     try:
         return Line(number, text, record=read(row), query_id=known)
     except BadRow as bad:
         return Line(number, text, field=bad.field, reason=bad.reason, query_id=known)
+    except RecursionError:
+        return Line(number, text, reason=TOO_DEEP, query_id=known)
 
 
 def decode_object(raw: bytes) -> dict[str, Any]:
     """A JSON object; NaN and infinite numbers pass here, because only their place says whether they matter."""
+    return as_object(decode(raw))
+
+
+def decode(raw: bytes) -> Any:
+    """Any JSON value."""
     try:
-        value = msgspec.json.decode(raw)
+        return msgspec.json.decode(raw)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-        value = _decode_tolerantly(raw)
+        return _decode_tolerantly(raw)
+
+
+def as_object(value: Any) -> dict[str, Any]:
+    """The value, if it is an object."""
     if not isinstance(value, dict):
         raise BadRow("", f"a line holds one JSON object, this one holds {_kind(value)}")
     return value
@@ -92,7 +113,7 @@ def _decode_tolerantly(raw: bytes) -> Any:
     except UnicodeDecodeError as error:
         raise BadRow("", f"not UTF-8 at byte {error.start}") from error
     except RecursionError as error:
-        raise BadRow("", "nested too deeply to be read") from error
+        raise BadRow("", TOO_DEEP) from error
     except ValueError as error:
         raise BadRow("", f"not JSON: {error}") from error
 
@@ -104,28 +125,25 @@ def _kind(value: Any) -> str:
 
 
 def to_record(row: dict[str, Any], kind: type[R]) -> R:
-    """Check a decoded object against its record."""
+    """Check a decoded object against its record; unknown keys may hold anything that is text."""
     fault = first_text_fault(row)
     if fault:
         raise BadRow(*fault)
-    not_finite = _first_not_finite(row)
-    if not_finite:
-        raise BadRow(not_finite, "numbers must be finite: NaN and infinity cannot be stored")
     try:
-        return msgspec.convert(row, kind)
+        record = msgspec.convert(row, kind)
     except msgspec.ValidationError as error:
         raise BadRow(*explain_validation(error)) from error
-    except (OverflowError, RecursionError) as error:
-        raise BadRow("", f"a number is out of range or the row is nested too deeply ({error})") from error
+    except OverflowError as error:
+        raise BadRow("", f"a number is out of range ({error})") from error
+    not_finite = _first_not_finite(record)
+    if not_finite:
+        raise BadRow(not_finite, "numbers must be finite: NaN and infinity cannot be stored")
+    return record
 
 
-def _first_not_finite(value: Any, place: str = "") -> str | None:
-    if isinstance(value, float):
-        return None if math.isfinite(value) else place.lstrip(".")
-    if isinstance(value, dict):
-        inner = ((f"{place}.{key}", item) for key, item in value.items())
-    elif isinstance(value, list):
-        inner = ((f"{place}[{number}]", item) for number, item in enumerate(value))
-    else:
-        return None
-    return next((found for where, item in inner if (found := _first_not_finite(item, where))), None)
+def _first_not_finite(record: Record) -> str | None:
+    """The place of the first such number, in what the record keeps."""
+    for place, value in each_leaf(msgspec.to_builtins(record)):
+        if isinstance(value, float) and not math.isfinite(value):
+            return place
+    return None

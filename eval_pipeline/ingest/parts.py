@@ -1,8 +1,9 @@
-"""The smaller parts of a bundle: run.json, archives, extraction cases, index reports, spot checks."""
+"""The smaller parts of a bundle: run.json, archives, index reports, spot checks."""
 
 from __future__ import annotations
 
 import datetime as dt
+import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,14 +11,14 @@ from typing import Any, TypeVar
 
 from eval_pipeline.errors import InputRejected
 from eval_pipeline.ingest.files import line_blocks, open_unpacked
-from eval_pipeline.ingest.lines import BadRow, Line, decode_object, read_lines, to_record
-from eval_pipeline.ingest.problems import Problem, id_fault, shorten
-from eval_pipeline.ingest.results import span_fault
-from eval_pipeline.records import ArchiveChunk, ExtractionCase, IndexReport, Record, Run, SpotCheck
+from eval_pipeline.ingest.lines import BOM, BadRow, Line, decode_object, read_lines, to_record
+from eval_pipeline.ingest.problems import Problem, first_text_fault, id_fault, shorten
+from eval_pipeline.ingest.results import span_fault, with_joined_heading
+from eval_pipeline.records import ArchiveChunk, IndexReport, Record, Run, SpotCheck
 
 R = TypeVar("R", bound=Record)
 NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.:@+-]{0,126}[A-Za-z0-9])?\Z")
-ERROR_TYPES = ("omission", "hallucination", "format_error", "wrong_value")
+LARGEST_COUNT = 1_000_000_000
 JSON_BYTES = 64 << 20
 
 
@@ -46,6 +47,12 @@ def read_run(path: Path) -> Run:
     fault = name_fault(chunker) if chunker else None
     if fault:
         raise InputRejected(fault, field="config.chunker_version", text=chunker or "")
+    for field, number in (
+        ("attempt", run.attempt),
+        ("config.top_k", run.config.top_k if run.config else None),
+    ):
+        if abs(number or 0) > LARGEST_COUNT:
+            raise InputRejected(f"{number} is out of range", field=field)
     for field, parse in (("created_at", parse_time), ("night", parse_day)):
         value = getattr(run, field)
         if value is not None:
@@ -56,13 +63,19 @@ def read_run(path: Path) -> Run:
     return run
 
 
+def read_run_document(path: Path) -> str:
+    """run.json as JSON on one line, with the keys that mean nothing to us."""
+    with open_unpacked(path) as stream:
+        return json.dumps(decode_object(stream.read().removeprefix(BOM)), ensure_ascii=False)
+
+
 def parse_time(text: str) -> dt.datetime:
     """An ISO 8601 time as UTC without zone; without a zone it is UTC already."""
     try:
         time = dt.datetime.fromisoformat(text.strip())
-    except ValueError as error:
+        return time.astimezone(dt.UTC).replace(tzinfo=None) if time.tzinfo else time
+    except (ValueError, OverflowError) as error:
         raise ValueError(f"{text!r} is no ISO 8601 time such as 2026-08-01T02:00:00Z") from error
-    return time.astimezone(dt.UTC).replace(tzinfo=None) if time.tzinfo else time
 
 
 def parse_day(text: str) -> dt.date:
@@ -75,7 +88,22 @@ def parse_day(text: str) -> dt.date:
 
 def read_index_report(path: Path) -> IndexReport:
     """index_report.json, checked."""
-    return _read_json(path, lambda row: to_record(row, IndexReport))
+    return _read_json(path, _index_report)
+
+
+def _index_report(row: dict[str, Any]) -> IndexReport:
+    report = to_record(row, IndexReport)
+    named = [(f"docs[{n}].doc_id", one.doc_id) for n, one in enumerate(report.docs or [])]
+    for number, chunk in enumerate(report.chunks or []):
+        named += [(f"chunks[{number}].doc_id", chunk.doc_id), (f"chunks[{number}].chunk_id", chunk.chunk_id)]
+    for place, value in named:
+        fault = id_fault(value) if value is not None else None
+        if fault:
+            raise BadRow(place, fault)
+    for number, document in enumerate(report.docs or []):
+        if abs(document.n_chunks or 0) > LARGEST_COUNT:
+            raise BadRow(f"docs[{number}].n_chunks", f"is {document.n_chunks}: no document has that many")
+    return report
 
 
 def _read_json(path: Path, read: Callable[[dict[str, Any]], R]) -> R:
@@ -84,7 +112,7 @@ def _read_json(path: Path, read: Callable[[dict[str, Any]], R]) -> R:
     if len(data) > JSON_BYTES:
         raise InputRejected(f"{path.name} is larger than {JSON_BYTES >> 20} MiB")
     try:
-        return read(decode_object(data.removeprefix(b"\xef\xbb\xbf")))
+        return read(decode_object(data.removeprefix(BOM)))
     except BadRow as bad:
         raise InputRejected(
             bad.reason, field=bad.field, text=shorten(data.decode("utf-8", "replace"))
@@ -93,55 +121,50 @@ def _read_json(path: Path, read: Callable[[dict[str, Any]], R]) -> R:
 
 def read_archive(path: Path) -> Iterator[Line[ArchiveChunk]]:
     """The chunks of one chunker version."""
-    return _each_line(path, _read_archive_chunk)
+    return each_line(path, _read_archive_chunk)
 
 
 def _read_archive_chunk(row: dict[str, Any]) -> ArchiveChunk:
-    if isinstance(row.get("heading_path"), list):
-        row = {**row, "heading_path": " > ".join(str(part) for part in row["heading_path"])}
-    chunk = to_record(row, ArchiveChunk)
+    chunk = to_record(with_joined_heading(row), ArchiveChunk)
     for field, value in (("chunk_id", chunk.chunk_id), ("doc_id", chunk.doc_id)):
         fault = id_fault(value)
         if fault:
             raise BadRow(field, fault)
     for number, span in enumerate(chunk.source_spans or []):
-        fault = span_fault(span.start, span.end)
+        fault = span_fault(span.start, span.end) or (
+            id_fault(span.doc_id) if span.doc_id is not None else None
+        )
         if fault:
             raise BadRow(f"source_spans[{number}]", fault)
     return chunk
 
 
-def read_extractions(path: Path) -> Iterator[Line[ExtractionCase]]:
-    """The extraction cases of a run."""
-    return _each_line(path, _read_case)
-
-
-def _read_case(row: dict[str, Any]) -> ExtractionCase:
-    case = to_record(row, ExtractionCase)
-    fault = id_fault(case.case_id)
-    if fault:
-        raise BadRow("case_id", fault)
-    if case.total_gt_fields is not None and case.total_gt_fields < 0:
-        raise BadRow("total_gt_fields", "cannot be negative")
-    seen: set[str] = set()
-    for number, found in enumerate(case.discrepancies or []):
-        if found.error_type not in ERROR_TYPES:
-            raise BadRow(
-                f"discrepancies[{number}].error_type",
-                f"{found.error_type!r} is none of {', '.join(ERROR_TYPES)}",
-            )
-        if found.field in seen:
-            raise BadRow(f"discrepancies[{number}].field", f"{found.field!r} has a discrepancy already")
-        seen.add(found.field)
-    return case
-
-
 def read_spot_checks(path: Path) -> Iterator[Line[SpotCheck]]:
     """The answers of a run that were judged twice."""
-    return _each_line(path, lambda row: to_record(row, SpotCheck))
+    return each_line(path, _read_spot_check)
 
 
-def _each_line(path: Path, read: Callable[[dict[str, Any]], R]) -> Iterator[Line[R]]:
+def _read_spot_check(row: dict[str, Any]) -> SpotCheck:
+    """Scores are taken whatever they are; the rest is checked."""
+    verdicts = {side: row[side] for side in ("first", "second") if isinstance(row.get(side), dict)}
+    without_scores = {
+        side: {name: value for name, value in verdict.items() if name != "score"}
+        for side, verdict in verdicts.items()
+    }
+    check = to_record({**row, **without_scores}, SpotCheck)
+    fault = id_fault(check.query_id) if check.query_id is not None else None
+    if fault:
+        raise BadRow("query_id", fault)
+    for side, verdict in verdicts.items():
+        text_fault = first_text_fault(verdict.get("score"))
+        if text_fault:
+            raise BadRow(f"{side}.score", text_fault[1])
+        getattr(check, side).score = verdict.get("score")
+    return check
+
+
+def each_line(path: Path, read: Callable[[dict[str, Any]], R]) -> Iterator[Line[R]]:
+    """Every line of a JSON Lines file, read by `read`."""
     blocks = line_blocks(path)
     block = next(blocks, None)
     while block is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +24,7 @@ _TYPE_WORDS = {
 }
 _WRONG_TYPE = re.compile(r"Expected `(?P<expected>[^`]+)`, got `(?P<got>[^`]+)`")
 _MISSING = re.compile(r"Object missing required field `(?P<field>[^`]+)`")
-_PLACE = re.compile(r" - at `(?:key in )?\$(?P<place>[^`]*)`$")
+_PLACE = re.compile(r" - at `(?P<key>key` in `)?\$(?P<place>[^`]*)`$")
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,8 @@ def explain_validation(error: msgspec.ValidationError) -> tuple[str, str]:
     message = str(error)
     place = _PLACE.search(message)
     field = place["place"].lstrip(".") if place else ""
+    if place and place["key"]:
+        return field, "a key must be text"
     missing = _MISSING.search(message)
     if missing:
         return f"{field}.{missing['field']}".lstrip("."), "is required and was not given"
@@ -89,19 +92,29 @@ def _encodable(value: str) -> bool:
     return True
 
 
-def first_text_fault(value: Any, place: str = "") -> tuple[str, str] | None:
-    """The first text anywhere inside `value` that cannot be stored: (field, reason)."""
-    if isinstance(value, str):
-        fault = text_fault(value)
-        return (place.lstrip("."), fault) if fault else None
-    if isinstance(value, dict):
-        inner = ((f"{place}.{key}", item) for key, item in value.items())
-    elif isinstance(value, list):
-        inner = ((f"{place}[{number}]", item) for number, item in enumerate(value))
-    else:
-        return None
-    for where, item in inner:
-        found = first_text_fault(item, where)
-        if found:
-            return found
+def first_text_fault(value: Any) -> tuple[str, str] | None:
+    """The first text anywhere inside `value`, keys included, that cannot be stored: (field, reason)."""
+    for place, item in each_leaf(value):
+        fault = text_fault(item) if isinstance(item, str) else None
+        if fault:
+            return printable(place), fault
     return None
+
+
+def each_leaf(value: Any) -> Iterator[tuple[str, Any]]:
+    """(place, value) of every text, number, true, false and null inside, and of every key; however deep."""
+    waiting = [("", value)]
+    while waiting:
+        place, item = waiting.pop()
+        if isinstance(item, dict):
+            yield from ((place.lstrip("."), key) for key in item)
+            waiting += [(f"{place}.{key}", inner) for key, inner in reversed(item.items())]
+        elif isinstance(item, list):
+            waiting += [(f"{place}[{number}]", inner) for number, inner in reversed(list(enumerate(item)))]
+        else:
+            yield place.lstrip("."), item
+
+
+def printable(text: str) -> str:
+    """The text with a question mark for what no file and no terminal could hold."""
+    return text.encode("utf-8", errors="replace").decode().replace("\x00", "?")

@@ -6,8 +6,9 @@ need a second look; any doubt sends the block to the careful one, which reads li
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,81 +18,133 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
 
+from eval_pipeline.ingest.ahead import read_ahead
 from eval_pipeline.ingest.columns import (
     arrow_schema,
     ids_are_clean,
     numbers_are_finite,
-    positions_in_lists,
+    only_chunk,
     table_of,
 )
-from eval_pipeline.ingest.files import LineBlock, line_blocks
+from eval_pipeline.ingest.files import BLOCK_BYTES, LineBlock, line_blocks
 from eval_pipeline.ingest.lines import BadRow, Line, read_lines, to_record
 from eval_pipeline.ingest.problems import Problem, id_fault
-from eval_pipeline.records import Result
+from eval_pipeline.ingest.result_tables import ResultsBlock as ResultsBlock
+from eval_pipeline.ingest.result_tables import flatten, hit_field
+from eval_pipeline.records import Hit, Result
 
-ODD_SCORES = "judge_scores_delivered"
-
-
-@dataclass(frozen=True)
-class ResultsBlock:
-    """Flat rows of one block; `result` is the place of a row's result in `results`, from 0."""
-
-    results: pa.Table
-    hits: pa.Table
-    hit_spans: pa.Table
-    citations: pa.Table
-    references: pa.Table
-    problems: list[Problem] = field(default_factory=list)
+LARGEST_OFFSET = 1 << 62
+AHEAD_BYTES = 3 * BLOCK_BYTES
 
 
 def read_results(path: Path, *, run_id: str) -> Iterator[ResultsBlock]:
     """The file's rows, block by block; rows that cannot be taken come along as problems."""
-    blocks = line_blocks(path)
+    pieces = _with_last(line_blocks(path))
+    first = next(pieces, None)
+    if first is None:
+        return
+
+    def read(piece: tuple[LineBlock, bool]) -> ResultsBlock:
+        block, is_last = piece
+        table = read_fast(block)
+        if table is None:
+            return _read_carefully(block, path=path, run_id=run_id, last_block=is_last)
+        return flatten(table)
+
+    yield read(first)
+    if not first[1]:
+        yield from read_ahead(pieces, read, weigh=lambda piece: len(piece[0].data), budget=AHEAD_BYTES)
+
+
+def _with_last(blocks: Iterator[LineBlock]) -> Iterator[tuple[LineBlock, bool]]:
+    """Every block, and whether it is the last one."""
     block = next(blocks, None)
     while block is not None:
         following = next(blocks, None)
-        table = read_fast(block)
-        if table is None:
-            yield _read_carefully(block, path=path, run_id=run_id, last_block=following is None)
-        else:
-            yield flatten(table)
+        yield block, following is None
         block = following
 
 
 def read_fast(block: LineBlock) -> pa.Table | None:
     """The block as columns, or None when any line of it deserves a second look."""
-    if block.data.lstrip()[:1] != b"{" or b"\\u0000" in block.data:
+    lines = _object_lines(block.data)
+    if lines is None or b"\\u0000" in block.data:
         return None
-    try:
-        table = pyarrow.json.read_json(
-            pa.BufferReader(block.data),
-            read_options=pyarrow.json.ReadOptions(block_size=4 << 20),
-            parse_options=pyarrow.json.ParseOptions(
-                explicit_schema=arrow_schema(Result), unexpected_field_behavior="ignore"
-            ),
-        ).combine_chunks()
-        block.data.decode("utf-8")
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError):
-        return None
-    lines = block.data.count(b"\n") + (not block.data.endswith(b"\n"))
-    if table.num_rows != lines or not _is_clean(table):
+    table = _parse(block.data)
+    if table is None or table.num_rows != lines or not _is_clean(table):
         return None
     first = block.first_line
     return table.append_column("row_no", pa.array(np.arange(first, first + lines), pa.int64()))
 
 
+def _parse(data: bytes) -> pa.Table | None:
+    """The lines as columns, as if they were all like the first; if they are not, once more with every field.
+
+    Looking for a field that no hit has costs as much as reading one that they have.
+    """
+    if not _is_text(data):
+        return None
+    first_line = data[: data.find(b"\n") + 1]
+    names = tuple(name for name in arrow_schema(Hit).names if f'"{name}"'.encode() in first_line)
+    table = _read_json(data, _schema_with_hits(names), others="error")
+    return table if table is not None else _read_json(data, arrow_schema(Result), others="ignore")
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+@cache
+def _schema_with_hits(names: tuple[str, ...]) -> pa.Schema:
+    """The result's columns with these fields of a hit only."""
+    full = arrow_schema(Result)
+    hit = pa.struct([one for one in arrow_schema(Hit) if one.name in names])
+    return full.set(full.get_field_index("hits_top_k"), pa.field("hits_top_k", pa.list_(hit)))
+
+
+def _read_json(data: bytes, schema: pa.Schema, *, others: str) -> pa.Table | None:
+    try:
+        return pyarrow.json.read_json(
+            pa.BufferReader(data),
+            # In one piece and on this thread: whoever has many blocks reads several of them at a time.
+            read_options=pyarrow.json.ReadOptions(block_size=len(data) + 1, use_threads=False),
+            parse_options=pyarrow.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior=others),
+        )
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return None
+
+
+def _object_lines(data: bytes) -> int | None:
+    """How many lines there are, or None unless each runs from a brace to a brace.
+
+    So every line holds whole objects, and Arrow never meets a block that begins with null, which would end the process.
+    """
+    content = data.removesuffix(b"\n").removesuffix(b"\r")
+    if not content.startswith(b"{") or not content.endswith(b"}"):
+        return None
+    characters = np.frombuffer(content, np.uint8)
+    breaks = np.flatnonzero(characters == ord("\n"))
+    before = characters[breaks - 1]
+    before = np.where(before == ord("\r"), characters[breaks - 2], before)
+    is_whole = (before == ord("}")) & (characters[breaks + 1] == ord("{"))
+    return len(breaks) + 1 if is_whole.all() else None
+
+
 def _is_clean(table: pa.Table) -> bool:
     if not ids_are_clean(table["query_id"]) or not all(numbers_are_finite(c) for c in _arrays(table)):
         return False
-    hits = _only_chunk(table["hits_top_k"]).flatten()
+    hits = only_chunk(table["hits_top_k"]).flatten()
     if (
         hits.null_count
-        or not ids_are_clean(hits.field("chunk_id"))
-        or not ids_are_clean(hits.field("doc_id"))
+        or not ids_are_clean(hit_field(hits, "chunk_id"))
+        or not ids_are_clean(hit_field(hits, "doc_id"))
     ):
         return False
-    spans = hits.field("source_spans").flatten()
-    return _spans_are_clean(spans) and _elements_are_clean(table)
+    return _spans_are_clean(hit_field(hits, "source_spans").flatten()) and _elements_are_clean(table)
 
 
 def _spans_are_clean(spans: pa.StructArray) -> bool:
@@ -102,16 +155,17 @@ def _spans_are_clean(spans: pa.StructArray) -> bool:
         return True
     ordered = pc.all(pc.less_equal(start, end)).as_py()
     empty_document = pc.any(pc.equal(spans.field("doc_id"), "")).as_py()
-    return bool(ordered and pc.min(start).as_py() >= 0 and not empty_document)
+    in_range = pc.min(start).as_py() >= 0 and pc.max(end).as_py() < LARGEST_OFFSET
+    return bool(ordered and in_range and not empty_document)
 
 
 def _elements_are_clean(table: pa.Table) -> bool:
     """No null stands where a list wants a text or an object."""
-    answer, judge = _only_chunk(table["answer"]), _only_chunk(table["judge"])
+    answer, judge = only_chunk(table["answer"]), only_chunk(table["judge"])
     lists = [
         answer.field("citations"),
         answer.field("references"),
-        _only_chunk(table["selected_folders"]),
+        only_chunk(table["selected_folders"]),
         judge.field("groundedness").field("supported_claims"),
         judge.field("groundedness").field("unsupported_claims"),
     ]
@@ -120,12 +174,7 @@ def _elements_are_clean(table: pa.Table) -> bool:
 
 def _arrays(table: pa.Table) -> Iterator[pa.Array]:
     for name in table.column_names:
-        yield _only_chunk(table[name])
-
-
-def _only_chunk(column: pa.ChunkedArray) -> pa.Array:
-    combined = column.combine_chunks()
-    return combined.chunk(0) if isinstance(combined, pa.ChunkedArray) else combined
+        yield only_chunk(table[name])
 
 
 def _read_carefully(block: LineBlock, *, path: Path, run_id: str, last_block: bool) -> ResultsBlock:
@@ -166,6 +215,9 @@ def read_result(row: dict[str, Any]) -> tuple[Result, str]:
     row = dict(row)
     if isinstance(row.get("hits_top_k"), list):
         row["hits_top_k"] = [_full_hit(hit) for hit in row["hits_top_k"]]
+    answer = row.get("answer")
+    if isinstance(answer, dict) and isinstance(answer.get("references"), list):
+        row["answer"] = {**answer, "references": [with_joined_heading(one) for one in answer["references"]]}
     odd = _take_odd_scores(row)
     record = to_record(row, Result)
     _check_ids(record)
@@ -176,9 +228,14 @@ def read_result(row: dict[str, Any]) -> tuple[Result, str]:
 def _full_hit(hit: Any) -> Any:
     if isinstance(hit, str):
         return {"chunk_id": hit, "doc_id": hit}
-    if isinstance(hit, dict) and isinstance(hit.get("heading_path"), list):
-        return {**hit, "heading_path": " > ".join(str(part) for part in hit["heading_path"])}
-    return hit
+    return with_joined_heading(hit)
+
+
+def with_joined_heading(passage: Any) -> Any:
+    """A hit, reference or archive line whose heading path came as a list of segments."""
+    if isinstance(passage, dict) and isinstance(passage.get("heading_path"), list):
+        return {**passage, "heading_path": " > ".join(str(part) for part in passage["heading_path"])}
+    return passage
 
 
 def _take_odd_scores(row: dict[str, Any]) -> str:
@@ -192,18 +249,22 @@ def _take_odd_scores(row: dict[str, Any]) -> str:
     odd: dict[str, Any] = {}
     for name in ("groundedness", "correctness"):
         verdict = judge.get(name)
-        if isinstance(verdict, dict) and not _is_number(verdict.get("score")):
+        if not isinstance(verdict, dict) or verdict.get("score") is None:
+            continue
+        number = _number_of(verdict["score"])
+        if number is None:
             odd[name] = verdict["score"]
-            judge[name] = {**verdict, "score": None}
+        judge[name] = {**verdict, "score": number}
     return _as_json(odd) if odd else ""
 
 
-def _is_number(score: Any) -> bool:
-    if score is None:
-        return True
+def _number_of(score: Any) -> float | None:
     if isinstance(score, bool) or not isinstance(score, int | float):
-        return False
-    return bool(abs(score) <= 1e300)
+        return None
+    try:
+        return float(score) if math.isfinite(score) else None
+    except OverflowError:
+        return None
 
 
 def _as_json(value: Any) -> str:
@@ -240,106 +301,6 @@ def span_fault(start: int, end: int) -> str | None:
         return f"offsets must not be negative, got [{start}, {end})"
     if end < start:
         return f"a span must not end before it starts, got [{start}, {end})"
-    if max(start, end) >= 1 << 62:
+    if max(start, end) >= LARGEST_OFFSET:
         return f"offsets are too large, got [{start}, {end})"
     return None
-
-
-def flatten(table: pa.Table, *, odd_scores: pa.Array | None = None) -> ResultsBlock:
-    """Nested columns → flat tables that point back to their result."""
-    row_no = _only_chunk(table["row_no"])
-    hits_column = _only_chunk(table["hits_top_k"])
-    answer = _only_chunk(table["answer"])
-    hits, hit_spans = _hits(hits_column)
-    return ResultsBlock(
-        results=_results(table, row_no, hits_column, odd_scores),
-        hits=hits,
-        hit_spans=hit_spans,
-        citations=_elements(_inside(answer, "citations"), {"chunk_id": "citation"}),
-        references=_elements(
-            _inside(answer, "references"),
-            {name: name for name in ("rel_path", "heading_path", "chunk_id", "text")},
-        ),
-    )
-
-
-def _results(table: pa.Table, row_no: pa.Array, hits: pa.Array, odd_scores: pa.Array | None) -> pa.Table:
-    answer, judge = _only_chunk(table["answer"]), _only_chunk(table["judge"])
-    latency = _only_chunk(table["latency_ms"])
-    groundedness, correctness = _inside(judge, "groundedness"), _inside(judge, "correctness")
-    tokens = _inside(judge, "tokens")
-    columns = {
-        "row_no": row_no,
-        "query_id": table["query_id"],
-        "n_hits": pc.cast(pc.fill_null(pc.list_value_length(hits), 0), pa.int32()),
-        "error": table["error"],
-        "timed_out": table["timed_out"],
-        "folder_mode": table["folder_mode"],
-        "selected_folders": table["selected_folders"],
-        "has_answer": pc.is_valid(answer),
-        "answer_text": _inside(answer, "text"),
-        "answer_text_is_blank": pc.equal(pc.utf8_length(pc.utf8_trim_whitespace(_inside(answer, "text"))), 0),
-        "grounded": _inside(answer, "grounded"),
-        "abstained": _inside(answer, "abstained"),
-        "judge_groundedness": _inside(groundedness, "score"),
-        "supported_claims": _inside(groundedness, "supported_claims"),
-        "unsupported_claims": _inside(groundedness, "unsupported_claims"),
-        "judge_correctness": _inside(correctness, "score"),
-        "judge_reasoning": _inside(correctness, "reasoning"),
-        "judge_abstained": _inside(_inside(judge, "abstention"), "abstained"),
-        "judge_acknowledged": _inside(_inside(judge, "conflict"), "acknowledged"),
-        "judge_prompt_tokens": _inside(tokens, "prompt"),
-        "judge_completion_tokens": _inside(tokens, "completion"),
-        "judge_input": _inside(judge, "input"),
-        ODD_SCORES: odd_scores if odd_scores is not None else pa.nulls(len(row_no), pa.string()),
-        **{
-            f"{stage}_ms": _inside(latency, stage)
-            for stage in ("total", "folder_selection", "retrieval", "generation", "judge")
-        },
-    }
-    return pa.table(columns)
-
-
-def _inside(struct: pa.StructArray, name: str) -> pa.Array:
-    """A field of a struct column, null where the struct itself is absent."""
-    return pc.struct_field(struct, name)
-
-
-def _hits(hits: pa.ListArray) -> tuple[pa.Table, pa.Table]:
-    parents, rank = positions_in_lists(hits)
-    items = hits.flatten()
-    table = pa.table(
-        {
-            "result": parents,
-            "rank": pc.cast(rank, pa.int32()),
-            "chunk_id": items.field("chunk_id"),
-            "doc_id": items.field("doc_id"),
-            "delivered_rank": items.field("rank"),
-            "score": items.field("score"),
-            "rel_path": items.field("rel_path"),
-            "heading_path": items.field("heading_path"),
-            "token_count": items.field("token_count"),
-            "text": items.field("text"),
-        }
-    )
-    spans_column = items.field("source_spans")
-    owners, span_no = positions_in_lists(spans_column)
-    spans = spans_column.flatten()
-    own_document = pc.coalesce(spans.field("doc_id"), items.field("doc_id").take(owners))
-    return table, pa.table(
-        {
-            "result": table["result"].take(owners),
-            "rank": table["rank"].take(owners),
-            "span_no": pc.cast(span_no, pa.int32()),
-            "doc_id": own_document,
-            "start": spans.field("start"),
-            "end": spans.field("end"),
-        }
-    )
-
-
-def _elements(column: pa.ListArray, fields: dict[str, str]) -> pa.Table:
-    parents, place = positions_in_lists(column)
-    items = column.flatten()
-    columns = {"result": parents, "item_no": pc.cast(place, pa.int32())}
-    return pa.table({**columns, **{name: items.field(source) for name, source in fields.items()}})

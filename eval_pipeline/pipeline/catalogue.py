@@ -11,7 +11,7 @@ from eval_pipeline.formulas.registry import Registry
 
 def find_definition(registry: Registry, name: str) -> Definition:
     """By full name, short name, or the key of a metric."""
-    keys = registry.keys()
+    keys = {key: one for one in registry.metrics for key in one.keys}
     if name in keys:
         return keys[name]
     try:
@@ -26,6 +26,7 @@ def describe(registry: Registry, one: Definition) -> dict[str, Any]:
     return {
         "name": one.name,
         "keys": one.keys,
+        "grain": list(one.grain),
         "version": header.version,
         "fingerprint": one.fingerprint,
         "parameters": dict(header.parameters),
@@ -71,7 +72,8 @@ def _facts_about(found: dict[str, Any]) -> list[tuple[str, str]]:
         for options in [found["choices"].get(name)]
     ]
     facts = [
-        ("applies", found["applies"] or ("to every query" if is_metric else None)),
+        ("applies", found["applies"] or ("to every row" if is_metric else None)),
+        ("one row per", ", ".join(found["grain"])),
         ("undefined", found["undefined"]),
         ("parameters", "; ".join(parameters) or None),
         ("scale", f"{found['scale']}, {found['direction']} is better" if is_metric else None),

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
-
-import msgspec
 
 from eval_pipeline.errors import InputRejected
+from eval_pipeline.ingest.ahead import read_ahead
 from eval_pipeline.ingest.bundle import ArchiveFile, GoldenFile, RunFolder, find_bundle
+from eval_pipeline.ingest.extractions import read_extractions
 from eval_pipeline.ingest.files import content_hash
 from eval_pipeline.ingest.golden import read_golden_set
 from eval_pipeline.ingest.lines import Line
@@ -19,13 +19,13 @@ from eval_pipeline.ingest.parts import (
     parse_time,
     problem_of,
     read_archive,
-    read_extractions,
     read_index_report,
     read_run,
+    read_run_document,
     read_spot_checks,
 )
 from eval_pipeline.ingest.problems import Problem
-from eval_pipeline.ingest.results import read_results
+from eval_pipeline.ingest.results import ResultsBlock, read_results
 from eval_pipeline.records import ArchiveChunk, Run
 from eval_pipeline.settings import Settings
 from eval_pipeline.store.archives import ArchiveDelivery, current_archive_hash, write_archive
@@ -34,11 +34,13 @@ from eval_pipeline.store.deliveries import add_quarantine
 from eval_pipeline.store.kept import keep, kept_folder
 from eval_pipeline.store.labels import GoldenDelivery, current_golden_hash, write_golden_set
 from eval_pipeline.store.lock import Tell, let_others_in
-from eval_pipeline.store.runs import PartDelivery, RunDelivery, RunRejected, known_parts, write_runs
+from eval_pipeline.store.parts import PartDelivery
+from eval_pipeline.store.runs import RunDelivery, RunRejected, known_parts, write_runs
 
 BATCH_BYTES = 48 << 20
 BATCH_RUNS = 200
 IN_MEMORY_BYTES = 48 << 20
+AHEAD_BYTES = 32 << 20
 
 
 @dataclass
@@ -81,8 +83,7 @@ def load_bundles(
     bundles = [find_bundle(path) for path in paths]
     stamp = now.strftime("%Y%m%dT%H%M%S.%f")
     load = _Load(settings, LoadReport(), now, kept_folder(settings.db) / stamp, tell)
-    with open_writer(settings.db, tell=tell) as con:
-        known = known_parts(con)
+    known = _stored_parts(load)
     for bundle in bundles:
         _quarantine(load, bundle.problems, content=None)
         for golden in bundle.golden_sets:
@@ -96,10 +97,14 @@ def load_bundles(
 def _quarantine(load: _Load, problems: Sequence[Problem], *, content: str | None) -> None:
     if not problems:
         return
-    load.report.problems.extend(problems)
-    load.report.quarantined += len(problems)
     with open_writer(load.settings.db, tell=load.tell) as con, transaction(con):
         add_quarantine(con, problems, content_hash=content, now=load.now)
+    _report_problems(load, problems)
+
+
+def _report_problems(load: _Load, problems: Sequence[Problem]) -> None:
+    load.report.problems.extend(problems)
+    load.report.quarantined += len(problems)
 
 
 def _rejected(path: Path, rejected: InputRejected, *, run_id: str | None = None) -> Problem:
@@ -137,8 +142,9 @@ def _load_golden_set(load: _Load, golden: GoldenFile) -> None:
     )
     with open_writer(load.settings.db, tell=load.tell) as con, transaction(con):
         write_golden_set(con, delivery, now=load.now)
+        add_quarantine(con, found.problems, content_hash=content, now=load.now)
     load.report.golden_sets.append(golden.dataset)
-    _quarantine(load, found.problems, content=content)
+    _report_problems(load, found.problems)
 
 
 def _load_archive(load: _Load, archive: ArchiveFile) -> None:
@@ -171,8 +177,9 @@ def _load_archive(load: _Load, archive: ArchiveFile) -> None:
     )
     with open_writer(load.settings.db, tell=load.tell) as con, transaction(con):
         write_archive(con, delivery, now=load.now)
+        add_quarantine(con, problems, content_hash=content, now=load.now)
     load.report.archives.append(name)
-    _quarantine(load, problems, content=content)
+    _report_problems(load, problems)
 
 
 def _records(lines: Sequence[Line[ArchiveChunk]]) -> list[ArchiveChunk]:
@@ -186,22 +193,67 @@ def _load_runs(
     *,
     progress: Progress | None,
 ) -> None:
-    batch: list[RunDelivery] = []
-    size = 0
-    for number, (folder, run) in enumerate(_in_order(load, folders), start=1):
-        delivery = _changed_parts(load, folder, run, known.get(run.run_id, {}))
-        if delivery is not None:
-            batch.append(delivery)
-            size += sum(part.n_bytes for part in delivery.parts)
-        if size >= BATCH_BYTES or len(batch) >= BATCH_RUNS:
-            _write_batch(load, batch)
-            batch, size = [], 0
-        if progress:
-            progress(number, len(folders))
-    _write_batch(load, batch)
+    number = 0
+    for part, runs in enumerate(_without_repeats(_in_order(load, folders))):
+        if part:
+            # Delivered twice by one load: the second is measured against what the first has left.
+            known = _stored_parts(load)
+        batch: list[RunDelivery] = []
+        size = 0
+        read = partial(_changed_parts, load, known)
+        for (_, run), found in zip(
+            runs, read_ahead(runs, read, weigh=_size_on_disk, budget=AHEAD_BYTES), strict=True
+        ):
+            if isinstance(found, Problem):
+                load.report.rejected.append(run.run_id)
+                _quarantine(load, [found], content=None)
+            elif found is None:
+                load.report.unchanged += 1
+            else:
+                batch.append(found)
+                size += sum(_weight(part) for part in found.parts)
+            if size >= BATCH_BYTES or len(batch) >= BATCH_RUNS:
+                _write_batch(load, batch)
+                batch, size = [], 0
+            number += 1
+            if progress:
+                progress(number, len(folders))
+        _write_batch(load, batch)
 
 
-def _in_order(load: _Load, folders: Sequence[RunFolder]) -> Iterator[tuple[RunFolder, Run]]:
+def _without_repeats(runs: Sequence[tuple[RunFolder, Run]]) -> Iterator[list[tuple[RunFolder, Run]]]:
+    """Stretches of runs, in order, in which no run stands twice."""
+    stretch: dict[str, tuple[RunFolder, Run]] = {}
+    for entry in runs:
+        if entry[1].run_id in stretch:
+            yield list(stretch.values())
+            stretch = {}
+        stretch[entry[1].run_id] = entry
+    yield list(stretch.values())
+
+
+def _size_on_disk(entry: tuple[RunFolder, Run]) -> int:
+    """Bytes of a run's files; what is packed is taken for ten times as much."""
+    return sum(
+        path.stat().st_size * (1 if path.suffix in (".jsonl", ".json") else 10)
+        for path in entry[0].parts.values()
+        if path.is_file()
+    )
+
+
+def _stored_parts(load: _Load) -> dict[str, dict[str, str]]:
+    with open_writer(load.settings.db, tell=load.tell) as con:
+        return known_parts(con)
+
+
+def _weight(part: PartDelivery) -> int:
+    """Bytes that the part holds in memory; a packed file's own size says little."""
+    if not isinstance(part.blocks, list):
+        return part.n_bytes
+    return max(part.n_bytes, sum(int(block.nbytes) for block in part.blocks))
+
+
+def _in_order(load: _Load, folders: Sequence[RunFolder]) -> list[tuple[RunFolder, Run]]:
     """Runs by their time, so that keys and partitions follow it; those without a time come last."""
     readable: list[tuple[RunFolder, Run]] = []
     for folder in folders:
@@ -210,32 +262,31 @@ def _in_order(load: _Load, folders: Sequence[RunFolder]) -> Iterator[tuple[RunFo
         except InputRejected as rejected:
             load.report.rejected.append(folder.path.name)
             _quarantine(load, [_rejected(folder.run_file, rejected, run_id=folder.path.name)], content=None)
-    latest = dt.datetime.max
-
-    def place(entry: tuple[RunFolder, Run]) -> tuple[Any, ...]:
-        run = entry[1]
-        return (parse_time(run.created_at) if run.created_at else latest, run.run_id)
-
-    yield from sorted(readable, key=place)
+    # A run delivered twice has one place, so that its deliveries stay in the order of the paths.
+    times = {
+        run.run_id: parse_time(run.created_at) if run.created_at else dt.datetime.max for _, run in readable
+    }
+    return sorted(readable, key=lambda entry: (times[entry[1].run_id], entry[1].run_id))
 
 
-def _changed_parts(load: _Load, folder: RunFolder, run: Run, known: dict[str, str]) -> RunDelivery | None:
+def _changed_parts(
+    load: _Load, known: dict[str, dict[str, str]], entry: tuple[RunFolder, Run]
+) -> RunDelivery | Problem | None:
+    """What of a run is new or changed, read and kept; or why it cannot be taken. Other threads call this."""
+    folder, run = entry
+    stored = known.get(run.run_id, {})
     parts: list[PartDelivery] = []
     try:
         for part, path in {"run": folder.run_file, **folder.parts}.items():
             content = content_hash(path)
-            if known.get(part) != content:
+            if stored.get(part) != content:
                 parts.append(_read_part(part, path, content, run_id=run.run_id))
     except InputRejected as rejected:
-        load.report.rejected.append(run.run_id)
-        _quarantine(load, [_rejected(path, rejected, run_id=run.run_id)], content=None)
-        return None
+        return _rejected(path, rejected, run_id=run.run_id)
     if not parts:
-        load.report.unchanged += 1
         return None
     _keep_run(load, folder, run, parts)
-    document = msgspec.json.encode(run).decode()
-    return RunDelivery(run, document, parts)
+    return RunDelivery(run, read_run_document(folder.run_file), parts)
 
 
 def _keep_run(load: _Load, folder: RunFolder, run: Run, parts: Sequence[PartDelivery]) -> None:
@@ -249,11 +300,9 @@ def _keep_run(load: _Load, folder: RunFolder, run: Run, parts: Sequence[PartDeli
 def _read_part(part: str, path: Path, content: str, *, run_id: str) -> PartDelivery:
     delivery = PartDelivery(part=part, path=str(path), content_hash=content, n_bytes=path.stat().st_size)
     if part == "results":
-        if delivery.n_bytes <= IN_MEMORY_BYTES:
-            delivery.blocks = list(read_results(path, run_id=run_id))
+        delivery.blocks = _blocks_of(_ResultsFile(path, run_id))
+        if isinstance(delivery.blocks, list):
             delivery.problems = [problem for block in delivery.blocks for problem in block.problems]
-        else:
-            delivery.blocks = read_results(path, run_id=run_id)
     elif part == "extractions":
         delivery.cases = list(read_extractions(path))
         _reject_duplicate_cases(delivery)
@@ -266,8 +315,38 @@ def _read_part(part: str, path: Path, content: str, *, run_id: str) -> PartDeliv
             problem_of(line, path, run_id=run_id) for line in delivery.checks if line.record is None
         ]
     elif part == "index_report":
-        delivery.report = read_index_report(path)
+        try:
+            delivery.report = read_index_report(path)
+        except InputRejected as rejected:
+            if rejected.field is None:
+                raise
+            delivery.problems = [_rejected(path, rejected, run_id=run_id)]
     return delivery
+
+
+@dataclass(frozen=True)
+class _ResultsFile:
+    """The blocks of a file too large for memory; it can be read again when its batch has to be written again."""
+
+    path: Path
+    run_id: str
+
+    def __iter__(self) -> Iterator[ResultsBlock]:
+        return read_results(self.path, run_id=self.run_id)
+
+
+def _blocks_of(file: _ResultsFile) -> list[ResultsBlock] | _ResultsFile:
+    """The blocks themselves while they are few; what a packed file holds shows only when it is read."""
+    if file.path.stat().st_size > IN_MEMORY_BYTES:
+        return file
+    blocks: list[ResultsBlock] = []
+    size = 0
+    for block in file:
+        blocks.append(block)
+        size += block.nbytes
+        if size > IN_MEMORY_BYTES:
+            return file
+    return blocks
 
 
 def _reject_duplicate_cases(delivery: PartDelivery) -> None:
@@ -286,13 +365,30 @@ def _reject_duplicate_cases(delivery: PartDelivery) -> None:
         first[case_id] = line.number
 
 
+def _still_new(
+    load: _Load, batch: Sequence[RunDelivery], known: dict[str, dict[str, str]]
+) -> list[RunDelivery]:
+    """Without what another process has written since the batch was read."""
+    changed: list[RunDelivery] = []
+    for delivery in batch:
+        stored = known.get(delivery.run.run_id, {})
+        parts = [part for part in delivery.parts if stored.get(part.part) != part.content_hash]
+        if parts:
+            changed.append(replace(delivery, parts=parts))
+        else:
+            load.report.unchanged += 1
+    return changed
+
+
 def _write_batch(load: _Load, batch: Sequence[RunDelivery]) -> None:
     """Write a batch; a run that turns out to be unusable is left out and the others are written."""
     remaining = list(batch)
     while remaining:
         try:
             with open_writer(load.settings.db, tell=load.tell) as con, transaction(con):
-                write_runs(con, remaining, now=load.now)
+                remaining = _still_new(load, remaining, known_parts(con))
+                if remaining:
+                    write_runs(con, remaining, now=load.now)
             break
         except RunRejected as found:
             load.report.rejected.append(found.run_id)

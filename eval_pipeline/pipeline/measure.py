@@ -11,23 +11,28 @@ from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.fingerprint import combined
 from eval_pipeline.formulas.registry import ALL_FORMULAS, Registry
 from eval_pipeline.settings import Settings
-from eval_pipeline.store.aggregates import compute_aggregates, write_documents
+from eval_pipeline.store.aggregates import DOCUMENT_KEYS, compute_aggregates, write_documents
 from eval_pipeline.store.connect import Connection, open_writer, transaction
 from eval_pipeline.store.derived import compute
+from eval_pipeline.store.history import carry_rename, keep_replaced
 from eval_pipeline.store.ledger import (
     Cell,
     Wanted,
     find_states,
     record_cells,
-    record_definitions,
     wanted_of,
 )
 from eval_pipeline.store.lock import Tell, let_others_in
+from eval_pipeline.store.meanings import record_meanings
+from eval_pipeline.store.summary_history import keep_replaced_rows
 from eval_pipeline.store.views import refresh_views
 from eval_pipeline.store.visible import CATALOGUE, Scope, show, visible_catalogue
 
 TURN_SECONDS = 1.0
 BATCH_RESULTS = 1_000_000
+# An extraction case is compared field by field in Python: it costs about as much as this many results.
+RESULTS_PER_CASE = 50
+ASKED = "asked"
 DUE = frozenset(("missing", "results"))
 
 Progress = Callable[[int, int], None]
@@ -56,6 +61,15 @@ class Due:
     reason: str
 
 
+@dataclass(frozen=True)
+class Stamp:
+    """When, by which Dagster run and for what stated reason cells are computed."""
+
+    now: dt.datetime
+    dagster_run_id: str | None
+    note: str | None
+
+
 def wanted_cells(registry: Registry) -> list[Wanted]:
     """Every kind of cell there should be, parents before children."""
     found: list[Wanted] = []
@@ -69,6 +83,7 @@ def wanted_cells(registry: Registry) -> list[Wanted]:
                         fingerprint=combined(one.fingerprint, formula.fingerprint),
                         own_fingerprint=one.own_fingerprint,
                         inputs={*registry.inputs_of(one), *registry.inputs_of(formula)},
+                        source_fingerprint=formula.fingerprint,
                     )
                 )
         else:
@@ -79,9 +94,16 @@ def wanted_cells(registry: Registry) -> list[Wanted]:
                     fingerprint=one.fingerprint,
                     own_fingerprint=one.own_fingerprint,
                     inputs=registry.inputs_of(one),
+                    was=_old_name(registry, one),
                 )
             )
     return found
+
+
+def _old_name(registry: Registry, one: Definition) -> str:
+    """The name the definition was renamed from, unless something stands under that name again."""
+    old = f"{one.schema}.{one.header.was}" if one.header.was else ""
+    return "" if old in registry.definitions else old
 
 
 def unwanted_cells(registry: Registry) -> list[tuple[str, str]]:
@@ -104,6 +126,7 @@ def measure(
     definitions: Collection[str] | None = None,
     force: bool = False,
     dagster_run_id: str | None = None,
+    note: str | None = None,
     tell: Tell | None = None,
     progress: Progress | None = None,
 ) -> Measured:
@@ -114,13 +137,15 @@ def measure(
     done = Measured()
     wanted = wanted_cells(registry)
     with open_writer(settings.db, tell=tell) as con:
-        record_definitions(con, registry, now=now)
+        with transaction(con):
+            _prepare(con, registry, now=now)
         due = find_due(
             con, registry, wanted, reasons=reasons, run_ids=run_ids, definitions=definitions, force=force
         )
         batches = list(_batches(con, due))
-    steps = [step for batch in batches for step in _steps(wanted, batch)]
-    total = sum(len(step) for step in steps)
+    stamp = Stamp(now, dagster_run_id, note)
+    steps = [(number, step) for number, batch in enumerate(batches) for step in _steps(wanted, batch)]
+    total = sum(len(step) for _, step in steps)
     started = time.perf_counter()
     position = 0
     while position < len(steps):
@@ -129,10 +154,14 @@ def measure(
             visible_catalogue(con, registry.helpers.values()) as store,
         ):
             turn = time.monotonic()
+            batch = None
             while position < len(steps) and time.monotonic() - turn < TURN_SECONDS:
-                _take_step(
-                    con, store, registry, steps[position], done, now=now, dagster_run_id=dagster_run_id
-                )
+                number, step = steps[position]
+                if number != batch:
+                    # While the lock is held nobody else changes a state: once per batch and turn is enough.
+                    _find_states_of(con, store, registry, [one for n, one in steps[position:] if n == number])
+                    batch = number
+                _take_step(con, store, registry, step, done, stamp)
                 position += 1
                 if progress:
                     progress(sum(done.cells.values()), total)
@@ -141,6 +170,15 @@ def measure(
         refresh_views(con, registry.keys())
     done.seconds = time.perf_counter() - started
     return done
+
+
+def _prepare(con: Connection, registry: Registry, *, now: dt.datetime) -> None:
+    """Carry renamed definitions over and remember what every definition means now."""
+    for one in registry:
+        old = _old_name(registry, one)
+        if old:
+            carry_rename(con, old, one.name)
+    record_meanings(con, registry.definitions, registry.helpers, now=now)
 
 
 def find_due(
@@ -157,7 +195,8 @@ def find_due(
     find_states(con, wanted, unwanted=unwanted_cells(registry))
     by_name = {(one.definition, one.source): one for one in wanted}
     rows = con.execute(
-        "select definition, source, run_key, run_id, dataset_key, golden_key, reason from cell_states order by run_no"
+        "select definition, source, run_key, run_id, dataset_key, golden_key, reason from cell_states "
+        "where not is_pinned order by run_no"
     ).fetchall()
     asked: set[tuple[str, int]] = set()
     stale: dict[tuple[str, str, int], Due] = {}
@@ -168,7 +207,7 @@ def find_due(
         forced = force and is_named
         if reason is None and not forced:
             continue
-        due = Due(by_name[definition, source], run_key, run_id, dataset_key, golden_key, reason or "asked")
+        due = Due(by_name[definition, source], run_key, run_id, dataset_key, golden_key, reason or ASKED)
         stale[definition, source, run_key] = due
         if is_named and (forced or reasons is None or reason in reasons):
             asked.add((due.wanted.name, run_key))
@@ -191,7 +230,13 @@ def _with_parents(registry: Registry, name: str) -> set[str]:
 
 def _batches(con: Connection, due: Sequence[Due]) -> Iterator[list[Due]]:
     """Runs of one dataset together, up to a number of results that is computed in about a second."""
-    sizes = dict(con.execute("select run_key, n_rows from raw.run_parts where part = 'results'").fetchall())
+    sizes = dict(
+        con.execute(
+            "select run_key, sum(case when part = 'results' then n_rows else n_rows * ? end) from raw.run_parts "
+            "where part in ('results', 'extractions') group by run_key",
+            [RESULTS_PER_CASE],
+        ).fetchall()
+    )
     by_dataset: dict[int, dict[int, list[Due]]] = {}
     for one in due:
         by_dataset.setdefault(one.dataset_key, {}).setdefault(one.run_key, []).append(one)
@@ -222,33 +267,64 @@ def _take_step(
     registry: Registry,
     step: Sequence[Due],
     done: Measured,
-    *,
-    now: dt.datetime,
-    dagster_run_id: str | None,
+    stamp: Stamp,
 ) -> None:
     wanted = step[0].wanted
     definition = registry.definitions[wanted.definition]
-    run_keys = sorted({due.run_key for due in step})
+    step = _still_due(con, step)
+    if not step:
+        return
+    run_keys = sorted(due.run_key for due in step)
     scope = Scope(step[0].dataset_key, step[0].golden_key, run_keys)
-    con.execute(f'use "{store}"')
-    find_states(con, [wanted], unwanted=unwanted_cells(registry), run_keys=run_keys)
-    con.execute(f"use {CATALOGUE}")
     started = time.perf_counter()
     formula = registry.definitions[wanted.source] if wanted.source else None
     show(con, store, scope, ["labels.slices", formula.name] if formula else definition.reads)
     with transaction(con):
         if formula:
+            keep_replaced(con, store, wanted, run_keys, now=stamp.now, note=stamp.note)
             rows = compute_aggregates(con, store, definition, formula, scope)
-            write_documents(con, store, run_keys)
+            if DOCUMENT_KEYS & set(formula.keys):
+                write_documents(con, store, run_keys)
         else:
+            if definition.schema == "aggregates":
+                keep_replaced_rows(con, store, definition, run_keys, now=stamp.now, note=stamp.note)
             rows = compute(con, store, definition, scope)
         seconds = (time.perf_counter() - started) / len(run_keys)
         cells = [
             Cell(wanted.definition, wanted.source, due.run_key, rows.get(due.run_key, 0), seconds, due.reason)
             for due in step
         ]
-        record_cells(con, store, cells, wanted, now=now, dagster_run_id=dagster_run_id)
+        record_cells(
+            con, store, cells, wanted, now=stamp.now, dagster_run_id=stamp.dagster_run_id, note=stamp.note
+        )
     _note(done, definition, step, sum(rows.values()))
+
+
+def _find_states_of(con: Connection, store: str, registry: Registry, steps: Sequence[Sequence[Due]]) -> None:
+    """The states of the cells that these steps are about to compute."""
+    wanted = [step[0].wanted for step in steps]
+    run_keys = sorted({due.run_key for step in steps for due in step})
+    con.execute(f'use "{store}"')
+    find_states(con, wanted, unwanted=unwanted_cells(registry), run_keys=run_keys)
+    con.execute(f"use {CATALOGUE}")
+
+
+def _still_due(con: Connection, step: Sequence[Due]) -> list[Due]:
+    """Without what somebody else has computed, or delivered anew under another golden set, in the meantime."""
+    states = {
+        run_key: (reason, golden_key)
+        for run_key, reason, golden_key in con.execute(
+            "select run_key, reason, golden_key from temp.cell_states where definition = ? and source = ?",
+            [step[0].wanted.definition, step[0].wanted.source],
+        ).fetchall()
+    }
+    return [
+        due
+        for due in step
+        if due.run_key in states
+        and states[due.run_key][1] == due.golden_key
+        and (states[due.run_key][0] is not None or due.reason == ASKED)
+    ]
 
 
 def _note(done: Measured, definition: Definition, step: Sequence[Due], n_rows: int) -> None:

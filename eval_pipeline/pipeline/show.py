@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator, Mapping
+from decimal import Decimal
 from typing import Any
 
+from eval_pipeline.errors import UsageError
 from eval_pipeline.formulas.registry import Registry
+from eval_pipeline.pipeline.run_parts import run_blocks
 from eval_pipeline.settings import Settings
-from eval_pipeline.store.connect import Connection, open_reader
+from eval_pipeline.store.asof import Point, parse_point, stood_at
+from eval_pipeline.store.connect import Connection, first_value, open_reader
 from eval_pipeline.store.lock import Tell
 from eval_pipeline.store.read import (
     RunRow,
@@ -28,11 +32,51 @@ Values = Mapping[str, tuple[float | None, int]]
 
 
 def show_run(
-    settings: Settings, registry: Registry, run_id: str, *, tell: Tell | None = None
+    settings: Settings, registry: Registry, run_id: str, *, as_of: str | None = None, tell: Tell | None = None
 ) -> dict[str, Any]:
     """The run's aggregates and slices, with the definitions they were computed with."""
+    point = parse_point(as_of)
     with open_reader(settings.db, tell=tell) as con:
-        return run_document(con, registry, find_run(con, run_id))
+        run = find_run(con, run_id)
+        document = run_document(con, registry, run)
+        if as_of is not None:
+            document |= _as_they_were(con, registry, run, point)
+            document["as_of"] = as_of
+        return document
+
+
+def _as_they_were(con: Connection, registry: Registry, run: RunRow, point: Point) -> dict[str, Any]:
+    """Metrics, slices and meanings at an earlier point; a meaning asked for by fingerprint shows its own metrics."""
+    stood = stood_at(con, run, point)
+    if not stood:
+        raise UsageError(f"nothing was computed for {run.run_id} at that point: {_first_computed(con, run)}")
+    keys = [key for key, one in registry.keys().items() if registry.applies_to(one, run.dataset)]
+    keys += sorted({key for values in stood.values() for key in values} - set(keys))
+    values = {
+        place: {key: (stored.value, stored.n) for key, stored in metrics.items()}
+        for place, metrics in stood.items()
+    }
+    versions = dict(con.execute("select fingerprint, version from ledger.definitions").fetchall())
+    meanings = {stored.source: stored.fingerprint for stored in stood.get(("", ""), {}).values()}
+    return {
+        "metrics": _metrics(values.get(("", ""), {}), keys),
+        "slices": _slices(values, slice_sizes(con, run), keys),
+        **run_blocks(con, run, point),
+        "formulas": {
+            name.split(".", 1)[1]: {"version": versions.get(fingerprint), "fingerprint": fingerprint}
+            for name, fingerprint in sorted(meanings.items())
+        },
+    }
+
+
+def _first_computed(con: Connection, run: RunRow) -> str:
+    first = first_value(
+        con,
+        "select min(computed_at) from (select min(computed_at) as computed_at from ledger.cells where run_key = ? "
+        "union all select min(valid_from) from ledger.aggregate_history where run_key = ?)",
+        [run.run_key, run.run_key],
+    )
+    return f"its first values are of {first:%Y-%m-%d %H:%M} UTC" if first else "it has not been computed yet"
 
 
 def run_document(con: Connection, registry: Registry, run: RunRow) -> dict[str, Any]:
@@ -51,9 +95,10 @@ def run_document(con: Connection, registry: Registry, run: RunRow) -> dict[str, 
         "unknown_query_ids": unknown,
         "metrics": _metrics(aggregates.get(("", ""), {}), keys),
         "slices": _slices(aggregates, slice_sizes(con, run), keys),
+        **run_blocks(con, run),
         "formulas": {
             one.short_name: computed.get(one.name, {"version": None, "fingerprint": None})
-            for one in sorted(registry.formulas, key=lambda d: d.name)
+            for one in sorted(registry.metrics, key=lambda d: d.name)
             if registry.applies_to(one, run.dataset)
         },
     }
@@ -92,6 +137,8 @@ def json_value(value: Any) -> Any:
     """A value of the store as JSON knows it; what JSON cannot say is null or text."""
     if isinstance(value, float):
         return value if abs(value) <= 1.7976931348623157e308 else None
+    if isinstance(value, Decimal):
+        return float(value)
     if isinstance(value, dt.datetime | dt.date | dt.time):
         return value.isoformat()
     if isinstance(value, dict):

@@ -19,11 +19,12 @@ with cells as (
     select definition, run_key,
         case
             when bool_or(reason = 'missing') then 'missing'
-            when bool_or(reason is not null) then 'stale'
+            when bool_or(reason is not null and not is_pinned) then 'stale'
+            when bool_or(is_pinned) then 'pinned'
             else 'fresh'
         end as state,
         coalesce(min(reason) filter (where reason <> 'missing'), 'missing') as reason
-    from (select definition, run_key, reason from cell_states)
+    from (select definition, run_key, reason, is_pinned and reason is not null as is_pinned from cell_states)
     group by definition, run_key
 )
 select definition, state, case when state <> 'fresh' then reason end as reason, count(*)

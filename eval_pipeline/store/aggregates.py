@@ -12,6 +12,8 @@ from eval_pipeline.store.derived import quoted
 from eval_pipeline.store.visible import Scope
 
 KS = (1, 3, 5, 10)
+PLAIN_KEYS = ("mrr", "citation_coverage", "groundedness", "empty_result_rate", "refusal_correctness")
+DOCUMENT_KEYS = frozenset((*PLAIN_KEYS, *(f"hit@{k}" for k in KS), *(f"recall@{k}_doc" for k in KS)))
 
 
 def compute_aggregates(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +20,19 @@ Connection = duckdb.DuckDBPyConnection
 MEMORY_LIMIT = "900MB"
 RETRY_SECONDS = 0.05
 MEMORY = ":memory:"
+STORE = "store"
+DISK_TROUBLE = (
+    duckdb.IOException,
+    duckdb.TransactionException,
+    duckdb.FatalException,
+    duckdb.OutOfMemoryException,
+)
 
 
 @contextmanager
 def open_writer(db: Path, *, tell: Tell | None = None) -> Iterator[Connection]:
     """The store for reading and writing; created, or brought up to date, when needed."""
-    try:
+    with _says_what_failed(db):
         db.parent.mkdir(parents=True, exist_ok=True)
         with writer_lock(db, tell=tell):
             con = _connect(db, read_only=False)
@@ -35,8 +42,22 @@ def open_writer(db: Path, *, tell: Tell | None = None) -> Iterator[Connection]:
                 yield con
             finally:
                 con.close()
-    except PermissionError as error:
-        raise StoreError(f"{db.parent} cannot be written to: {error.strerror}") from error
+
+
+@contextmanager
+def _says_what_failed(db: Path) -> Iterator[None]:
+    """A full disk, a folder without rights: in words, whoever was told by the system first."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        place = error.filename or db
+        raise StoreError(f"{place} cannot be used: {error.strerror or error}") from error
+    except DISK_TROUBLE as error:
+        raise StoreError(
+            f"{db} could not be read or written: {_first_line(str(error))}. Nothing was half written."
+        ) from error
 
 
 @contextmanager
@@ -48,7 +69,7 @@ def open_reader(db: Path, *, tell: Tell | None = None) -> Iterator[Connection]:
             "--db or EVAL_PIPELINE_DB names another place"
         )
     while True:
-        with reader_lock(db, tell=tell):
+        with _says_what_failed(db), reader_lock(db, tell=tell):
             con = _connect(db, read_only=True)
             try:
                 if is_current(con):
@@ -58,6 +79,21 @@ def open_reader(db: Path, *, tell: Tell | None = None) -> Iterator[Connection]:
                 con.close()
         with open_writer(db, tell=tell):
             pass
+
+
+@contextmanager
+def open_what_if(db: Path, *, tell: Tell | None = None) -> Iterator[Connection]:
+    """The store for reading beside scratch space in memory: to compute what is not meant to be kept."""
+    with open_reader(db, tell=tell):
+        pass
+    with reader_lock(db, tell=tell):
+        con = duckdb.connect(MEMORY, config=_config(db))
+        try:
+            con.execute(f"attach '{str(db).replace(chr(39), chr(39) * 2)}' as {STORE} (read_only)")
+            con.execute(f"use {STORE}")
+            yield con
+        finally:
+            con.close()
 
 
 def open_in_memory() -> Connection:
@@ -75,7 +111,8 @@ def transaction(con: Connection) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        con.execute("rollback")
+        with suppress(duckdb.Error):
+            con.execute("rollback")
         raise
     con.execute("commit")
 
@@ -112,11 +149,14 @@ def _connect(db: Path, *, read_only: bool) -> Connection:
 
 
 def _damaged(db: Path, message: str) -> str:
-    first_line = message.splitlines()[0] if message else "unreadable"
     return (
-        f"{db} cannot be opened: {first_line}. Move the file away and load again: what was delivered is kept in "
-        f"{db.name}.deliveries beside it, as bundles that `eval-pipeline load` takes."
+        f"{db} cannot be opened: {_first_line(message)}. Move the file away and load again: what was delivered is "
+        f"kept in {db.name}.deliveries beside it, as bundles that `eval-pipeline load` takes."
     )
+
+
+def _first_line(message: str) -> str:
+    return message.splitlines()[0] if message else "unreadable"
 
 
 def first_row(con: Connection, sql: str, parameters: Sequence[object] = ()) -> tuple[Any, ...] | None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import datetime as dt
 import getpass
+import os
 import socket
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
-from eval_pipeline.ingest.problems import Problem
-from eval_pipeline.store.connect import Connection, first_row, first_value
+from eval_pipeline.ingest.problems import Problem, printable
+from eval_pipeline.store.connect import Connection, first_value
 
 
 @dataclass(frozen=True)
@@ -44,12 +45,11 @@ def add_deliveries(con: Connection, deliveries: Sequence[Delivery], *, now: dt.d
     """Record deliveries that supersede nothing, many at once; their keys in the same order."""
     first = first_value(con, "select coalesce(max(delivery_key), 0) + 1 from ledger.deliveries")
     keys = list(range(first, first + len(deliveries)))
-    who = f"{getpass.getuser()}@{socket.gethostname()}"
     table = pa.table(
         {
             "delivery_key": pa.array(keys, pa.int32()),
             **{
-                name: pa.array([getattr(one, name) for one in deliveries], pa.string())
+                name: pa.array([_storable(getattr(one, name)) for one in deliveries], pa.string())
                 for name in ("part", "dataset_id", "run_id", "chunker_version", "path", "content_hash")
             },
             **{
@@ -59,9 +59,18 @@ def add_deliveries(con: Connection, deliveries: Sequence[Delivery], *, now: dt.d
         }
     )
     con.register("new_deliveries", table)
-    con.execute("insert into ledger.deliveries select *, ?, ?, null from new_deliveries", [now, who])
+    con.execute("insert into ledger.deliveries select *, ?, ?, null from new_deliveries", [now, _who()])
     con.unregister("new_deliveries")
     return keys
+
+
+def _who() -> str:
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        # In a container the user id often has no name.
+        user = str(os.getuid())
+    return f"{user}@{socket.gethostname()}"
 
 
 def supersede_run_parts(con: Connection, run_parts: Iterable[tuple[str, str]], *, now: dt.datetime) -> None:
@@ -78,32 +87,30 @@ def add_quarantine(
     con: Connection, problems: Sequence[Problem], *, content_hash: str | None, now: dt.datetime
 ) -> int:
     """Record what was rejected, once per content; returns how many rows are new."""
-    fresh = [problem for problem in problems if not _is_known(con, problem, content_hash)]
-    if not fresh:
+    if not problems:
         return 0
     columns = ("path", "line", "run_id", "query_id", "field", "reason", "text")
     types = {"line": pa.int32()}
     table = pa.table(
         {
-            name: pa.array([getattr(one, name) for one in fresh], types.get(name, pa.string()))
+            name: pa.array([_storable(getattr(one, name)) for one in problems], types.get(name, pa.string()))
             for name in columns
         }
     )
+    before = first_value(con, "select count(*) from ledger.quarantine")
     con.register("new_problems", table)
     con.execute(
         "insert into ledger.quarantine (path, line, run_id, query_id, field, reason, text, content_hash, rejected_at) "
-        "select path, line, run_id, query_id, field, reason, text, ?, ? from new_problems",
-        [content_hash, now],
+        "select path, line, run_id, query_id, field, reason, text, ?, ? from new_problems n "
+        "where not exists (from ledger.quarantine q where q.path = n.path and q.reason = n.reason "
+        "and q.line is not distinct from n.line and q.field is not distinct from n.field "
+        "and q.content_hash is not distinct from ?)",
+        [content_hash, now, content_hash],
     )
     con.unregister("new_problems")
-    return len(fresh)
+    return int(first_value(con, "select count(*) from ledger.quarantine")) - int(before)
 
 
-def _is_known(con: Connection, problem: Problem, content_hash: str | None) -> bool:
-    found = first_row(
-        con,
-        "select 1 from ledger.quarantine where path = ? and reason = ? and line is not distinct from ? "
-        "and field is not distinct from ? and content_hash is not distinct from ? limit 1",
-        [problem.path, problem.reason, problem.line, problem.field, content_hash],
-    )
-    return found is not None
+def _storable(value: str | int | None) -> str | int | None:
+    """A path or a text that came in an encoding of its own must not stop the report about it."""
+    return printable(value) if isinstance(value, str) else value

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import duckdb
 
 from eval_pipeline.errors import DefinitionError
-from eval_pipeline.formulas.definition import APPLIES, Definition, render
+from eval_pipeline.formulas.definition import APPLIES, Definition, is_key_name, render
 from eval_pipeline.formulas.python_source import load_function
 from eval_pipeline.store.connect import Connection
 from eval_pipeline.store.visible import Scope
@@ -40,7 +39,7 @@ def compute(con: Connection, store: str, definition: Definition, scope: Scope) -
 
     Call it inside a transaction, with the views of what it reads set up. Returns the rows per run.
     """
-    statement, columns = _statement(con, definition)
+    statement, columns = statement_of(con, definition)
     ensure_table(con, store, definition, columns)
     target = table_of(definition, store)
     con.execute(f"delete from {target} where {scope.condition()}")
@@ -55,7 +54,8 @@ def compute(con: Connection, store: str, definition: Definition, scope: Scope) -
     return dict(counted)
 
 
-def _statement(con: Connection, definition: Definition) -> tuple[str, list[Column]]:
+def statement_of(con: Connection, definition: Definition) -> tuple[str, list[Column]]:
+    """The definition's select with its keys named and blanked where it does not apply, and the columns it yields."""
     source = _python_frame(con, definition) if definition.is_python else f"({definition.scored_sql})"
     described = _describe(con, definition, source)
     keys = definition.column_of_key
@@ -67,15 +67,7 @@ def _statement(con: Connection, definition: Definition) -> tuple[str, list[Colum
             f"{', '.join(name for name in present if name != APPLIES)}"
         )
     grain = [column for column in described if column.name not in keys.values() and column.name != APPLIES]
-    unnamed = [column.name for column in grain if not _is_grain(column.name)]
-    if unnamed:
-        raise DefinitionError(
-            f"{definition.path}: the column {unnamed[0]!r} is no key of the header; describe it there"
-        )
-    if not grain or grain[0].name != "run_key":
-        raise DefinitionError(
-            f"{definition.path}: the first column is run_key, so that a run can be replaced"
-        )
+    _check_grain(definition, [column.name for column in grain])
     kinds = {column.name: column.kind for column in described}
     is_metric = definition.schema == "metrics"
     parts = [quoted(column.name) for column in grain]
@@ -89,8 +81,22 @@ def _statement(con: Connection, definition: Definition) -> tuple[str, list[Colum
     return f"select {', '.join(parts)} from {source}", columns
 
 
-def _is_grain(name: str) -> bool:
-    return bool(re.fullmatch(r"\w+_(key|no)|case_id|field", name))
+def _check_grain(definition: Definition, found: list[str]) -> None:
+    unnamed = [name for name in found if name not in definition.grain and not is_key_name(name)]
+    if unnamed:
+        raise DefinitionError(
+            f"{definition.path}: the column {unnamed[0]!r} is no key of the header; describe it there, or name it in "
+            "`grain` when it says what the row is about"
+        )
+    if found[:1] != ["run_key"]:
+        raise DefinitionError(
+            f"{definition.path}: the first column is run_key, so that a run can be replaced"
+        )
+    if definition.schema == "metrics" and set(found) != set(definition.grain):
+        raise DefinitionError(
+            f"{definition.path}: its rows are per {', '.join(found)}, its text says {', '.join(definition.grain)}; "
+            "spell the columns out in the outermost select, or name them in `grain`"
+        )
 
 
 def _describe(con: Connection, definition: Definition, source: str) -> list[Column]:
@@ -117,11 +123,12 @@ def _python_frame(con: Connection, definition: Definition) -> str:
     if not definition.header.applies:
         return "formula_result"
     first, *others = definition.reads
-    joins = "".join(f" inner join {table} using (run_key, query_key)" for table in others)
+    grain = ", ".join(quoted(column) for column in definition.grain)
+    joins = "".join(f" inner join {table} using ({grain})" for table in others)
     condition = _rendered_applies(definition)
     return (
         f"(select coalesce(({condition}), false) as {quoted(APPLIES)}, formula_result.* "
-        f"from {first}{joins} inner join formula_result using (run_key, query_key))"
+        f"from {first}{joins} inner join formula_result using ({grain}))"
     )
 
 

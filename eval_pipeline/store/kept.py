@@ -8,6 +8,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from eval_pipeline.errors import StoreError
+
 
 def kept_folder(db: Path) -> Path:
     """Where deliveries to this store are kept."""
@@ -16,15 +18,21 @@ def kept_folder(db: Path) -> Path:
 
 def keep(source: Path, target: Path) -> None:
     """Keep one delivered file; plain JSON Lines are packed, everything else stays byte for byte."""
-    target.parent.mkdir(parents=True, exist_ok=True)
     packed = source.suffix == ".jsonl"
     final = target.with_name(target.name + ".zst") if packed else target
     unfinished = final.with_name(final.name + ".part")
-    if packed:
-        _pack(source, unfinished)
-    else:
-        shutil.copyfile(source, unfinished)
-    unfinished.replace(final)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if packed:
+            _pack(source, unfinished)
+        else:
+            shutil.copyfile(source, unfinished)
+        unfinished.replace(final)
+    except OSError as error:
+        raise StoreError(
+            f"{source} cannot be kept in {target.parent}: {error.strerror or error}; "
+            "make room there, then load again"
+        ) from error
 
 
 def _pack(source: Path, target: Path) -> None:

@@ -12,6 +12,7 @@ _LOOKUPS = {
     "query": ("raw.query_ids", "query_key", "query_id"),
     "chunk": ("raw.chunk_ids", "chunk_key", "chunk_id"),
     "doc": ("raw.doc_ids", "doc_key", "doc_id"),
+    "case": ("raw.case_ids", "case_key", "case_id"),
 }
 
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
-from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.store.connect import Connection
 
 PART_OF_TABLE = {
@@ -21,6 +19,8 @@ PART_OF_TABLE = {
     "raw.runs": "run",
     "raw.extraction_cases": "extractions",
     "raw.index_reports": "index_report",
+    "raw.indexed_documents": "index_report",
+    "raw.indexed_chunks": "index_report",
     "raw.spot_checks": "judge_spot_check",
 }
 ARCHIVE_TABLES = frozenset(("raw.archives", "raw.archive_chunks", "raw.archive_spans"))
@@ -34,9 +34,11 @@ class Wanted:
     source: str
     fingerprint: str
     own_fingerprint: str
+    source_fingerprint: str
     parts: tuple[str, ...]
     families: tuple[str, ...]
     uses_archive: bool
+    was: str = ""
 
     @property
     def name(self) -> str:
@@ -57,7 +59,14 @@ class Cell:
 
 
 def wanted_of(
-    definition: str, *, source: str, fingerprint: str, own_fingerprint: str, inputs: Iterable[str]
+    definition: str,
+    *,
+    source: str,
+    fingerprint: str,
+    own_fingerprint: str,
+    inputs: Iterable[str],
+    source_fingerprint: str = "",
+    was: str = "",
 ) -> Wanted:
     """Sort a definition's inputs into parts of a run, label families and the archive."""
     tables = list(inputs)
@@ -66,6 +75,8 @@ def wanted_of(
         source=source,
         fingerprint=fingerprint,
         own_fingerprint=own_fingerprint,
+        source_fingerprint=source_fingerprint,
+        was=was,
         parts=tuple(sorted({PART_OF_TABLE[table] for table in tables if table in PART_OF_TABLE})),
         families=tuple(sorted(table.split(".", 1)[1] for table in tables if table.startswith("labels."))),
         uses_archive=any(table in ARCHIVE_TABLES for table in tables),
@@ -113,7 +124,7 @@ archive_hashes as (
     group by d.dataset_key
 ),
 expected as (
-    select w.definition, w.source, w.fingerprint, w.own_fingerprint,
+    select w.definition, w.source, w.fingerprint, w.own_fingerprint, w.source_fingerprint,
         r.run_key, r.run_id, r.run_no, r.dataset_key, r.golden_key,
         rh.results_hash, lh.labels_hash,
         case when w.uses_archive then ah.archive_hash else '' end as archive_hash
@@ -124,8 +135,17 @@ expected as (
     join results_hashes rh on rh.parts = w.parts and rh.run_key = r.run_key
     join labels_hashes lh on lh.families = w.families and lh.golden_key = r.golden_key
     join archive_hashes ah on ah.dataset_key = r.dataset_key
+),
+renames as (select was, definition from wanted where was <> ''),
+current_cells as (
+    select coalesce(d.definition, c.definition) as definition, coalesce(s.definition, c.source) as source,
+        c.* exclude (definition, source)
+    from ledger.cells c
+    left join renames d on d.was = c.definition
+    left join renames s on s.was = c.source
 )
-select e.*, c.n_rows, c.seconds,
+select e.*, c.n_rows, c.seconds, c.fingerprint as stored_fingerprint, c.source_fingerprint as stored_source_fingerprint,
+    p.run_key is not null as is_pinned,
     case
         when c.run_key is null then 'missing'
         when c.results_hash <> e.results_hash then 'results'
@@ -135,7 +155,10 @@ select e.*, c.n_rows, c.seconds,
         when c.archive_hash <> e.archive_hash then 'archive'
     end as reason
 from expected e
-left join ledger.cells c on c.definition = e.definition and c.source = e.source and c.run_key = e.run_key
+left join current_cells c on c.definition = e.definition and c.source = e.source and c.run_key = e.run_key
+left join (select distinct definition, source, run_key, fingerprint from ledger.pins) p
+    on p.definition = e.definition and p.source = e.source and p.run_key = e.run_key
+    and p.fingerprint = c.fingerprint and c.results_hash = e.results_hash
 """
 
 
@@ -157,6 +180,8 @@ def find_states(
             "name": [one.source or one.definition for one in wanted],
             "fingerprint": [one.fingerprint for one in wanted],
             "own_fingerprint": [one.own_fingerprint for one in wanted],
+            "source_fingerprint": [one.source_fingerprint for one in wanted],
+            "was": [one.was for one in wanted],
             "parts": pa.array([list(one.parts) for one in wanted], pa.list_(pa.string())),
             "families": pa.array([list(one.families) for one in wanted], pa.list_(pa.string())),
             "uses_archive": [one.uses_archive for one in wanted],
@@ -192,6 +217,7 @@ def record_cells(
     *,
     now: dt.datetime,
     dagster_run_id: str | None,
+    note: str | None,
 ) -> None:
     """Write what was computed, with the inputs that cell_states found for it; same transaction as the rows."""
     table = pa.table(
@@ -210,40 +236,9 @@ def record_cells(
     )
     con.execute(
         f'insert into "{store}".ledger.cells '
-        "select s.definition, s.source, s.run_key, s.fingerprint, s.own_fingerprint, s.results_hash, "
-        "s.labels_hash, s.archive_hash, n.n_rows, n.seconds, ?, ?, n.reason "
+        "select s.definition, s.source, s.run_key, s.fingerprint, s.own_fingerprint, s.source_fingerprint, "
+        "s.results_hash, s.labels_hash, s.archive_hash, s.golden_key, n.n_rows, n.seconds, ?, ?, n.reason, ? "
         "from temp.cell_states s join new_cells n using (run_key) where s.definition = ? and s.source = ?",
-        [now, dagster_run_id, wanted.definition, wanted.source],
+        [now, dagster_run_id, note, wanted.definition, wanted.source],
     )
     con.unregister("new_cells")
-
-
-def record_definitions(con: Connection, definitions: Iterable[Definition], *, now: dt.datetime) -> None:
-    """Remember every meaning a definition has had here."""
-    known = {
-        (name, fingerprint)
-        for name, fingerprint in con.execute("select name, fingerprint from ledger.definitions").fetchall()
-    }
-    for one in definitions:
-        if (one.name, one.fingerprint) in known:
-            continue
-        header = {
-            "keys": dict(one.header.keys),
-            "parameters": dict(one.header.parameters),
-            "applies": one.header.applies,
-            "undefined": one.header.undefined,
-            "aggregate": one.header.aggregate,
-        }
-        con.execute(
-            "insert into ledger.definitions values (?, ?, ?, ?, ?, ?, ?, ?)",
-            [
-                one.name,
-                one.fingerprint,
-                one.own_fingerprint,
-                one.header.version,
-                json.dumps(header, ensure_ascii=False),
-                one.body,
-                list(one.reads),
-                now,
-            ],
-        )

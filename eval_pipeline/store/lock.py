@@ -60,13 +60,25 @@ def let_others_in() -> None:
 
 
 def holder(db: Path) -> str | None:
-    """Who holds the store for writing, in words, as far as they said."""
+    """Who holds the store for writing, in words, as far as they said; what a dead process said holds no more."""
     try:
         said = json.loads(_path(db, "lock").read_text("utf-8"))
     except (OSError, ValueError):
         return None
+    if not _is_alive(said["pid"]):
+        return None
     seconds = max(0.0, time.time() - said["since"])
     return f"process {said['pid']} ({said['command']}), for {seconds:.0f} s"
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
 
 
 def _path(db: Path, kind: str) -> Path:

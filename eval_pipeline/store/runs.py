@@ -3,46 +3,21 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 
 from eval_pipeline.errors import InputRejected
-from eval_pipeline.ingest.lines import Line
 from eval_pipeline.ingest.parts import parse_day, parse_time
-from eval_pipeline.ingest.problems import Problem
 from eval_pipeline.ingest.results import ResultsBlock
-from eval_pipeline.records import ExtractionCase, IndexReport, Run, SpotCheck
+from eval_pipeline.records import Run
 from eval_pipeline.store.connect import Connection, first_row, first_value
 from eval_pipeline.store.deliveries import Delivery, add_deliveries, add_quarantine, supersede_run_parts
 from eval_pipeline.store.keys import keys_of
+from eval_pipeline.store.parts import ROWS_OF_PART, PartDelivery, write_small_parts
 from eval_pipeline.store.texts import add_texts
-
-ROWS_OF_PART = {
-    "results": ("results", "hits", "hit_spans", "citations", '"references"'),
-    "extractions": ("extraction_cases",),
-    "index_report": ("index_reports",),
-    "judge_spot_check": ("spot_checks",),
-}
-
-
-@dataclass
-class PartDelivery:
-    """One part of a run as it arrived: which bytes, and its rows."""
-
-    part: str
-    path: str
-    content_hash: str
-    n_bytes: int
-    blocks: Iterable[ResultsBlock] = ()
-    cases: Sequence[Line[ExtractionCase]] = ()
-    checks: Sequence[Line[SpotCheck]] = ()
-    report: IndexReport | None = None
-    problems: list[Problem] = field(default_factory=list)
-    n_rows: int = 0
 
 
 @dataclass
@@ -79,9 +54,15 @@ def write_runs(con: Connection, deliveries: Sequence[RunDelivery], *, now: dt.da
     keys = _write_run_rows(con, deliveries, now=now)
     _remove_replaced_rows(con, deliveries, keys, now=now)
     _write_results(con, deliveries, keys)
-    for delivery in deliveries:
-        for part in delivery.parts:
-            _write_small_part(con, part, keys[delivery.run.run_id])
+    write_small_parts(
+        con,
+        [
+            (keys[delivery.run.run_id], part)
+            for delivery in deliveries
+            for part in delivery.parts
+            if part.part != "results"
+        ],
+    )
     _reject_duplicate_queries(con, deliveries, keys)
     _record_parts(con, deliveries, keys, now=now)
 
@@ -220,6 +201,8 @@ def _blocks(deliveries: Sequence[RunDelivery], keys: dict[str, int]) -> Iterator
             if part.part != "results":
                 continue
             part.n_rows = 0
+            if not isinstance(part.blocks, list):
+                part.problems = []
             try:
                 for block in part.blocks:
                     part.n_rows += block.results.num_rows
@@ -297,36 +280,6 @@ insert into raw."references"
 select run_key, query_key, item_no, rel_path, heading_path, chunk_key, md5_number(text) from new_rows
 """,
 }
-
-
-def _write_small_part(con: Connection, part: PartDelivery, run_key: int) -> None:
-    if part.part == "extractions":
-        cases = [line for line in part.cases if line.record]
-        rows = [
-            (run_key, line.record.case_id, line.number, _json(line.record)) for line in cases if line.record
-        ]
-        part.n_rows = len(rows)
-        if rows:
-            con.executemany("insert into raw.extraction_cases values (?, ?, ?, ?)", rows)
-    elif part.part == "judge_spot_check":
-        checks = [(line.number, line.record) for line in part.checks if line.record]
-        part.n_rows = len(checks)
-        if checks:
-            keys = keys_of(con, "query", pa.array([check.query_id for _, check in checks], pa.string()))
-            rows_of = [
-                (run_key, number, key, check.kind, _json(check))
-                for (number, check), key in zip(checks, keys.to_pylist(), strict=True)
-            ]
-            con.executemany("insert into raw.spot_checks values (?, ?, ?, ?, ?)", rows_of)
-    elif part.part == "index_report" and part.report:
-        part.n_rows = 1
-        con.execute("insert into raw.index_reports values (?, ?)", [run_key, _json(part.report)])
-    elif part.part == "run":
-        part.n_rows = 1
-
-
-def _json(record: msgspec.Struct) -> str:
-    return msgspec.json.encode(record).decode()
 
 
 def _reject_duplicate_queries(

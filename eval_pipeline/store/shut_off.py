@@ -15,11 +15,27 @@ def ask_shut_off(con: Connection, sql: str) -> tuple[list[str], list[tuple[Any, 
     con.execute("set enable_external_access = false")
     con.execute("set lock_configuration = true")
     try:
-        cursor = con.execute(sql)
-        columns = [column[0] for column in cursor.description or []]
+        statements = con.extract_statements(sql)
+        if len(statements) != 1:
+            raise UsageError(f"expected one SQL statement, got {len(statements)}: ask one question at a time")
+        cursor = con.execute(statements[0])
+        columns = _distinct([column[0] for column in cursor.description or []])
         return columns, cursor.fetchall()
     except duckdb.Error as error:
         raise UsageError(_advice(str(error))) from error
+
+
+def _distinct(names: list[str]) -> list[str]:
+    """A column whose name is taken gets a number behind it, so that no value is lost in an object of its row."""
+    found: list[str] = []
+    for name in names:
+        free = name
+        number = 1
+        while free in found:
+            free = f"{name}_{number}"
+            number += 1
+        found.append(free)
+    return found
 
 
 def _advice(message: str) -> str:

@@ -46,7 +46,9 @@ def _replace_changed(con: duckdb.DuckDBPyConnection, wanted: Mapping[str, str]) 
 def _per_query_metrics(con: duckdb.DuckDBPyConnection, metrics: Mapping[str, Definition]) -> str:
     """Every metric table turned long; one arm per key, so that a filter on the metric reads one column."""
     existing = set(
-        con.execute("select table_name, column_name from duckdb_columns() where schema_name = 'metrics'").fetchall()
+        con.execute(
+            "select table_name, column_name from duckdb_columns() where schema_name = 'metrics'"
+        ).fetchall()
     )
     arms = [
         f"select run_key, query_key, {_text(key)} as metric, {_name(key)} as value from metrics.{_name(one.short_name)}"

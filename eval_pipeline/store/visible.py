@@ -15,7 +15,7 @@ from eval_pipeline.formulas.definition import Helper
 from eval_pipeline.store.connect import Connection, first_value
 
 CATALOGUE = "visible_rows"
-UNSCOPED = ("raw.texts", "raw.chunk_ids", "raw.doc_ids", "raw.query_ids")
+UNSCOPED = ("raw.texts", "raw.chunk_ids", "raw.doc_ids", "raw.query_ids", "raw.case_ids")
 ARCHIVES = ("raw.archives", "raw.archive_chunks", "raw.archive_spans")
 SCHEMAS = ("raw", "labels", "facts", "metrics", "aggregates", "comparisons")
 

@@ -1,0 +1,54 @@
+"""The product as Python functions. Without `db` they work on the store of the environment, like the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from eval_pipeline.formulas.registry import load_registry
+from eval_pipeline.pipeline import compare, stored_aggregate
+from eval_pipeline.report.markdown import render_report_md
+from eval_pipeline.settings import load_settings
+from eval_pipeline.store.connect import open_reader
+
+if TYPE_CHECKING:
+    from eval_pipeline.store.connect import Connection
+
+__all__ = ["compare_runs", "compute_aggregate", "open_store", "render_report_md", "store_aggregate"]
+
+
+def compare_runs(
+    a: str, b: str, strict_chunker_version: bool = False, *, db: str | Path | None = None
+) -> dict[str, Any]:
+    """Two runs side by side, as `eval-pipeline compare A B --format json` prints them.
+
+    With `strict_chunker_version` runs that are not known to share one chunker version raise RefusedError.
+    """
+    settings = load_settings(db=db)
+    return compare.compare(
+        settings, load_registry(settings), a, b, strict_chunker_version=strict_chunker_version
+    )
+
+
+def compute_aggregate(run_id: str, *, db: str | Path | None = None) -> dict[str, Any]:
+    """The run's summary from its stored results, under the formulas that hold now; nothing is written."""
+    settings = load_settings(db=db)
+    return stored_aggregate.compute_aggregate(settings, load_registry(settings), run_id)
+
+
+def store_aggregate(run_id: str, aggregate: Mapping[str, Any], *, db: str | Path | None = None) -> None:
+    """Make this the run's `aggregate_json`; an unknown run raises UnknownName, no other run changes."""
+    stored_aggregate.store_aggregate(load_settings(db=db), run_id, aggregate)
+
+
+@contextmanager
+def open_store(path: str | Path | None = None) -> Iterator[Connection]:
+    """The store for reading, as a DuckDB connection; writers wait until the block is left.
+
+    with open_store("data/eval.duckdb") as store:
+        store.sql("from runs").pl()
+    """
+    with open_reader(load_settings(db=path).db) as con:
+        yield con

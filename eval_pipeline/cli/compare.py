@@ -1,0 +1,120 @@
+"""eval-pipeline compare"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from eval_pipeline.cli.options import as_json, with_store
+from eval_pipeline.cli.output import say
+from eval_pipeline.settings import Settings
+
+FORMATS = ("table", "json", "md", "html")
+BY_SUFFIX = {".json": "json", ".md": "md", ".markdown": "md", ".html": "html", ".htm": "html"}
+
+
+@click.command("compare")
+@click.argument("run_a", metavar="A")
+@click.argument("run_b", metavar="B")
+@click.option(
+    "--strict-chunker-version",
+    is_flag=True,
+    help="Refuse (exit code 5) runs that are not of one chunker version.",
+)
+@click.option(
+    "--format",
+    "wanted",
+    type=click.Choice(FORMATS),
+    help="What to write.  [table, or by the suffix of FILE]",
+)
+@click.option(
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Where to.  [standard output]",
+)
+@with_store
+@as_json
+def command(
+    run_a: str,
+    run_b: str,
+    strict_chunker_version: bool,
+    wanted: str | None,
+    output: Path | None,
+    settings: Settings,
+    as_json: bool,
+) -> None:
+    """Compare two runs: what moved from A to B, how sure that is, and which queries it was.
+
+    Runs of different chunker versions are matched by document and span instead of by chunk id.
+    """
+    from eval_pipeline.formulas.registry import load_registry
+    from eval_pipeline.pipeline.compare import compare
+
+    chosen = format_of(wanted, output, as_json=as_json)
+    registry = load_registry(settings)
+    document = compare(
+        settings, registry, run_a, run_b, strict_chunker_version=strict_chunker_version, tell=say
+    )
+    if chosen == "html":
+        from eval_pipeline.pipeline.report import pair_page
+
+        write(pair_page(settings, registry, run_a, run_b, document=document, tell=say), output)
+    else:
+        write(_text(document, chosen), output)
+
+
+def format_of(wanted: str | None, output: Path | None, *, as_json: bool) -> str:
+    """The format that was asked for, by one way or another."""
+    if as_json:
+        if wanted not in (None, "json"):
+            raise click.UsageError(f"--json and --format {wanted} contradict each other")
+        return "json"
+    if wanted:
+        return wanted
+    return BY_SUFFIX.get(output.suffix.lower(), "table") if output else "table"
+
+
+def _text(document: dict[str, Any], chosen: str) -> str | Callable[[], None]:
+    if chosen == "json":
+        return json_text(document)
+    if chosen == "md":
+        from eval_pipeline.report.markdown import render_report_md
+
+        return render_report_md(document)
+    from eval_pipeline.cli.compare_table import print_comparison
+
+    return lambda: print_comparison(document)
+
+
+def json_text(document: dict[str, Any]) -> str:
+    """The same document is the same text everywhere."""
+    return json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
+
+
+def write(text: str | Callable[[], None], output: Path | None) -> None:
+    """To the file, or to standard output; a table is printed by a function."""
+    if output is None:
+        if callable(text):
+            text()
+        else:
+            sys.stdout.write(text)
+        return
+    if callable(text):
+        captured = io.StringIO()
+        with contextlib.redirect_stdout(captured):
+            text()
+        text = captured.getvalue()
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise click.UsageError(f"{output} cannot be written: {error.strerror}") from error
+    say(f"wrote {output}")

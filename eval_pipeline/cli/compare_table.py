@@ -1,0 +1,184 @@
+"""A comparison on a terminal of 80 columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from textwrap import fill
+from typing import Any
+
+from eval_pipeline.cli.main import COMMANDS
+from eval_pipeline.cli.output import WIDTH, count, table
+from eval_pipeline.report.movements import (
+    SIGNIFICANT,
+    defined_metrics,
+    moved_queries,
+    shown_first,
+    surest_metric,
+    within_noise,
+)
+from eval_pipeline.report.numbers import change, interval, p_value, rank, value
+
+SHOWN_QUERIES = 10
+SHOWN_SLICES = 5
+SHOWN_FLAKY = 5
+
+Report = Mapping[str, Any]
+
+
+def print_comparison(report: Report) -> None:
+    """What moved, how sure that is, where it moved most, and what to run next."""
+    mode = report["deltas"]["chunker_version_match"]
+    n = count(len(report["per_query"]), "query", plural="queries")
+    print(f"{report['run_a']} → {report['run_b']}")
+    print(f"{n} in both runs, matched {MODES[mode]}")
+    if report["causes"]:
+        print(f"known differences: {', '.join(report['causes'])}")
+    for warning in report["warnings"]:
+        print(fill(f"! {warning}", WIDTH, subsequent_indent="  "))
+    print()
+    _print_deltas(report)
+    if report["fallback_metrics"]:
+        _print_fallback(report)
+    _print_counts(report)
+    _print_queries(report)
+    _print_slices(report)
+    _print_flaky(report)
+    print("\nNext:")
+    for line in _next(report):
+        print(f"  {line}")
+
+
+MODES = {"exact": "by chunk id (exact)", "fallback_doc_span": "by document and span (fallback_doc_span)"}
+
+
+def _print_deltas(report: Report) -> None:
+    defined, undefined = defined_metrics(report)
+    unchanged = [metric for metric in defined if report["significance"][metric]["test"] == "identical"]
+    rows = []
+    for metric in defined:
+        if metric in unchanged:
+            continue
+        tested = report["significance"][metric]
+        rows.append(
+            (
+                metric + ("*" if metric in report["caveats"] else ""),
+                value(report["aggregate_a"][metric]),
+                value(report["aggregate_b"][metric]),
+                change(report["deltas"][metric]),
+                interval(tested["ci_low"], tested["ci_high"]),
+                p_value(tested["p_adjusted"]) + _mark(report, metric),
+            )
+        )
+    columns = ["metric", "a", "b", "b − a", "95 % interval", "p adj."]
+    if rows:
+        table(columns, rows, numbers=columns[1:])
+        print("p adj.: one test per metric over the queries of both runs, Benjamini–Hochberg")
+    if unchanged:
+        named = ", ".join(_with_reach(report, metric) for metric in unchanged)
+        print(fill(f"no query changed in (and by how much the mean would have had to): {named}", WIDTH))
+    if any(report["noise"].values()):
+        print("~ no more than identical runs differ")
+    if report["caveats"]:
+        print(f"* {'; '.join(sorted(set(report['caveats'].values())))}")
+    if undefined:
+        print(fill(f"undefined in both: {', '.join(undefined)}", WIDTH))
+
+
+def _with_reach(report: Report, metric: str) -> str:
+    """The smallest difference that as many queries would have shown belongs beside "no difference"."""
+    reach = report["significance"][metric]["mde"]
+    return f"{metric} ({value(reach)})"
+
+
+def _mark(report: Report, metric: str) -> str:
+    return "~" if within_noise(report, metric) and report["deltas"][metric] else ""
+
+
+def _print_fallback(report: Report) -> None:
+    metrics, tested = report["fallback_metrics"], report["fallback_significance"]
+    print(f"\nby document and span, {count(metrics['a']['n'], 'query', plural='queries')} with known spans")
+    columns = ["metric", "a", "b", "b − a", "95 % interval", "p adj."]
+    rows = [
+        (
+            metric,
+            value(metrics["a"][metric]),
+            value(metrics["b"][metric]),
+            change(delta),
+            interval(tested[metric]["ci_low"], tested[metric]["ci_high"]),
+            p_value(tested[metric]["p_adjusted"]),
+        )
+        for metric, delta in metrics["deltas"].items()
+    ]
+    table(columns, rows, numbers=columns[1:])
+    told = [
+        f"{float(threshold):.0%}: {counts['win']} won, {counts['loss']} lost"
+        for threshold, counts in report["sensitivity"].items()
+    ]
+    print(f"by the share of characters that has to match: {'; '.join(told)}")
+
+
+def _print_counts(report: Report) -> None:
+    counts = report["counts"]
+    told = [f"{number:,} {name.replace('_', ' ')}" for name, number in counts.items() if number]
+    print(f"\nqueries: {', '.join(told) if told else 'none in both runs'}")
+
+
+def _print_queries(report: Report) -> None:
+    moved = moved_queries(report)
+    if not moved:
+        return
+    rows = [
+        (
+            entry["query_id"],
+            entry["kind"].replace("_", " "),
+            rank(entry["a_hit_rank"]),
+            rank(entry["b_hit_rank"]),
+            shown_first(entry["regressed_chunk_ids"], 1),
+        )
+        for entry in moved[:SHOWN_QUERIES]
+    ]
+    print()
+    table(["query", "", "rank a", "rank b", "lost chunk"], rows, numbers=["rank a", "rank b"])
+    if len(moved) > SHOWN_QUERIES:
+        print(f"… of {len(moved):,} that moved; --format md lists them all")
+
+
+def _print_slices(report: Report) -> None:
+    shown = [entry for entry in report["slices"] if _is_sure(entry)] or report["slices"][:SHOWN_SLICES]
+    if not shown:
+        return
+    rows = [
+        (
+            f"{entry['slice']} = {entry['slice_value']}",
+            entry["metric"],
+            f"{entry['n_queries']:,}",
+            change(entry["delta"]),
+            p_value(entry["p_adjusted"]),
+        )
+        for entry in shown[:SHOWN_SLICES]
+    ]
+    print()
+    table(["slice", "metric", "queries", "b − a", "p adj."], rows, numbers=["queries", "b − a", "p adj."])
+
+
+def _is_sure(entry: Mapping[str, Any]) -> bool:
+    return entry["p_adjusted"] is not None and bool(entry["p_adjusted"] < SIGNIFICANT)
+
+
+def _print_flaky(report: Report) -> None:
+    flaky = report["flaky_queries"]
+    if flaky:
+        named = shown_first([entry["query_id"] for entry in flaky], SHOWN_FLAKY)
+        print(f"\nflaky between identical runs: {named}")
+
+
+def _next(report: Report) -> Iterator[str]:
+    """Commands that answer the question this comparison raises; only such as there are."""
+    a, b = report["run_a"], report["run_b"]
+    if any("--all" in warning for warning in report["warnings"]):
+        yield "eval-pipeline run --all"
+    metric = surest_metric(report)
+    if metric and "explain" in COMMANDS:
+        yield f"eval-pipeline explain {metric} {a} {b}"
+    yield f"eval-pipeline gate {b} --baseline {a}"
+    yield f"eval-pipeline compare {a} {b} --output comparison.{'html' if 'report' in COMMANDS else 'md'}"

@@ -1,0 +1,114 @@
+"""eval-pipeline gate"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from eval_pipeline.cli.compare import format_of, json_text, write
+from eval_pipeline.cli.options import as_json, with_store
+from eval_pipeline.cli.output import say, table
+from eval_pipeline.settings import Settings
+
+FAILED = 1
+INCONCLUSIVE = 4
+
+
+@click.command("gate")
+@click.argument("candidate")
+@click.option(
+    "--baseline", metavar="RUN_ID", help="What it is held against.  [table baselines of eval-pipeline.toml]"
+)
+@click.option(
+    "--config",
+    "config_file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Where [gate] and [baselines] stand.  [EVAL_PIPELINE_CONFIG, eval-pipeline.toml]",
+)
+@click.option(
+    "--format",
+    "wanted",
+    type=click.Choice(["table", "json", "md", "junit"]),
+    help="What to write.  [table]",
+)
+@click.option(
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Where to.  [standard output]",
+)
+@with_store
+@as_json
+def command(
+    candidate: str,
+    baseline: str | None,
+    config_file: Path | None,
+    wanted: str | None,
+    output: Path | None,
+    settings: Settings,
+    as_json: bool,
+) -> None:
+    """Say whether CANDIDATE is good enough: exit code 0 pass, 1 fail, 4 inconclusive.
+
+    A rule fails when the loss exceeds its margin and is hardly chance, passes when a larger loss can be ruled out, and
+    is inconclusive otherwise. With on_inconclusive = "fail" in [gate], inconclusive leaves with 1.
+    """
+    from eval_pipeline.formulas.registry import load_registry
+    from eval_pipeline.pipeline.gate import gate
+
+    chosen = format_of(wanted, None, as_json=as_json)
+    document = gate(settings, load_registry(settings), candidate, baseline, config_file=config_file, tell=say)
+    if chosen == "json":
+        write(json_text(document), output)
+    elif chosen == "md":
+        from eval_pipeline.report.markdown import render_gate_md
+
+        write(render_gate_md(document), output)
+    elif chosen == "junit":
+        from eval_pipeline.report.junit import render_gate_junit
+
+        write(render_gate_junit(document), output)
+    else:
+        write(lambda: _print(document), output)
+    sys.exit(exit_code(document))
+
+
+def exit_code(document: dict[str, Any]) -> int:
+    """What continuous integration looks at."""
+    if document["verdict"] == "pass":
+        return 0
+    if document["verdict"] == "fail" or document["on_inconclusive"] == "fail":
+        return FAILED
+    return INCONCLUSIVE
+
+
+def _print(document: dict[str, Any]) -> None:
+    from eval_pipeline.report.movements import rules_worth_showing
+    from eval_pipeline.report.numbers import change, p_value
+
+    print(f"{document['verdict'].upper()}: {document['candidate']} against {document['baseline']}")
+    for problem in document["preconditions"]:
+        print(f"! {problem}")
+    shown, quiet = rules_worth_showing(document)
+    if shown:
+        rows = [
+            (
+                rule["verdict"],
+                rule["label"],
+                change(rule["delta"]),
+                p_value(rule["p_adjusted"]),
+                rule["reason"],
+            )
+            for rule in shown
+        ]
+        print()
+        table(["", "rule", "change", "p adj.", "because"], rows, numbers=["change", "p adj."])
+        print("p adj.: one-sided, Holm over all rules")
+    if quiet:
+        print(quiet)
+    if document["skipped"]:
+        print(f"not judged: {'; '.join(document['skipped'])}")

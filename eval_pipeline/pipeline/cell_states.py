@@ -1,0 +1,115 @@
+"""Whether what stands for two runs can be compared: computed at all, still holding, and computed alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from eval_pipeline.errors import UsageError
+from eval_pipeline.formulas.definition import Definition
+from eval_pipeline.formulas.registry import Registry
+from eval_pipeline.pipeline.measure import unwanted_cells, wanted_cells
+from eval_pipeline.store.connect import Connection
+from eval_pipeline.store.ledger import find_states
+from eval_pipeline.store.pairs import CellState, ComparedRun, cells_of
+
+# What verdicts are read from; these have to belong to the results and labels that stand there now.
+PAIR_FACTS: Final = ("facts.chunk_ranks", "facts.found_chunks", "facts.outcomes")
+
+Cells = Mapping[tuple[str, str], CellState]
+
+
+@dataclass(frozen=True)
+class RunStates:
+    """One run's cells as they were computed, and the formulas whose values are missing or do not hold any more."""
+
+    cells: Cells
+    reasons: Mapping[str, str]
+    outdated_facts: str | None
+
+
+@dataclass(frozen=True)
+class FormulaDifference:
+    """A formula that was computed differently for the two runs."""
+
+    name: str
+    what: str
+
+
+def read_states(con: Connection, registry: Registry, runs: Sequence[ComparedRun]) -> list[RunStates]:
+    """The states of the runs, in their order."""
+    wanted = wanted_cells(registry)
+    formulas = {one.name: one.short_name for one in registry.formulas}
+    find_states(
+        con, wanted, unwanted=unwanted_cells(registry), run_keys=sorted({run.run_key for run in runs})
+    )
+    rows = con.execute(
+        "select run_key, definition, source, case when not is_pinned then reason end, labels_hash, results_hash "
+        "from temp.cell_states"
+    ).fetchall()
+    found = []
+    for run in runs:
+        cells = cells_of(con, run)
+        own = [row[1:] for row in rows if row[0] == run.run_key]
+        reasons = {
+            formulas[definition]: reason
+            for definition, _, reason, _, _ in own
+            if reason and definition in formulas
+        }
+        outdated = None
+        for definition, _, _, labels_hash, results_hash in own:
+            cell = cells.get((definition, ""))
+            if definition in PAIR_FACTS and outdated is None:
+                outdated = _outdated(cell, labels_hash, results_hash)
+        found.append(RunStates(cells, reasons, outdated))
+    return found
+
+
+def _outdated(cell: CellState | None, labels_hash: str, results_hash: str) -> str | None:
+    if cell is None:
+        return "missing"
+    if cell.results_hash != results_hash:
+        return "results"
+    return "labels" if cell.labels_hash != labels_hash else None
+
+
+def unusable(run: ComparedRun, states: RunStates) -> str | None:
+    """Why nothing can be said about this run yet, and what to do; None when there is nothing in the way."""
+    if run.golden_key is None:
+        return (
+            f"run {run.run_id!r} waits for its golden set: load datasets/{run.dataset}/ with "
+            "`eval-pipeline load PATH`, then `eval-pipeline run`"
+        )
+    return {
+        None: None,
+        "missing": f"run {run.run_id!r} has not been computed yet: `eval-pipeline run {run.run_id}` computes it",
+        "results": f"run {run.run_id!r} was delivered anew since it was computed: `eval-pipeline run {run.run_id}` "
+        "computes it",
+        "labels": f"the labels of {run.dataset!r} have changed since run {run.run_id!r} was computed: "
+        "`eval-pipeline run --all` computes it anew",
+    }[states.outdated_facts]
+
+
+def require_usable(run: ComparedRun, states: RunStates) -> None:
+    """Refuse a run about which nothing can be said yet."""
+    problem = unusable(run, states)
+    if problem:
+        raise UsageError(problem)
+
+
+def formula_differences(
+    formulas: Sequence[Definition], states_a: RunStates, states_b: RunStates
+) -> list[FormulaDifference]:
+    """The formulas whose values for a and b have different definitions or labels behind them."""
+    found = []
+    for one in formulas:
+        a, b = states_a.cells.get((one.name, "")), states_b.cells.get((one.name, ""))
+        if a is None or b is None:
+            continue
+        if a.fingerprint != b.fingerprint:
+            what = "definition" if a.version == b.version else f"version {a.version} in a, {b.version} in b"
+            found.append(FormulaDifference(one.short_name, what))
+        elif a.labels_hash != b.labels_hash:
+            found.append(FormulaDifference(one.short_name, "labels"))
+    return found

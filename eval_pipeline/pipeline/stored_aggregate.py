@@ -1,0 +1,64 @@
+"""A run's aggregate_json: computed from what is stored (no query is asked again), and written back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from eval_pipeline.errors import UsageError
+from eval_pipeline.formulas.definition import Definition
+from eval_pipeline.formulas.registry import Registry
+from eval_pipeline.settings import Settings
+from eval_pipeline.store.aggregates import DOCUMENT_KEYS, to_json
+from eval_pipeline.store.connect import open_reader, open_what_if, open_writer
+from eval_pipeline.store.lock import Tell
+from eval_pipeline.store.read import find_run
+from eval_pipeline.store.run_documents import compute_document, put_document
+
+
+def compute_aggregate(
+    settings: Settings, registry: Registry, run_id: str, *, tell: Tell | None = None
+) -> dict[str, Any]:
+    """The summary under the formulas that hold now; nothing is written."""
+    with open_what_if(settings.db, tell=tell) as con:
+        run = find_run(con, run_id)
+        if run.golden_key is None:
+            raise UsageError(
+                f"run {run_id!r} waits for its golden set: load datasets/{run.dataset}/ with `eval-pipeline load PATH`"
+            )
+        definitions = _behind_the_document(registry, run.dataset)
+        return compute_document(con, run, definitions=definitions, helpers=registry.helpers)
+
+
+def _behind_the_document(registry: Registry, dataset: str) -> list[Definition]:
+    """The formulas of the summary's keys and all that these read, parents first."""
+    wanted: set[str] = set()
+
+    def add(one: Definition) -> None:
+        if one.name not in wanted:
+            wanted.add(one.name)
+            for parent in one.reads:
+                if parent in registry.definitions:
+                    add(registry.definitions[parent])
+
+    for key, one in registry.keys().items():
+        if key in DOCUMENT_KEYS and registry.applies_to(one, dataset):
+            add(one)
+    return [one for one in registry if one.name in wanted]
+
+
+def store_aggregate(
+    settings: Settings, run_id: str, aggregate: Mapping[str, Any], *, tell: Tell | None = None
+) -> None:
+    """Make the aggregate the run's aggregate_json; an unknown run is an error, no other run changes."""
+    # Asked read-only first: an unknown name, or no store at all, must not leave a new file behind.
+    with open_reader(settings.db, tell=tell) as con:
+        find_run(con, run_id)
+    try:
+        text = to_json(dict(aggregate))
+    except (TypeError, ValueError) as error:
+        raise UsageError(
+            f"the aggregate of {run_id!r} cannot be written as JSON: {error}; undefined values are None, not NaN"
+        ) from error
+    with open_writer(settings.db, tell=tell) as con:
+        put_document(con, find_run(con, run_id), text)

@@ -1,0 +1,151 @@
+"""What a comparison says about one query: kinds, ranks, regressions. Pure values, no store."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from eval_pipeline.errors import InvalidConfig
+
+KINDS: Final = ("win", "loss", "draw", "rank_up", "rank_down", "not_applicable", "not_comparable")
+KS: Final = (1, 3, 5, 10)
+RECIPROCAL_RANK_CUTOFF: Final = 10
+
+_CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
+    "rank_change": ("separate", "win_loss", "draw"),
+    "regression_kind": ("flag", "exclusive"),
+    "overlap_basis": ("min", "expected", "hit", "iou"),
+    "delta_scope": ("own", "common"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparisonReading:
+    """How the open questions of a comparison are read (A3.12 to A3.18)."""
+
+    compare_k: int = 10
+    rank_change: str = "separate"
+    regression_kind: str = "flag"
+    overlap_basis: str = "min"
+    overlap_threshold: float = 0.5
+    delta_scope: str = "own"
+
+    def __post_init__(self) -> None:
+        for name, allowed in _CHOICES.items():
+            if getattr(self, name) not in allowed:
+                raise InvalidConfig(f"{name} is {getattr(self, name)!r}; allowed: {', '.join(allowed)}")
+        if self.compare_k < 1:
+            raise InvalidConfig(f"compare_k is {self.compare_k}; allowed is a rank, 1 or more")
+        if not 0 < self.overlap_threshold <= 1:
+            raise InvalidConfig(
+                f"overlap_threshold is {self.overlap_threshold}; allowed is a share above 0, up to 1"
+            )
+
+
+@dataclass(frozen=True)
+class QueryFacts:
+    """One query that both runs answered. Ranks are those of the first expected chunk, None when there is none."""
+
+    query_id: str
+    is_expecting: bool
+    is_comparable: bool
+    rank_a: int | None
+    rank_b: int | None
+    regressed_chunk_ids: Sequence[str] = ()
+    error_a: bool = False
+    error_b: bool = False
+
+
+def judge_query(facts: QueryFacts, causes: Sequence[str], reading: ComparisonReading) -> dict[str, Any]:
+    """The entry of `per_query`."""
+    is_judged = facts.is_expecting and facts.is_comparable
+    rank_a = _within(facts.rank_a, reading.compare_k) if is_judged else None
+    rank_b = _within(facts.rank_b, reading.compare_k) if is_judged else None
+    regressed = list(facts.regressed_chunk_ids) if is_judged else []
+    errors = [f"error in {name}" for name, failed in (("a", facts.error_a), ("b", facts.error_b)) if failed]
+    return {
+        "query_id": facts.query_id,
+        "kind": _kind_of(facts, rank_a, rank_b, regressed=regressed, reading=reading),
+        "regression": bool(regressed),
+        "regressed_chunk_ids": regressed,
+        "a_hit_rank": rank_a,
+        "b_hit_rank": rank_b,
+        "note": "; ".join([*causes, *errors]) or None,
+    }
+
+
+def _within(rank: int | None, cutoff: int) -> int | None:
+    return rank if rank is not None and rank <= cutoff else None
+
+
+def _kind_of(
+    facts: QueryFacts,
+    rank_a: int | None,
+    rank_b: int | None,
+    *,
+    regressed: Sequence[str],
+    reading: ComparisonReading,
+) -> str:
+    if not facts.is_expecting:
+        return "not_applicable"
+    if not facts.is_comparable:
+        return "not_comparable"
+    if regressed and reading.regression_kind == "exclusive":
+        return "regression"
+    if rank_a == rank_b:
+        return "draw"
+    if rank_a is None:
+        return "win"
+    if rank_b is None:
+        return "loss"
+    if reading.rank_change == "draw":
+        return "draw"
+    better, worse = ("win", "loss") if reading.rank_change == "win_loss" else ("rank_up", "rank_down")
+    return better if rank_b < rank_a else worse
+
+
+def count_kinds(per_query: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    """How many queries there are of each kind, and how many regressions; these may overlap with any kind."""
+    counts = dict.fromkeys((*KINDS, "regressions"), 0)
+    for entry in per_query:
+        # A regression that is a kind of its own is counted as a regression only.
+        if entry["kind"] in counts:
+            counts[entry["kind"]] += 1
+        counts["regressions"] += entry["regression"]
+    return counts
+
+
+def rank_summary(ranks: Sequence[int | None]) -> dict[str, float | None]:
+    """hit@k and MRR of these ranks, rounded."""
+    return {metric: mean_of(values) for metric, values in rank_values(ranks).items()}
+
+
+def rank_values(ranks: Sequence[int | None]) -> dict[str, list[float]]:
+    """hit@k and reciprocal rank of each of these ranks."""
+    found = {f"hit@{k}": [float(rank is not None and rank <= k) for rank in ranks] for k in KS}
+    cut = [_within(rank, RECIPROCAL_RANK_CUTOFF) for rank in ranks]
+    found["mrr"] = [0.0 if rank is None else 1 / rank for rank in cut]
+    return found
+
+
+def mean_of(values: Sequence[float]) -> float | None:
+    """The rounded mean; None over nothing."""
+    return rounded(math.fsum(values) / len(values)) if values else None
+
+
+def rounded(value: float | None, digits: int = 4) -> float | None:
+    """As stored: half to even on the double's exact value, undefined is None, zero has no sign."""
+    if value is None or not math.isfinite(value):
+        return None
+    return round(value, digits) + 0.0
+
+
+def deltas_of(old: Mapping[str, float | None], new: Mapping[str, float | None]) -> dict[str, float | None]:
+    """Rounded b − rounded a, rounded; None where either is undefined."""
+    deltas: dict[str, float | None] = {}
+    for key, before in old.items():
+        after = new[key]
+        deltas[key] = None if before is None or after is None else rounded(after - before)
+    return deltas

@@ -1,0 +1,1 @@
+"""Documents for people: Markdown, JUnit, HTML. Everything here turns a finished document into text."""

@@ -1,0 +1,133 @@
+"""What pages say of runs and formulas: where a run comes from, what its values rest on, whether that holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from eval_pipeline.report.markup import Child, Html, data_text, tag
+from eval_pipeline.report.material import FormulaState, MetricFacts, RunFacts
+from eval_pipeline.report.numbers import count
+from eval_pipeline.report.parts import Column, badge, bullets, callout, data_table, or_nothing
+
+COMMIT_LENGTH = 12
+CONFIGURATION = {
+    "chunker_version": "Chunker",
+    "embedding_model": "Embedding",
+    "index_version": "Index",
+    "prompt_version": "Prompt",
+    "llm_model": "Language model",
+    "top_k": "Hits asked for",
+    "folder_mode": "Folder mode",
+}
+JUDGE = {
+    "model": "Judge",
+    "version": "Judge version",
+    "temperature": "Judge temperature",
+    "prompt_version": "Judge prompt",
+}
+
+
+def run_facts(facts: RunFacts) -> dict[str, Child]:
+    """Where a run comes from and how it was set up."""
+    return {
+        "Dataset": data_text(facts.dataset),
+        "Suite": _text(facts.suite),
+        "Night": facts.night.isoformat() if facts.night else None,
+        "Started": f"{facts.created_at:%Y-%m-%d %H:%M} UTC" if facts.created_at else None,
+        "Attempt": str(facts.attempt) if facts.attempt is not None else None,
+        "Replaces": _text(facts.replaces),
+        "Repeats": _text(facts.replicate_of),
+        "Commit": _text(facts.commit_hash and facts.commit_hash[:COMMIT_LENGTH]),
+        **{name: _text(value) for name, value in configuration(facts).items()},
+    }
+
+
+def configuration(facts: RunFacts) -> dict[str, Any]:
+    """The settings that a reader compares, judge and all, by their shown names."""
+    judge = facts.config.get("judge")
+    known: Mapping[str, Any] = judge if isinstance(judge, Mapping) else {}
+    return {
+        **{name: facts.config.get(key) for key, name in CONFIGURATION.items()},
+        **{name: known.get(key) for key, name in JUDGE.items()},
+    }
+
+
+def _text(value: Any) -> Child:
+    return None if value is None else data_text(str(value), most=200)
+
+
+def stale_callout(states: Mapping[str, FormulaState], *, of: str = "") -> Html | None:
+    """Which values do not hold any more, and what to do."""
+    marked: dict[str, list[str]] = {}
+    for state in states.values():
+        if state.mark is not None:
+            marked.setdefault(state.mark, []).append(state.formula)
+    if not marked:
+        return None
+    items = [f"{mark}: {', '.join(formulas)}" for mark, formulas in sorted(marked.items())]
+    total = sum(map(len, marked.values()))
+    return callout(
+        tag(
+            "p",
+            f"{count(total, 'formula')}{of} not up to date. ",
+            tag("code", "eval-pipeline run --all"),
+            " computes anew.",
+        ),
+        bullets(items),
+        is_warning=True,
+    )
+
+
+def state_badge(state: FormulaState | None) -> Html | None:
+    """Nothing for what is fresh."""
+    if state is None or state.mark is None:
+        return None
+    return badge(state.mark, None if state.state in ("pinned", "frozen") else "bad")
+
+
+def formula_table(
+    metrics: Sequence[MetricFacts], states: Sequence[Mapping[str, FormulaState]], names: Sequence[str]
+) -> Html:
+    """Version, fingerprint and state of every formula, for one run or for two."""
+    keys_of: dict[str, list[str]] = {}
+    for one in metrics:
+        keys_of.setdefault(one.formula, []).append(one.key)
+    columns = [Column("formula"), Column("metrics")]
+    for name in names:
+        suffix = f" in {name}" if name else ""
+        columns += [
+            Column(f"version{suffix}", is_number=True),
+            Column(f"fingerprint{suffix}"),
+            Column(f"state{suffix}"),
+        ]
+    rows: list[list[Child]] = []
+    for formula, keys in sorted(keys_of.items()):
+        row: list[Child] = [tag("span", formula, class_="id"), ", ".join(keys)]
+        for known in states:
+            state = known.get(formula)
+            row += [
+                or_nothing(None if state is None or state.version is None else str(state.version)),
+                tag("span", or_nothing(state.fingerprint if state else None), class_="id"),
+                state_badge(state) or ("fresh" if state else "—"),
+            ]
+        rows.append(row)
+    caption = "A fingerprint changes exactly when the meaning of a formula can change."
+    return data_table("formulas", caption, columns, rows)
+
+
+def footer_line(format_number: int) -> Html:
+    """Which product wrote the page."""
+    return tag(
+        "p",
+        f"Written by eval-pipeline {_version()}, document format {format_number}. Values are rounded to 4 decimals; n "
+        "is the number of queries that a value is a mean of.",
+    )
+
+
+def _version() -> str:
+    try:
+        return version("eval-pipeline")
+    except PackageNotFoundError:
+        return "from a checkout"

@@ -1,0 +1,291 @@
+"""Comparisons and gates as Markdown: for people; no program should parse it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from eval_pipeline.report.movements import (
+    defined_metrics,
+    moved_queries,
+    rules_worth_showing,
+    shown_first,
+    within_noise,
+)
+from eval_pipeline.report.numbers import change, count, interval, p_value, rank, value
+
+LISTED_QUERIES: Final = 1_000
+LISTED_FLAKY: Final = 20
+
+_LINE_BREAKS: Final = re.compile("[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
+_SPECIAL: Final = re.compile(r"[\\|]")
+# A tag, or what would be read as a character reference.
+_MARKUP: Final = re.compile(r"<|&(?=#?\w+;)")
+
+Report = Mapping[str, Any]
+
+
+def render_report_md(report: Report) -> str:
+    """One Markdown file: aggregate deltas, and the wins, losses and regressions."""
+    sections = [
+        _head(report),
+        _deltas(report),
+        _verdicts(report),
+        _fallback(report),
+        _slices(report),
+        _flaky(report),
+        _unpaired(report),
+    ]
+    return "\n\n".join(section for section in sections if section) + "\n"
+
+
+def escaped(text: object) -> str:
+    """Text that stays inside its cell and means itself, whatever an id is made of."""
+    plain = _MARKUP.sub(lambda found: "&lt;" if found.group() == "<" else "&amp;", str(text))
+    return _LINE_BREAKS.sub("↵", _SPECIAL.sub(r"\\\g<0>", plain))
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table; a column whose name ends in `:` is aligned to the right. Cells are escaped already."""
+    names = [column.removesuffix(":") for column in columns]
+    rules = ["---:" if column.endswith(":") else "---" for column in columns]
+    return "\n".join(_row(cells) for cells in [names, rules, *rows])
+
+
+def _row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def _head(report: Report) -> str:
+    mode = report["deltas"]["chunker_version_match"]
+    matched = {
+        "exact": "exact: both runs were chunked alike, expected chunks are matched by id",
+        "fallback_doc_span": "fallback_doc_span: chunkers differ, expected chunks are matched by document and span",
+    }[mode]
+    lines = [
+        f"# {escaped(report['run_a'])} → {escaped(report['run_b'])}",
+        "",
+        f"{count(len(report['per_query']), 'query', plural='queries')} in both runs. Matching {escaped(matched)}.",
+    ]
+    if report["causes"]:
+        lines += ["", f"Known differences: {', '.join(report['causes'])}."]
+    if report["warnings"]:
+        lines += ["", *(f"- **Warning:** {escaped(warning)}" for warning in report["warnings"])]
+    return "\n".join(lines)
+
+
+def _deltas(report: Report) -> str:
+    defined, undefined = defined_metrics(report)
+    has_bands = any(report["noise"].values())
+    columns = [
+        "metric",
+        "a:",
+        "b:",
+        "delta (b − a):",
+        "95 % interval:",
+        "p:",
+        "p adjusted:",
+        "n:",
+        "could show:",
+    ]
+    rows = [_delta_row(report, metric, has_bands=has_bands) for metric in defined]
+    lines = [
+        "## Aggregate deltas",
+        "",
+        table([*columns, "noise:"] if has_bands else columns, rows),
+        "",
+        "Intervals and p-values are of the queries that both runs define, one test per metric by its scale; p adjusted "
+        "by Benjamini–Hochberg over the metrics of this table. Could show: the smallest difference that so many "
+        "queries reveal with 80 % power.",
+    ]
+    if report["caveats"]:
+        reasons = sorted(set(report["caveats"].values()))
+        lines += ["", f"\\* Not to be taken at face value: {'; '.join(escaped(one) for one in reasons)}."]
+    if has_bands:
+        lines += ["", "Noise: how far identical runs differ; a delta inside the band says nothing."]
+    else:
+        pairs = report["identical_pairs"]
+        lines += [
+            "",
+            f"Noise floor: not known; there are {count(pairs['n'], 'pair')} of identical runs, a band needs "
+            f"{pairs['needed']}.",
+        ]
+    if undefined:
+        lines += ["", f"Undefined in both runs: {escaped(', '.join(undefined))}."]
+    return "\n".join(lines)
+
+
+def _delta_row(report: Report, metric: str, *, has_bands: bool) -> list[str]:
+    tested = report["significance"][metric]
+    mark = " \\*" if metric in report["caveats"] else ""
+    cells = [
+        escaped(metric) + mark,
+        value(report["aggregate_a"][metric]),
+        value(report["aggregate_b"][metric]),
+        change(report["deltas"][metric]),
+        interval(tested["ci_low"], tested["ci_high"]),
+        p_value(tested["p_value"]),
+        p_value(tested["p_adjusted"]),
+        f"{tested['n']:,}",
+        value(tested["mde"]),
+    ]
+    return [*cells, _band(report, metric)] if has_bands else cells
+
+
+def _band(report: Report, metric: str) -> str:
+    band = report["noise"][metric]
+    if band is None:
+        return "—"
+    return f"±{band['high']:.4f}" + (" (inside)" if within_noise(report, metric) else "")
+
+
+def _verdicts(report: Report) -> str:
+    counts = report["counts"]
+    lines = [
+        "## Wins, losses, regressions",
+        "",
+        table([f"{name}:" for name in counts], [[f"{number:,}" for number in counts.values()]]),
+    ]
+    moved = moved_queries(report)
+    if not moved:
+        return "\n".join([*lines, "", "No query won, lost, regressed or changed its rank."])
+    rows = [
+        [
+            escaped(entry["query_id"]),
+            entry["kind"] + (", regression" if entry["regression"] and entry["kind"] != "regression" else ""),
+            rank(entry["a_hit_rank"]),
+            rank(entry["b_hit_rank"]),
+            ", ".join(escaped(chunk_id) for chunk_id in entry["regressed_chunk_ids"]),
+            escaped(entry["note"] or ""),
+        ]
+        for entry in moved[:LISTED_QUERIES]
+    ]
+    lines += ["", table(["query", "kind", "rank in a:", "rank in b:", "regressed chunks", "note"], rows)]
+    if len(moved) > LISTED_QUERIES:
+        lines += ["", f"… and {len(moved) - LISTED_QUERIES:,} more: `--format json` lists all of them."]
+    return "\n".join(lines)
+
+
+def _fallback(report: Report) -> str:
+    metrics, tested = report["fallback_metrics"], report["fallback_significance"]
+    if metrics is None or tested is None:
+        return ""
+    rows = [
+        [
+            escaped(metric),
+            value(metrics["a"][metric]),
+            value(metrics["b"][metric]),
+            change(metrics["deltas"][metric]),
+            interval(tested[metric]["ci_low"], tested[metric]["ci_high"]),
+            p_value(tested[metric]["p_value"]),
+            p_value(tested[metric]["p_adjusted"]),
+        ]
+        for metric in metrics["deltas"]
+    ]
+    columns = ["metric", "a:", "b:", "delta (b − a):", "95 % interval:", "p:", "p adjusted:"]
+    kinds = list(next(iter(report["sensitivity"].values())))
+    sensitivity = [
+        [f"{float(threshold):.0%}", *(f"{counts[kind]:,}" for kind in kinds)]
+        for threshold, counts in report["sensitivity"].items()
+    ]
+    return "\n".join(
+        [
+            "## By document and span",
+            "",
+            "Both runs by the same criterion, over "
+            f"{count(metrics['a']['n'], 'query', plural='queries')} whose expected chunks have known spans.",
+            "",
+            table(columns, rows),
+            "",
+            "How the verdicts depend on the share of characters that a hit has to cover:",
+            "",
+            table(["shared:", *(f"{kind}:" for kind in kinds)], sensitivity),
+        ]
+    )
+
+
+def _slices(report: Report) -> str:
+    if not report["slices"]:
+        return ""
+    rows = [
+        [
+            f"{escaped(entry['slice'])} = {escaped(entry['slice_value'])}",
+            escaped(entry["metric"]),
+            f"{entry['n_queries']:,}",
+            change(entry["delta"]),
+            p_value(entry["p_adjusted"]),
+        ]
+        for entry in report["slices"]
+    ]
+    return "\n".join(
+        [
+            "## Slices that moved most",
+            "",
+            table(["slice", "metric", "queries:", "delta:", "p adjusted:"], rows),
+            "",
+            "Sign tests, adjusted by Benjamini–Hochberg over every slice and metric with enough movement to test.",
+        ]
+    )
+
+
+def _flaky(report: Report) -> str:
+    flaky = report["flaky_queries"]
+    if not flaky:
+        return ""
+    listed = [
+        f"{escaped(entry['query_id'])} ({entry['flips']} of {entry['pairs']})"
+        for entry in flaky[:LISTED_FLAKY]
+    ]
+    return "\n".join(
+        [
+            "## Flaky queries",
+            "",
+            f"Found by one of two identical runs and not by the other: {shown_first(listed, LISTED_FLAKY)}"
+            + (f" and {len(flaky) - LISTED_FLAKY:,} more." if len(flaky) > LISTED_FLAKY else "."),
+        ]
+    )
+
+
+def _unpaired(report: Report) -> str:
+    lines = []
+    for side in ("a", "b"):
+        ids = report[f"only_in_{side}"]
+        if ids:
+            named = shown_first([escaped(query_id) for query_id in ids[:LISTED_QUERIES]], LISTED_QUERIES)
+            lines.append(f"Only in {side} ({len(ids):,}): {named}.")
+    return "\n\n".join(["## Queries of one run only", *lines]) if lines else ""
+
+
+def render_gate_md(gate: Mapping[str, Any]) -> str:
+    """The gate's verdict for a pull request or a chat."""
+    lines = [
+        f"# Gate: {gate['verdict']}",
+        "",
+        f"{escaped(gate['candidate'])} against {escaped(gate['baseline'])}.",
+    ]
+    if gate["preconditions"]:
+        lines += ["", "Nothing was decided, because:", ""]
+        lines += [f"- {escaped(problem)}" for problem in gate["preconditions"]]
+    shown, quiet = rules_worth_showing(gate)
+    if shown:
+        rows = [
+            [
+                rule["verdict"] if rule["verdict"] == "pass" else f"**{rule['verdict']}**",
+                escaped(rule["label"]),
+                value(rule["baseline"]),
+                value(rule["candidate"]),
+                change(rule["delta"]),
+                p_value(rule["p_adjusted"]),
+                escaped(rule["reason"]),
+            ]
+            for rule in shown
+        ]
+        columns = ["verdict", "rule", "baseline:", "candidate:", "delta:", "p adjusted:", "reason"]
+        lines += ["", table(columns, rows)]
+        lines += ["", "One-sided tests, p adjusted by Holm over the rules of this gate."]
+    if quiet:
+        lines += ["", quiet]
+    if gate["skipped"]:
+        lines += ["", f"Not judged: {escaped('; '.join(gate['skipped']))}."]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,91 @@
+"""HTML put together from values: whatever is not markup already is escaped, so that nothing can be forgotten."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, TypeAlias
+
+Child: TypeAlias = "str | int | Iterable[Child] | None"
+
+VOID: Final = frozenset(("meta", "link", "input", "br"))
+
+# What a reader could not see, or what would reorder the letters around it, is shown by its name or picture.
+_INVISIBLE: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")
+
+
+class Html(str):
+    """Text that is markup already."""
+
+    __slots__ = ()
+
+
+def visible(text: str) -> str:
+    """The text with control characters as pictures (␛) or by their number (⟨U+202E⟩)."""
+    return _INVISIBLE.sub(_shown, text.replace("\r\n", "\n"))
+
+
+def _shown(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    if code < 0x20:
+        return chr(0x2400 + code)
+    return "␡" if code == 0x7F else f"⟨U+{code:04X}⟩"
+
+
+def clipped(text: str, most: int) -> str:
+    """At most so many characters, with an ellipsis where something is left out."""
+    return text if len(text) <= most else text[: most - 1].rstrip() + "…"
+
+
+def escape(text: str) -> Html:
+    """Any text as text."""
+    return Html(html.escape(visible(text), quote=True))
+
+
+def join(*children: Child) -> Html:
+    """Several pieces one after the other; None is nothing, and what is not markup is escaped."""
+    return Html("".join(_pieces(children)))
+
+
+def _pieces(children: Iterable[Child]) -> Iterable[str]:
+    for child in children:
+        if child is None:
+            continue
+        if isinstance(child, Html):
+            yield child
+        elif isinstance(child, str):
+            yield escape(child)
+        elif isinstance(child, int):
+            yield f"{child:,}"
+        else:
+            yield from _pieces(child)
+
+
+def tag(name: str, /, *children: Child, **attributes: str | int | bool | None) -> Html:
+    """An element. `class_` is class, `data_x` is data-x; False and None leave an attribute out."""
+    written = "".join(_attribute(key, value) for key, value in attributes.items())
+    if name in VOID:
+        return Html(f"<{name}{written}>")
+    return Html(f"<{name}{written}>{join(*children)}</{name}>")
+
+
+def _attribute(name: str, value: str | int | bool | None) -> str:
+    if value is None or value is False:
+        return ""
+    shown = name.rstrip("_").replace("_", "-")
+    return f" {shown}" if value is True else f' {shown}="{escape(str(value))}"'
+
+
+def data_text(text: str, *, most: int | None = None) -> Html:
+    """An id or a short text out of the data, kept apart from the direction of what stands around it."""
+    return tag("bdi", text if most is None else clipped(text, most))
+
+
+def json_block(element_id: str, value: Mapping[str, Any]) -> Html:
+    """Data for the page's script, in an element that is never executed and that no text can close."""
+    text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    for letter in "<>&":
+        text = text.replace(letter, f"\\u{ord(letter):04x}")
+    return Html(f'<script type="application/json" id="{escape(element_id)}">{text}</script>')

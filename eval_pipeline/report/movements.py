@@ -1,0 +1,69 @@
+"""What of a comparison is worth reading first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+MOVED: Final = ("win", "loss", "rank_up", "rank_down", "regression")
+SIGNIFICANT: Final = 0.05
+
+
+def moved_queries(report: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The queries whose first expected chunk moved, farthest first; of equal moves the worse one first."""
+    entries = [entry for entry in report["per_query"] if entry["regression"] or entry["kind"] in MOVED]
+    return sorted(entries, key=lambda entry: (-abs(_move(entry)), _move(entry)))
+
+
+def _move(entry: Mapping[str, Any]) -> float:
+    """By how much the reciprocal rank changed: what the reader of a list feels."""
+    return _reciprocal(entry["b_hit_rank"]) - _reciprocal(entry["a_hit_rank"])
+
+
+def _reciprocal(rank: int | None) -> float:
+    return 0.0 if rank is None else 1 / rank
+
+
+def surest_metric(report: Mapping[str, Any]) -> str | None:
+    """The metric whose difference is least likely to be chance, if any is significant after the adjustment."""
+    found = [
+        (entry["p_adjusted"], -abs(entry["delta"]), metric)
+        for metric, entry in report["significance"].items()
+        if entry["p_adjusted"] is not None and entry["p_adjusted"] < SIGNIFICANT and entry["delta"]
+    ]
+    return min(found)[2] if found else None
+
+
+def within_noise(report: Mapping[str, Any], metric: str) -> bool | None:
+    """Whether the difference is no larger than identical runs differ; None where that is not known."""
+    band, delta = report["noise"].get(metric), report["deltas"].get(metric)
+    if band is None or delta is None:
+        return None
+    return bool(band["low"] <= delta <= band["high"])
+
+
+def defined_metrics(report: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+    """Metrics with a value in at least one run, and those without any."""
+    metrics = list(report["aggregate_a"])
+    defined = [
+        metric
+        for metric in metrics
+        if report["aggregate_a"][metric] is not None or report["aggregate_b"][metric] is not None
+    ]
+    return defined, [metric for metric in metrics if metric not in defined]
+
+
+def shown_first(names: Sequence[str], most: int) -> str:
+    """The first few names, and how many more there are."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def rules_worth_showing(gate: Mapping[str, Any]) -> tuple[list[Mapping[str, Any]], str]:
+    """The gate's rules without the trends that are none, and one sentence about these."""
+    quiet = [rule for rule in gate["rules"] if rule["kind"] == "drift" and rule["verdict"] == "pass"]
+    shown = [rule for rule in gate["rules"] if rule not in quiet]
+    if not quiet:
+        return shown, ""
+    nights = max(rule["n"] for rule in quiet)
+    return shown, f"No lasting decline over up to {nights} nights in {len(quiet)} metrics."

@@ -1,0 +1,188 @@
+"""The page of two runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from eval_pipeline.report.about_runs import (
+    footer_line,
+    formula_table,
+    run_facts,
+    stale_callout,
+)
+from eval_pipeline.report.figures import figure
+from eval_pipeline.report.markup import Child, Html, data_text, join, tag
+from eval_pipeline.report.material import PairMaterial
+from eval_pipeline.report.numbers import NOTHING, count
+from eval_pipeline.report.page import Page, Section, render_page
+from eval_pipeline.report.pair_charts import rank_chart, rank_pairs
+from eval_pipeline.report.pair_deltas import deltas_section, fallback_section, moved_slices_table
+from eval_pipeline.report.pair_queries import pair_query_table
+from eval_pipeline.report.parts import Column, bullets, callout, data_table, named_ids, tiles
+
+FALLBACK: Final = "fallback_doc_span"
+BANDS: Final = ((1, 1, "1"), (2, 3, "2–3"), (4, 5, "4–5"), (6, None, "6 and later"))
+FLAKY_SHOWN: Final = 100
+COUNTED: Final = {
+    "win": ("won", "b found what a did not"),
+    "loss": ("lost", "a found what b did not"),
+    "rank_up": ("rank up", "found earlier in b"),
+    "rank_down": ("rank down", "found later in b"),
+    "draw": ("draw", "same rank, or found by neither"),
+    "regressions": ("regressions", "an expected chunk of a is lost in b"),
+    "not_applicable": ("not applicable", "no chunk is expected"),
+    "not_comparable": ("not comparable", "nothing to compare by"),
+}
+
+
+def render_pair_page(material: PairMaterial) -> str:
+    """The whole page as text."""
+    document = material.document
+    a, b = document["run_a"], document["run_b"]
+    return render_page(
+        Page(
+            kind="Comparison of two runs",
+            title=f"{a} → {b} · comparison",
+            heading=[data_text(a), tag("span", " → ", class_="muted"), data_text(b)],
+            lead=[_lead(document), _causes(document), _warnings(material)],
+            sections=list(_sections(material)),
+            footer=[footer_line(document["format"])],
+        )
+    )
+
+
+def _lead(document: Mapping[str, Any]) -> Html:
+    counts = document["counts"]
+    moved_up, moved_down = counts["win"] + counts["rank_up"], counts["loss"] + counts["rank_down"]
+    return tag(
+        "p",
+        f"Of {count(len(document['per_query']), 'query', plural='queries')} in both runs {moved_up:,} did better in b "
+        f"and {moved_down:,} worse; {count(counts['regressions'], 'regression')}.",
+        class_="lead",
+    )
+
+
+def _causes(document: Mapping[str, Any]) -> Html:
+    if not document["causes"]:
+        return tag("p", "Chunker, embedding and prompt are the same.", class_="muted")
+    return tag("p", f"Known differences: {', '.join(document['causes'])}.", class_="muted")
+
+
+def _warnings(material: PairMaterial) -> Html:
+    warnings = material.document["warnings"]
+    listed = (
+        callout(
+            tag("p", tag("strong", "Before reading on")),
+            bullets(data_text(one) for one in warnings),
+            is_warning=True,
+        )
+        if warnings
+        else None
+    )
+    return join(
+        listed,
+        *(
+            stale_callout(states, of=f" of {name}")
+            for name, states in zip("ab", material.states, strict=True)
+        ),
+    )
+
+
+def _sections(material: PairMaterial) -> Iterator[Section]:
+    document = material.document
+    yield Section("verdicts", "What moved", [*_verdicts(document), *_ranks(document)])
+    if document["deltas"]["chunker_version_match"] == FALLBACK:
+        yield Section("fallback", "By document and span", fallback_section(document))
+    yield Section("deltas", "Differences", deltas_section(material))
+    if document["slices"]:
+        yield Section("slices", "Slices that moved most", [moved_slices_table(document["slices"])])
+    yield Section("queries", "Queries", [pair_query_table(material), *_apart(document)])
+    yield Section("runs", "The two runs", [_side_by_side(material)])
+    yield Section("formulas", "Formulas", [formula_table(material.metrics, material.states, ["a", "b"])])
+
+
+def _verdicts(document: Mapping[str, Any]) -> Iterator[Html]:
+    counts = document["counts"]
+    yield tiles(
+        (name, f"{counts[key]:,}", remark)
+        for key, (name, remark) in COUNTED.items()
+        if counts[key] or key not in ("not_applicable", "not_comparable")
+    )
+
+
+def _ranks(document: Mapping[str, Any]) -> Iterator[Html]:
+    pairs = rank_pairs(document["per_query"])
+    if not pairs:
+        return
+    deepest = max((one for pair in pairs for one in pair if one is not None), default=1)
+    chart = rank_chart(document["per_query"], max(10, deepest))
+    yield figure(
+        chart,
+        tag("p", "Right and above the diagonal b is better. The numbers are queries.", class_="note"),
+        _rank_table(pairs),
+        is_split=True,
+    )
+
+
+def _rank_table(pairs: Mapping[tuple[int | None, int | None], int]) -> Html:
+    names = [name for _, _, name in BANDS] + ["not found"]
+    table: dict[tuple[str, str], int] = {}
+    for (a, b), n in pairs.items():
+        place = (_band(a), _band(b))
+        table[place] = table.get(place, 0) + n
+    rows = [
+        [name, *(f"{table[name, other]:,}" if (name, other) in table else "·" for other in names)]
+        for name in names
+    ]
+    columns = [Column("rank in a ↓, in b →"), *(Column(name, is_number=True) for name in names)]
+    return data_table("rank-numbers", "How many queries went from which rank to which.", columns, rows)
+
+
+def _band(place: int | None) -> str:
+    if place is None:
+        return "not found"
+    return next(name for low, high, name in BANDS if place >= low and (high is None or place <= high))
+
+
+def _apart(document: Mapping[str, Any]) -> Iterator[Html]:
+    for side in ("a", "b"):
+        ids = document[f"only_in_{side}"]
+        if ids:
+            yield join(tag("h3", f"Only in {side} ({len(ids):,})"), named_ids(ids))
+    flaky = document["flaky_queries"]
+    if flaky:
+        rows: list[list[Child]] = [
+            [data_text(one["query_id"], most=160), f"{one['flips']:,}", f"{one['pairs']:,}"]
+            for one in flaky[:FLAKY_SHOWN]
+        ]
+        columns = [
+            Column("query"),
+            Column("flips", is_number=True),
+            Column("identical pairs", is_number=True),
+        ]
+        yield join(
+            tag("h3", f"Flaky queries ({len(flaky):,})"),
+            tag("p", "Found by one of two identical runs and not by the other: these move by themselves."),
+            data_table("flaky", "Most often first.", columns, rows),
+        )
+
+
+def _side_by_side(material: PairMaterial) -> Html:
+    a, b = (run_facts(facts) for facts in material.facts)
+    rows: list[Sequence[Child]] = []
+    for name in a:
+        before, after = a[name], b[name]
+        if before is None and after is None:
+            continue
+        is_same = before == after
+        shown = after if is_same else tag("strong", after if after is not None else NOTHING)
+        rows.append([name, before if before is not None else NOTHING, shown, "" if is_same else "differs"])
+    columns = [Column(""), Column("a"), Column("b"), Column("")]
+    ids: Sequence[Child] = [
+        "Run",
+        data_text(material.document["run_a"]),
+        data_text(material.document["run_b"]),
+        "",
+    ]
+    return data_table("runs", "Where the runs come from and how they were set up.", columns, [ids, *rows])

@@ -1,0 +1,276 @@
+"""The page of a suite: how its metrics went from night to night."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Final
+
+from eval_pipeline.report.about_runs import footer_line
+from eval_pipeline.report.families import HEADLINES, by_family, representatives
+from eval_pipeline.report.figures import figure
+from eval_pipeline.report.markup import Child, Html, data_text, join, tag
+from eval_pipeline.report.material import GateMark, MetricFacts, SuiteMaterial, SuiteRun
+from eval_pipeline.report.numbers import NOTHING, count, value
+from eval_pipeline.report.page import Page, Section, render_page
+from eval_pipeline.report.parts import Column, badge, data_table, more
+from eval_pipeline.report.suite_charts import Trend, TrendPoint, trend_chart
+
+HEADLINE_PANELS: Final = 9
+NO_SUITE: Final = "runs without a suite"
+CHANGES_SHOWN: Final = 200
+
+
+def render_suite_page(suites: Sequence[SuiteMaterial], *, format_number: int = 1) -> str:
+    """The whole page as text; several suites stand one below the other."""
+    title = _name(suites[0]) if len(suites) == 1 else "All suites"
+    return render_page(
+        Page(
+            kind="Evaluation over time",
+            title=f"{title} · evaluation over time",
+            heading=data_text(title),
+            lead=[_lead(suites)],
+            sections=[
+                section
+                for place, one in enumerate(suites)
+                for section in _sections(one, place, alone=len(suites) == 1)
+            ],
+            footer=[footer_line(format_number)],
+        )
+    )
+
+
+def _name(suite: SuiteMaterial) -> str:
+    return suite.suite if suite.suite is not None else NO_SUITE
+
+
+def _lead(suites: Sequence[SuiteMaterial]) -> Html:
+    runs = [run for one in suites for run in one.runs]
+    nights = {(one.suite, one.dataset, run.night) for one in suites for run in one.runs}
+    incomplete = sum(not run.is_complete for run in runs)
+    said = f"{count(len(runs), 'run')} in {count(len(nights), 'night')}"
+    said += f"; {count(incomplete, 'run')} incomplete" if incomplete else ""
+    return tag("p", f"{said}.", class_="lead")
+
+
+def _sections(suite: SuiteMaterial, place: int, *, alone: bool) -> Iterator[Section]:
+    prefix = "" if alone else f"suite-{place + 1}-"
+    of = "" if alone else f": {_name(suite)} on {suite.dataset}"
+    trends = trends_of(suite)
+    if trends:
+        yield Section(f"{prefix}trends", f"Trends{of}", _trends(suite, trends, prefix))
+    changes = list(_changes(suite))
+    if changes:
+        yield Section(f"{prefix}changes", f"Changes{of}", [_change_table(changes, prefix)])
+    yield Section(f"{prefix}runs", f"Runs{of}", [_run_table(suite, prefix)])
+
+
+def shown_runs(suite: SuiteMaterial) -> list[SuiteRun]:
+    """The last complete attempt of every night."""
+    return [run for run in suite.runs if run.is_shown]
+
+
+def trends_of(suite: SuiteMaterial) -> list[Trend]:
+    """Every headline, then one key of every other formula, of what was ever defined."""
+    runs = shown_runs(suite)
+    known = [one for one in suite.metrics if any(_value(run, one.key) is not None for run in runs)]
+    headlines = [one for one in known if one.key in HEADLINES]
+    covered = {one.formula for one in headlines}
+    others = [one for one in representatives(known) if one.formula not in covered]
+    ordered = sorted(headlines, key=lambda one: HEADLINES.index(one.key)) + others
+    return [_trend(one, runs, suite) for one in ordered]
+
+
+def _value(run: SuiteRun, key: str) -> float | None:
+    return run.values.get(key, (None, 0))[0]
+
+
+def _trend(one: MetricFacts, runs: Sequence[SuiteRun], suite: SuiteMaterial) -> Trend:
+    gate = suite.gate.get(one.key)
+    baseline = next((run for run in suite.runs if run.facts.run_id == suite.baseline), None)
+    points: list[TrendPoint] = []
+    before: SuiteRun | None = None
+    for run in runs:
+        reference = baseline or before
+        is_alike = reference is not None and not (one.is_chunk_level and _chunker(reference) != _chunker(run))
+        limit = _bound(gate, _value(reference, one.key) if reference is not None and is_alike else None)
+        definition_changed = before is not None and _definition_changed(before, run, one.formula)
+        chunker_changed = before is not None and _chunker(before) != _chunker(run)
+        is_broken = definition_changed or (chunker_changed and one.is_chunk_level)
+        points.append(
+            TrendPoint(
+                night=run.night,
+                run_id=run.facts.run_id,
+                value=_value(run, one.key),
+                n=run.values.get(one.key, (None, 0))[1],
+                is_complete=run.is_complete,
+                definition_changed=definition_changed,
+                chunker_changed=chunker_changed,
+                is_beyond_gate=_is_beyond(_value(run, one.key), limit, gate),
+                segment=(points[-1].segment if points else 0) + is_broken,
+            )
+        )
+        before = run
+    bound = _bound(gate, _value(baseline, one.key) if baseline else None)
+    return Trend(one.key, points, one.value_range, gate=bound)
+
+
+def _bound(gate: GateMark | None, reference: float | None) -> float | None:
+    """The worst value that is let through."""
+    if gate is None:
+        return None
+    if gate.target is not None:
+        return gate.target
+    if gate.margin is None or reference is None:
+        return None
+    return reference - gate.margin if gate.is_higher_better else reference + gate.margin
+
+
+def _is_beyond(number: float | None, limit: float | None, gate: GateMark | None) -> bool:
+    if number is None or limit is None or gate is None:
+        return False
+    # A value that is stored with four decimals is not beyond a limit by less than that.
+    return number < limit - 5e-5 if gate.is_higher_better else number > limit + 5e-5
+
+
+def _definition_changed(before: SuiteRun, run: SuiteRun, formula: str) -> bool:
+    old, new = before.fingerprints.get(formula), run.fingerprints.get(formula)
+    return old is not None and new is not None and old != new
+
+
+def _chunker(run: SuiteRun) -> str | None:
+    version = run.facts.config.get("chunker_version")
+    return None if version is None else str(version)
+
+
+def _trends(suite: SuiteMaterial, trends: Sequence[Trend], prefix: str) -> list[Child]:
+    headlines, others = trends[:HEADLINE_PANELS], trends[HEADLINE_PANELS:]
+    return [
+        tag("p", _legend(suite, trends)),
+        figure(trend_chart(headlines, name=f"{prefix}trend", title="From night to night")),
+        more(
+            f"{len(others):,} more metrics",
+            figure(trend_chart(others, name=f"{prefix}trend-more", title="The other metrics")),
+        )
+        if others
+        else None,
+        more("All numbers", _number_table(suite, prefix)),
+    ]
+
+
+def _legend(suite: SuiteMaterial, trends: Sequence[Trend]) -> str:
+    points = [point for one in trends for point in one.points]
+    said = ["Each night shows its last complete attempt."]
+    if any(not point.is_complete for point in points):
+        said.append("A hollow point is a night without a complete one.")
+    if any(point.chunker_changed for point in points):
+        said.append(
+            "Dotted: the chunker changed; metrics of expected chunks start anew, as labels name the chunks of one chunker."
+        )
+    if any(point.definition_changed for point in points):
+        said.append("Dashed: the values before and after rest on different definitions.")
+    if suite.gate:
+        against = f"the baseline {suite.baseline}" if suite.baseline else "the night before"
+        said.append(
+            f"A point in the second colour is worse than {against} by more than the gate's margin, or misses its "
+            "target; whether that can be chance is for the gate itself to say."
+        )
+    return " ".join(said)
+
+
+def _number_table(suite: SuiteMaterial, prefix: str) -> Html:
+    runs = shown_runs(suite)
+    metrics = [one for one in suite.metrics if any(_value(run, one.key) is not None for run in runs)]
+    ordered = [one for entries in by_family(metrics).values() for one in entries]
+    columns = [
+        Column("night", style="short"),
+        Column("run"),
+        *(Column(one.key, is_number=True) for one in ordered),
+    ]
+    rows: list[list[Child]] = [
+        [
+            run.night.isoformat(),
+            tag("span", data_text(run.facts.run_id), class_="id"),
+            *(value(_value(run, one.key)) for one in ordered),
+        ]
+        for run in reversed(runs)
+    ]
+    return data_table(f"{prefix}numbers", "The newest night first.", columns, rows)
+
+
+def _changes(suite: SuiteMaterial) -> Iterator[tuple[SuiteRun, str, list[str]]]:
+    """(run, what changed, names) for every change from one shown night to the next, the newest first."""
+    runs = shown_runs(suite)
+    formulas = sorted({one.formula for one in suite.metrics})
+    for before, run in reversed(list(pairwise(runs))):
+        if _chunker(before) != _chunker(run):
+            yield run, "chunker", [f"{_chunker(before) or NOTHING} → {_chunker(run) or NOTHING}"]
+        changed = [formula for formula in formulas if _definition_changed(before, run, formula)]
+        if changed:
+            yield run, "definitions behind the values", changed
+
+
+def _change_table(changes: Sequence[tuple[SuiteRun, str, list[str]]], prefix: str) -> Html:
+    rows: list[list[Child]] = [
+        [
+            run.night.isoformat(),
+            tag("span", data_text(run.facts.run_id), class_="id"),
+            what,
+            data_text(", ".join(names), most=300),
+        ]
+        for run, what, names in changes[:CHANGES_SHOWN]
+    ]
+    columns = [Column("night", style="short"), Column("run"), Column("what changed"), Column("which")]
+    caption = "Values on the two sides of a change are not of one kind."
+    return data_table(f"{prefix}changes", caption, columns, rows)
+
+
+def _run_table(suite: SuiteMaterial, prefix: str) -> Html:
+    numbers = ("results", "missing", "failed", "in quarantine")
+    columns = [
+        Column("night", style="short"),
+        Column("run"),
+        Column("attempt", is_number=True),
+        Column("state"),
+    ]
+    columns += [Column(name, is_number=True) for name in numbers]
+    columns += [Column(name, style="short") for name in ("chunker", "commit")]
+    rows = [_run_row(run) for run in reversed(suite.runs)]
+    caption = f"The newest first, on {suite.dataset}." + (
+        f" {suite.n_left_out:,} older runs are left out." if suite.n_left_out else ""
+    )
+    return data_table(f"{prefix}runs", caption, columns, rows)
+
+
+def _run_row(run: SuiteRun) -> list[Child]:
+    facts = run.facts
+    commit = facts.commit_hash
+    return [
+        run.night.isoformat(),
+        tag("span", data_text(facts.run_id), class_="id"),
+        NOTHING if facts.attempt is None else str(facts.attempt),
+        _state(run),
+        f"{run.n_results:,} of {run.n_golden:,}",
+        f"{run.n_missing:,}" if run.n_missing else "·",
+        f"{run.n_failed:,}" if run.n_failed else "·",
+        f"{run.n_quarantined:,}" if run.n_quarantined else "·",
+        data_text(_chunker(run) or NOTHING, most=60),
+        tag("span", data_text(commit[:12]), class_="id") if commit else NOTHING,
+    ]
+
+
+def _state(run: SuiteRun) -> Html:
+    badges = []
+    if run.n_golden == 0:
+        badges.append(badge("waits for its golden set", "bad"))
+    elif not run.is_complete:
+        badges.append(badge("incomplete", "bad"))
+    else:
+        badges.append(badge("complete", "good"))
+    if run.replaced_by is not None:
+        badges.append(badge("replaced"))
+    elif not run.is_shown:
+        badges.append(badge("not the last attempt"))
+    if run.n_stale:
+        badges.append(badge(f"{run.n_stale:,} stale", "bad"))
+    return join(*(piece for one in badges for piece in (one, " ")))

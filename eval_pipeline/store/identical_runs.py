@@ -1,0 +1,130 @@
+"""Runs of the recent past, for what they say about chance and about slow change."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from eval_pipeline.store.connect import Connection, first_value
+from eval_pipeline.store.pairs import ComparedRun
+
+ORDER = "coalesce(created_at, first_loaded_at)"
+
+
+@dataclass(frozen=True)
+class RecentRun:
+    """A run of the same suite and dataset. `configuration` is its whole configuration as stable text."""
+
+    run_key: int
+    run_id: str
+    night: dt.date
+    commit_hash: str | None
+    replicate_of: str | None
+    replaces: str | None
+    chunker_version: str | None
+    configuration: str
+    judge: str
+
+
+@dataclass(frozen=True)
+class StoredValue:
+    """A run's aggregate with the definition and labels it was computed with."""
+
+    value: float
+    made_with: tuple[str, str]
+
+
+def recent_runs(
+    con: Connection, run: ComparedRun, *, until: Sequence[ComparedRun], most: int
+) -> list[RecentRun]:
+    """The last runs of the run's suite and dataset, no later than the latest of `until`, oldest first."""
+    last = first_value(
+        con,
+        f"select max(({ORDER}, run_id)) from raw.runs where run_key in (select unnest(?))",
+        [[one.run_key for one in until]],
+    )
+    keys = [
+        row[0]
+        for row in con.execute(
+            "select run_key from raw.runs where dataset_key = ? and suite is not distinct from ? "
+            f"and ({ORDER}, run_id) <= (?, ?) order by {ORDER} desc, run_id desc limit ?",
+            [run.dataset_key, run.suite, last[0], last[1], most],
+        ).fetchall()
+    ]
+    rows = con.execute(
+        f"select run_key, run_id, coalesce(night, cast({ORDER} as date)), commit_hash, replicate_of, replaces, "
+        "chunker_version, document from raw.runs where run_key in (select unnest(?)) "
+        f"order by {ORDER}, run_id",
+        [keys],
+    ).fetchall()
+    return [_recent_run(row[:-1], row[-1]) for row in rows]
+
+
+def _recent_run(columns: Sequence[Any], document: str) -> RecentRun:
+    """With its configuration as text that does not depend on the order of keys."""
+    config = json.loads(document).get("config") or {}
+    parts = [json.dumps(part, sort_keys=True) for part in (config, config.get("judge"))]
+    return RecentRun(*[*columns, *parts])
+
+
+def stored_values(
+    con: Connection, run_keys: Sequence[int], sources: Mapping[str, str]
+) -> dict[tuple[str, int], StoredValue]:
+    """(metric, run) → the whole run's value; `sources` names the formula of each metric."""
+    made_with = {
+        (source, run_key): (fingerprint, labels_hash)
+        for source, run_key, fingerprint, labels_hash in con.execute(
+            "select source, run_key, fingerprint, labels_hash from ledger.cells "
+            "where definition = 'aggregates.run_metrics' and run_key between ? and ? "
+            "and run_key in (select unnest(?))",
+            [*_bounds(run_keys), list(run_keys)],
+        ).fetchall()
+    }
+    return {
+        (metric, run_key): StoredValue(value, made_with[sources[metric], run_key])
+        for metric, run_key, value in con.execute(
+            "select metric, run_key, value from aggregates.run_metrics where slice = '' "
+            "and run_key between ? and ? and run_key in (select unnest(?)) and value is not null",
+            [*_bounds(run_keys), list(run_keys)],
+        ).fetchall()
+        if metric in sources and (sources[metric], run_key) in made_with
+    }
+
+
+def count_flips(
+    con: Connection, pairs: Sequence[tuple[int, int]], *, golden_key: int, k: int
+) -> list[tuple[str, int, int]]:
+    """(query id, flips, pairs) for every query that was found by one run of an identical pair and not by the other."""
+    if not pairs:
+        return []
+    run_keys = [key for pair in pairs for key in pair]
+    rows = con.execute(
+        "with ranks as (select run_key, query_key, coalesce(first_rank <= $k, false) as is_found "
+        "from facts.chunk_ranks where run_key between $first and $last "
+        "and run_key in (select unnest($run_keys)) and n_expected > 0), "
+        "pairs as (select unnest($older) as older, unnest($newer) as newer), "
+        "compared as (select x.query_key, count(*) as pairs, "
+        "count(*) filter (where x.is_found <> y.is_found) as flips "
+        "from pairs join ranks x on x.run_key = pairs.older "
+        "join ranks y on y.run_key = pairs.newer and y.query_key = x.query_key group by x.query_key) "
+        "select i.query_id, compared.flips, compared.pairs from compared "
+        "join labels.queries q on q.golden_key = $golden and q.query_key = compared.query_key "
+        "join raw.query_ids i on i.query_key = compared.query_key where compared.flips > 0",
+        {
+            "k": k,
+            "first": min(run_keys),
+            "last": max(run_keys),
+            "run_keys": run_keys,
+            "older": [older for older, _ in pairs],
+            "newer": [newer for _, newer in pairs],
+            "golden": golden_key,
+        },
+    ).fetchall()
+    return sorted(rows, key=lambda row: (-row[1], row[0]))
+
+
+def _bounds(run_keys: Sequence[int]) -> tuple[int, int]:
+    return min(run_keys), max(run_keys)

@@ -1,0 +1,177 @@
+"""Rows that only pages show: where a run comes from, its queries with what there is to read, the runs of a suite."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from eval_pipeline.store.connect import Connection
+from eval_pipeline.store.read import RUN_ORDER, RunRow
+
+Tuples = list[tuple[Any, ...]]
+
+
+def run_facts(con: Connection, run_keys: Sequence[int]) -> Tuples:
+    """(run_key, run_id, dataset, suite, night, created_at, attempt, replaces, replicate_of, commit_hash, document)."""
+    return con.execute(
+        "select r.run_key, r.run_id, d.dataset_id, r.suite, r.night, r.created_at, r.attempt, r.replaces, "
+        "r.replicate_of, r.commit_hash, r.document "
+        "from raw.runs r join raw.datasets d using (dataset_key) where r.run_key in (select unnest(?))",
+        [list(run_keys)],
+    ).fetchall()
+
+
+def query_rows(con: Connection, run: RunRow) -> Tuples:
+    """(query_key, query_id, question, category, error, is_failed, n_expected, first_rank, answer) in golden order."""
+    ranks = (
+        "(select query_key, n_expected, first_rank from facts.chunk_ranks where run_key = $run)"
+        if _has_table(con, "facts", "chunk_ranks")
+        else "(select cast(null as integer) as query_key, null as n_expected, null as first_rank)"
+    )
+    return con.execute(
+        "select q.query_key, i.query_id, asked.text, c.slice_value, "
+        "case when coalesce(r.error, '') <> '' then r.error when r.timed_out then 'timed out' end, "
+        "coalesce(r.error, '') <> '' or coalesce(r.timed_out, false), "
+        "f.n_expected, f.first_rank, said.text "
+        "from (from labels.query_details where golden_key = $golden) q "
+        "join raw.query_ids i using (query_key) "
+        "join (from raw.results where run_key = $run) r on r.query_key = q.query_key "
+        "left join raw.texts asked on asked.text_key = q.text_key "
+        "left join raw.texts said on said.text_key = r.answer_text_key "
+        "left join (from labels.slices where golden_key = $golden and slice = 'category') c "
+        "on c.query_key = q.query_key "
+        f"left join {ranks} f on f.query_key = q.query_key "
+        "order by q.query_no, q.query_key",
+        {"run": run.run_key, "golden": run.golden_key},
+    ).fetchall()
+
+
+def _has_table(con: Connection, schema: str, table: str) -> bool:
+    found = con.execute(
+        "select 1 from duckdb_tables() where database_name = current_database() and schema_name = ? "
+        "and table_name = ?",
+        [schema, table],
+    ).fetchall()
+    return bool(found)
+
+
+def hits_of(con: Connection, run: RunRow, query_keys: Sequence[int], *, most: int) -> Tuples:
+    """(query_key, chunk_id, place, text) of the first hits of these queries, in rank order."""
+    return con.execute(
+        "select h.query_key, c.chunk_id, coalesce(h.rel_path, d.doc_id), t.text "
+        "from (from raw.hits where run_key = $run and rank <= $most and query_key in (select unnest($queries))) h "
+        "join raw.chunk_ids c using (chunk_key) join raw.doc_ids d using (doc_key) "
+        "left join raw.texts t on t.text_key = h.text_key "
+        "order by h.query_key, h.rank",
+        {"run": run.run_key, "most": most, "queries": list(query_keys)},
+    ).fetchall()
+
+
+def expected_chunks(con: Connection, run: RunRow, query_keys: Sequence[int]) -> Tuples:
+    """(query_key, chunk_id, place, text) of the labelled chunks, with the text of the newest archive that has one."""
+    return con.execute(
+        "with archived as ("
+        "select a.chunk_key, arg_max(a.rel_path, a.archive_key) as rel_path, "
+        "arg_max(a.text_key, a.archive_key) as text_key "
+        "from raw.archive_chunks a join raw.archives v using (archive_key) "
+        "join raw.datasets d on d.dataset_id = $dataset and coalesce(v.dataset_key, d.dataset_key) = d.dataset_key "
+        "where v.superseded_at is null group by a.chunk_key) "
+        "select e.query_key, c.chunk_id, x.rel_path, t.text "
+        "from (from labels.expected_chunks where golden_key = $golden and query_key in (select unnest($queries))) e "
+        "join raw.chunk_ids c using (chunk_key) left join archived x using (chunk_key) "
+        "left join raw.texts t on t.text_key = x.text_key order by e.query_key, e.item_no",
+        {"golden": run.golden_key, "dataset": run.dataset, "queries": list(query_keys)},
+    ).fetchall()
+
+
+def recorded_latencies(con: Connection, run: RunRow) -> list[float]:
+    """Every recorded total time of the run, ascending."""
+    if not _has_table(con, "metrics", "latency"):
+        return []
+    rows = con.execute(
+        "select latency_total_ms from metrics.latency where run_key = ? and latency_total_ms is not null order by 1",
+        [run.run_key],
+    ).fetchall()
+    return [float(value) for (value,) in rows]
+
+
+def suites(con: Connection, name: str | None) -> list[tuple[str | None, str]]:
+    """(suite, dataset) of every suite, or of the one that is asked for, the one with the newest run first."""
+    return con.execute(
+        "select r.suite, d.dataset_id from raw.runs r join raw.datasets d using (dataset_key) "
+        "where $name is null or r.suite = $name group by r.suite, d.dataset_id "
+        "order by max(coalesce(r.created_at, r.first_loaded_at)) desc, r.suite nulls last, d.dataset_id",
+        {"name": name},
+    ).fetchall()
+
+
+def suite_names(con: Connection) -> list[str]:
+    """Every name of a suite."""
+    return [
+        row[0]
+        for row in con.execute("select distinct suite from raw.runs where suite is not null").fetchall()
+    ]
+
+
+def suite_runs(con: Connection, suite: str | None, dataset: str) -> Tuples:
+    """(run_key, run_id, night, attempt, replaces) of a suite's runs on a dataset, in run order."""
+    return con.execute(
+        "select r.run_key, r.run_id, coalesce(r.night, cast(coalesce(r.created_at, r.first_loaded_at) as date)), "
+        "r.attempt, r.replaces from raw.runs r join raw.datasets d using (dataset_key) "
+        f"where r.suite is not distinct from ? and d.dataset_id = ? order by {RUN_ORDER}",
+        [suite, dataset],
+    ).fetchall()
+
+
+def run_counts(con: Connection, run_keys: Sequence[int]) -> Mapping[int, tuple[int, int, int, int]]:
+    """run_key → (golden queries, of these with a result, failed, rows in quarantine)."""
+    rows = con.execute(
+        "with asked as (select r.run_key, g.golden_key from raw.runs r left join labels.golden_sets g "
+        "on g.dataset_key = r.dataset_key and g.superseded_at is null where r.run_key in (select unnest($keys))), "
+        "golden as (select golden_key, count(*) as n from labels.queries group by golden_key), "
+        "scored as (select a.run_key, count(*) as n, "
+        "count(*) filter (where coalesce(x.error, '') <> '' or coalesce(x.timed_out, false)) as n_failed "
+        "from asked a join raw.results x on x.run_key = a.run_key "
+        "join labels.queries q on q.golden_key = a.golden_key and q.query_key = x.query_key group by a.run_key), "
+        "rejected as (select run_key, sum(n_quarantined) as n from raw.run_parts group by run_key) "
+        "select a.run_key, coalesce(golden.n, 0), coalesce(scored.n, 0), coalesce(scored.n_failed, 0), "
+        "cast(coalesce(rejected.n, 0) as bigint) "
+        "from asked a left join golden using (golden_key) left join scored on scored.run_key = a.run_key "
+        "left join rejected on rejected.run_key = a.run_key",
+        {"keys": list(run_keys)},
+    ).fetchall()
+    return {row[0]: (row[1], row[2], row[3], row[4]) for row in rows}
+
+
+def whole_values(con: Connection, run_keys: Sequence[int]) -> dict[int, dict[str, tuple[float | None, int]]]:
+    """run_key → metric → (value, n), of whole runs."""
+    found: dict[int, dict[str, tuple[float | None, int]]] = {}
+    for run_key, metric, value, n in con.execute(
+        "select run_key, metric, value, n from aggregates.run_metrics where slice = '' "
+        "and run_key in (select unnest(?))",
+        [list(run_keys)],
+    ).fetchall():
+        found.setdefault(run_key, {})[metric] = (value, n)
+    return found
+
+
+def meanings_behind(con: Connection, run_keys: Sequence[int]) -> dict[int, dict[str, str]]:
+    """run_key → formula → the fingerprint that the run's aggregates rest on."""
+    found: dict[int, dict[str, str]] = {}
+    for run_key, source, fingerprint in con.execute(
+        "select run_key, source, source_fingerprint from ledger.cells where source <> '' "
+        "and run_key in (select unnest(?))",
+        [list(run_keys)],
+    ).fetchall():
+        found.setdefault(run_key, {})[source.split(".", 1)[1]] = fingerprint
+    return found
+
+
+def marked_cells(con: Connection) -> Tuples:
+    """(run_key, definition, reason, is_pinned) of what pages show and is not fresh, formulas' own cells first."""
+    return con.execute(
+        "select run_key, case when source = '' then definition else source end, reason, is_pinned "
+        "from temp.cell_states where reason is not null "
+        "and (starts_with(definition, 'metrics.') or starts_with(definition, 'aggregates.')) "
+        "order by run_key, source, definition"
+    ).fetchall()

@@ -1,0 +1,190 @@
+"""The store's file: made, brought up to date, refused when it is something else, and its ids as keys."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from random import Random
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from eval_pipeline.errors import StoreDamaged, StoreError, StoreMissing
+from eval_pipeline.settings import shipped_sql
+from eval_pipeline.store.connect import open_in_memory, open_reader, open_writer, transaction
+from eval_pipeline.store.keys import find_key, key_of, keys_of
+from tests.bundle_files import ask, load, settings_in, write_golden, write_run
+
+
+def numbers(con):
+    return [
+        row[0] for row in con.execute("select number from main.schema_migrations order by number").fetchall()
+    ]
+
+
+def schema_files():
+    return [int(path.name[:4]) for path in sorted((shipped_sql() / "schema").glob("[0-9]*.sql"))]
+
+
+def test_a_new_store_has_every_schema_file_applied_once(tmp_path):
+    for _ in range(2):
+        with open_writer(tmp_path / "e.duckdb") as con:
+            assert numbers(con) == schema_files()
+
+
+def test_schema_files_are_numbered_without_gaps():
+    assert schema_files() == list(range(1, len(schema_files()) + 1))
+
+
+def test_a_store_that_lacks_the_newest_schema_file_is_brought_up_to_date_by_a_reader_too(tmp_path):
+    db = tmp_path / "e.duckdb"
+    with open_writer(db) as con:
+        con.execute(
+            "delete from main.schema_migrations where number = (select max(number) from main.schema_migrations)"
+        )
+        con.execute("drop table if exists main.view_texts")
+        last = shipped_sql() / "schema"
+        (newest,) = last.glob(f"{schema_files()[-1]:04d}_*.sql")
+        for table in [
+            line.split()[2]
+            for line in newest.read_text("utf-8").splitlines()
+            if line.startswith("create table")
+        ]:
+            con.execute(f"drop table if exists {table.split('(')[0]}")
+    with open_reader(db) as con:
+        assert numbers(con) == schema_files()
+
+
+@pytest.mark.parametrize("content", [b"", b"not a database at all, but long enough to look at" * 100])
+def test_a_file_that_is_no_store_is_refused_and_left_as_it_is(tmp_path, content):
+    db = tmp_path / "e.duckdb"
+    db.write_bytes(content)
+    with pytest.raises(StoreDamaged, match="Move the file away"), open_reader(db):
+        pass
+    assert db.read_bytes() == content
+
+
+def test_a_store_that_is_not_there_is_not_made_by_reading(tmp_path):
+    with pytest.raises(StoreMissing, match="EVAL_PIPELINE_DB"), open_reader(tmp_path / "e.duckdb"):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_store_below_a_file_cannot_be_made_and_says_so(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="cannot be used"), open_writer(tmp_path / "file" / "e.duckdb"):
+        pass
+
+
+def test_a_folder_at_the_stores_place_is_refused(tmp_path):
+    (tmp_path / "e.duckdb").mkdir()
+    with pytest.raises(StoreError), open_writer(tmp_path / "e.duckdb"):
+        pass
+
+
+FILL_THE_DISK = """
+import json, resource, signal, sys
+from pathlib import Path
+from eval_pipeline.errors import StoreError
+from tests.bundle_files import load, settings_in
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+folder, limit = Path(sys.argv[1]), int(sys.argv[2])
+resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+try:
+    load(settings_in(folder), folder / "bundle")
+except StoreError as error:
+    print(str(error).splitlines()[0])
+"""
+
+
+def test_a_full_disk_is_named_and_leaves_the_store_as_it_was(tmp_path):
+    """A file that must not grow further is to the store what a full disk is."""
+    rng = Random("full disk")
+    settings = settings_in(tmp_path)
+    write_golden(tmp_path / "bundle", [{"query_id": "q"}])
+    load(settings, tmp_path / "bundle")
+    size = settings.db.stat().st_size
+    rows = [
+        {"query_id": f"q{number}", "answer": {"text": f"{rng.getrandbits(8000):x}"}} for number in range(3000)
+    ]
+    write_run(tmp_path / "bundle", "run-1", rows)
+    done = subprocess.run(
+        [sys.executable, "-c", FILL_THE_DISK, str(tmp_path), str(max(size, 4 << 20))],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-1500:]
+    assert str(tmp_path) in done.stdout
+    assert ask(settings, "select count(*) from raw.runs") == [(0,)]
+    assert load(settings, tmp_path / "bundle").runs == ["run-1"]
+
+
+def test_a_failed_transaction_leaves_nothing_behind(tmp_path):
+    db = tmp_path / "e.duckdb"
+    with open_writer(db) as con, pytest.raises(RuntimeError), transaction(con):
+        key_of(con, "dataset", "kb")
+        raise RuntimeError
+    with open_reader(db) as con:
+        assert find_key(con, "dataset", "kb") is None
+
+
+def test_an_id_keeps_its_key_and_new_ids_get_the_next_ones():
+    con = open_in_memory()
+    first = keys_of(con, "query", pa.array(["a", "b", None, "a"])).to_pylist()
+    assert first == [1, 2, None, 1]
+    assert keys_of(con, "query", pa.chunked_array([["c"], ["b", "d"]])).to_pylist() == [3, 2, 4]
+    assert keys_of(con, "query", pa.array([], pa.string())).to_pylist() == []
+    assert find_key(con, "query", "c") == 3
+    assert find_key(con, "query", "zz") is None
+    con.close()
+
+
+def test_ids_that_look_alike_are_not_the_same():
+    con = open_in_memory()
+    alike = [
+        "caf\u00e9",
+        "cafe\u0301",
+        "A",
+        "a",
+        " a",
+        "a ",
+        "1",
+        "01",
+        "ﬁ",
+        "fi",
+        "ß",
+        "ss",
+        "\u200b",
+        "'",
+        '"',
+    ]
+    keys = keys_of(con, "chunk", pa.array(alike)).to_pylist()
+    assert len(set(keys)) == len(alike)
+    assert keys_of(con, "chunk", pa.array(list(reversed(alike)))).to_pylist() == list(reversed(keys))
+    con.close()
+
+
+def test_foreign_programs_that_read_the_store_see_plain_duckdb(tmp_path):
+    """Nothing in the file needs this package: views and tables open with duckdb alone."""
+    settings = settings_in(tmp_path)
+    write_golden(tmp_path / "bundle", [{"query_id": "q"}])
+    write_run(tmp_path / "bundle", "run-1", [{"query_id": "q"}])
+    load(settings, tmp_path / "bundle")
+    with duckdb.connect(str(settings.db), read_only=True) as con:
+        names = [
+            row[0]
+            for row in con.execute("select view_name from duckdb_views() where not internal").fetchall()
+        ]
+        for name in names:
+            con.execute(f"select count(*) from main.{name}").fetchall()
+        assert {
+            "runs",
+            "queries",
+            "hits",
+            "per_query_metrics",
+            "run_metrics",
+            "deliveries",
+            "quarantine",
+        } <= set(names)
