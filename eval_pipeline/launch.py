@@ -155,18 +155,22 @@ def _execute_launch(
 ) -> dg.ExecuteInProcessResult:
     from eval_pipeline.defs.jobs import NIGHTLY_EVALUATION
     from eval_pipeline.defs.processes import PROCESS_TAG, this_process
-    from eval_pipeline.defs.tags import NOTE
 
     job = definitions.resolve_job_def(NIGHTLY_EVALUATION)
     return job.execute_in_process(
         instance=instance,
         asset_selection=launch.selection(),
-        tags=launch.tags(asked.reasons)
-        | {PROCESS_TAG: this_process()}
-        | ({NOTE: asked.note} if asked.note else {}),
+        tags=launch.tags(asked.reasons) | {PROCESS_TAG: this_process()} | _asked_tags(asked),
         run_config=QUIET,
         raise_on_error=False,
     )
+
+
+def _asked_tags(asked: Asked) -> dict[str, str]:
+    from eval_pipeline.defs.tags import NOTE, ONLY
+
+    only = {ONLY: ",".join(sorted(asked.definitions))} if asked.definitions else {}
+    return only | ({NOTE: asked.note} if asked.note else {})
 
 
 def _failure_of(result: dg.ExecuteInProcessResult) -> Exception:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from textwrap import fill
 from typing import Any
 
@@ -74,8 +74,12 @@ def _print_deltas(report: Report) -> None:
         table(columns, rows, numbers=columns[1:])
         print("p adj.: one test per metric over the queries of both runs, Benjamini–Hochberg")
     if unchanged:
-        named = ", ".join(_with_reach(report, metric) for metric in unchanged)
-        print(fill(f"no query changed in (and by how much the mean would have had to): {named}", WIDTH))
+        print(
+            fill(
+                f"no query changed, though a difference of … would have shown: {_unchanged(report, unchanged)}",
+                WIDTH,
+            )
+        )
     if any(report["noise"].values()):
         print("~ no more than identical runs differ")
     if report["caveats"]:
@@ -84,10 +88,12 @@ def _print_deltas(report: Report) -> None:
         print(fill(f"undefined in both: {', '.join(undefined)}", WIDTH))
 
 
-def _with_reach(report: Report, metric: str) -> str:
-    """The smallest difference that as many queries would have shown belongs beside "no difference"."""
-    reach = report["significance"][metric]["mde"]
-    return f"{metric} ({value(reach)})"
+def _unchanged(report: Report, metrics: Sequence[str]) -> str:
+    """The metrics under the smallest difference that as many queries would have shown."""
+    by_reach: dict[str, list[str]] = {}
+    for metric in metrics:
+        by_reach.setdefault(value(report["significance"][metric]["mde"]), []).append(metric)
+    return "; ".join(f"{reach} in {', '.join(named)}" for reach, named in by_reach.items())
 
 
 def _mark(report: Report, metric: str) -> str:

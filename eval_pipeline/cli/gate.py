@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import click
 
 from eval_pipeline.cli.compare import format_of, json_text, write
 from eval_pipeline.cli.options import as_json, with_store
-from eval_pipeline.cli.output import say, table
+from eval_pipeline.cli.output import WIDTH, number, say, table
 from eval_pipeline.settings import Settings
 
 FAILED = 1
@@ -92,23 +93,28 @@ def _print(document: dict[str, Any]) -> None:
 
     print(f"{document['verdict'].upper()}: {document['candidate']} against {document['baseline']}")
     for problem in document["preconditions"]:
-        print(f"! {problem}")
+        print(fill(f"! {problem}", WIDTH, subsequent_indent="  "))
     shown, quiet = rules_worth_showing(document)
     if shown:
         rows = [
             (
                 rule["verdict"],
                 rule["label"],
+                number(rule["baseline"]),
+                number(rule["candidate"]),
                 change(rule["delta"]),
                 p_value(rule["p_adjusted"]),
-                rule["reason"],
             )
             for rule in shown
         ]
+        columns = ["", "rule", "baseline", "candidate", "change", "p adj."]
         print()
-        table(["", "rule", "change", "p adj.", "because"], rows, numbers=["change", "p adj."])
-        print("p adj.: one-sided, Holm over all rules")
+        table(columns, rows, numbers=columns[2:])
+        print("p adj.: one-sided, Holm over all rules\n")
+        for rule in shown:
+            if rule["verdict"] != "pass":
+                print(fill(f"{rule['label']}: {rule['reason']}", WIDTH, subsequent_indent="  "))
     if quiet:
         print(quiet)
     if document["skipped"]:
-        print(f"not judged: {'; '.join(document['skipped'])}")
+        print(fill(f"not judged: {'; '.join(document['skipped'])}", WIDTH, subsequent_indent="  "))

@@ -55,4 +55,4 @@ def _print(status: dict[str, Any]) -> None:
     if cells["missing"]:
         say("Next: `eval-pipeline run` computes what is missing.")
     if cells["stale"]:
-        say("Next: `eval-pipeline run --all` computes what is stale too.")
+        say("Next: `eval-pipeline plan` says what that would do, `apply` does it.")

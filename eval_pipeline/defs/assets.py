@@ -18,7 +18,7 @@ from eval_pipeline.defs.metadata import (
 )
 from eval_pipeline.defs.partitions import EVAL_RUN
 from eval_pipeline.defs.resources import StoreResource
-from eval_pipeline.defs.tags import NOTE, only_stale, wanted_reasons
+from eval_pipeline.defs.tags import NOTE, only_named, only_stale, wanted_reasons
 from eval_pipeline.errors import DefinitionError
 from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.registry import ALL_FORMULAS, Registry
@@ -166,7 +166,7 @@ def _measure(
                 now=dt.datetime.now(dt.UTC).replace(tzinfo=None),
                 reasons=wanted_reasons(tags),
                 run_ids=set(run_ids),
-                definitions=set(wanted),
+                definitions=only_named(wanted, tags),
                 force=not only_stale(tags),
                 dagster_run_id=context.run.run_id,
                 note=tags.get(NOTE),

@@ -6,6 +6,7 @@ import datetime as dt
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import dagster as dg
 
@@ -42,10 +43,12 @@ from eval_pipeline.pipeline.inbox import (
 )
 from eval_pipeline.pipeline.measure import DUE
 from eval_pipeline.pipeline.runs import DueRun, digest, due_runs, run_order
+from eval_pipeline.settings import PACKAGE, Settings, shipped_sql
 from eval_pipeline.store.connect import Connection
 
 LAUNCHES_PER_TICK = 10
 DELIVERED = "delivered to the inbox"
+NOTHING_NEW = "nothing has changed since the last look"
 
 
 @dataclass(frozen=True)
@@ -73,12 +76,12 @@ def new_runs(jobs: Jobs) -> dg.SensorDefinition:
         if busy:
             return dg.SensorResult(skip_reason=busy, cursor=context.cursor)
         inbox = look_into(store.settings.inbox)
-        registry = load_registry(store.settings)
-        seen = digest([inbox.signature, _stamp(store), *_fingerprints(registry)])
+        seen = digest([inbox.signature, *_stamps(store.settings)])
         if seen == context.cursor:
-            return dg.SensorResult(skip_reason="nothing has changed since the last look", cursor=seen)
+            return dg.SensorResult(skip_reason=NOTHING_NEW, cursor=seen)
         if not store.settings.db.exists() and not inbox.runs and not inbox.sources:
             return dg.SensorResult(skip_reason=f"{store.settings.inbox} is empty and there is no store yet")
+        registry = load_registry(store.settings)
         look = _look(context.instance, store, inbox, registry)
         requests = _source_requests(context.instance, look.sources, inbox)
         requests = requests or _run_requests(context.instance, look, registry)
@@ -105,10 +108,10 @@ def stale_metrics(jobs: Jobs) -> dg.SensorDefinition:
             return dg.SensorResult(skip_reason=busy, cursor=context.cursor)
         if not store.settings.db.exists():
             return dg.SensorResult(skip_reason="there is no store yet")
-        registry = load_registry(store.settings)
-        seen = digest([_stamp(store), *_fingerprints(registry)])
+        seen = digest(_stamps(store.settings))
         if seen == context.cursor:
-            return dg.SensorResult(skip_reason="nothing has changed since the last look", cursor=seen)
+            return dg.SensorResult(skip_reason=NOTHING_NEW, cursor=seen)
+        registry = load_registry(store.settings)
         with store.reading() as con:
             due = due_runs(con, registry, reasons=None)
             _register(context.instance, con, ())
@@ -161,14 +164,18 @@ def _is_busy(instance: dg.DagsterInstance) -> str | None:
     return f"{under_way} runs are under way" if under_way else None
 
 
-def _stamp(store: StoreResource) -> str:
-    """Changes with every write to the store, without opening it."""
-    db = store.settings.db
-    return f"{db.stat().st_size} {db.stat().st_mtime_ns}" if db.exists() else ""
+def _stamps(settings: Settings) -> list[str]:
+    """Changes with every write to the store and every edit of a definition, without opening either."""
+    folders = [shipped_sql(), PACKAGE / "formulas", *([settings.own_sql] if settings.own_sql else [])]
+    definitions = [
+        path for folder in folders for suffix in ("*.sql", "*.py") for path in folder.rglob(suffix)
+    ]
+    return [_stamp(path) for path in (settings.db, settings.config, *sorted(definitions))]
 
 
-def _fingerprints(registry: Registry) -> list[str]:
-    return [one.fingerprint for one in registry]
+def _stamp(path: Path) -> str:
+    found = path.stat() if path.exists() else None
+    return f"{path} {found.st_size} {found.st_mtime_ns}" if found else str(path)
 
 
 def _look(instance: dg.DagsterInstance, store: StoreResource, inbox: Inbox, registry: Registry) -> Look:

@@ -11,11 +11,22 @@ REASONS = "eval_pipeline/reasons"
 LAUNCH = "eval_pipeline/launch"
 WHY = "eval_pipeline/why"
 NOTE = "eval_pipeline/note"
+ONLY = "eval_pipeline/only"
 
 
 def only_stale(tags: Mapping[str, str]) -> bool:
     """Whether fresh cells are left alone; somebody who asks for partitions by hand wants them computed."""
     return tags.get(ONLY_STALE) == "true"
+
+
+def only_named(names: Collection[str], tags: Mapping[str, str]) -> set[str]:
+    """What of these tables is asked for: all of it, or of an aggregate the formulas that the run was told."""
+    said = tags.get(ONLY)
+    if not said:
+        return set(names)
+    asked = set(said.split(","))
+    parts = {name for name in asked if name.partition(":")[0] in names}
+    return parts | {name for name in names if not any(part.startswith(name) for part in parts)}
 
 
 def wanted_reasons(tags: Mapping[str, str]) -> frozenset[str] | None:

@@ -12,12 +12,13 @@ import importlib.util
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from eval_pipeline.errors import DefinitionError
-from eval_pipeline.formulas.python_tokens import canonical_statement
+from eval_pipeline.formulas.python_tokens import ModuleText, canonical_statement, cut_into_tokens
 from eval_pipeline.settings import PACKAGE
 
 FORBIDDEN_CALLS = frozenset(
@@ -62,6 +63,7 @@ class _Source:
     text: str
     tree: ast.Module
 
+    @cached_property
     def definitions(self) -> dict[str, list[ast.stmt]]:
         """Module-level names and the statements that bind them, in order."""
         found: dict[str, list[ast.stmt]] = {}
@@ -69,6 +71,30 @@ class _Source:
             for name in _bound_names(statement):
                 found.setdefault(name, []).append(statement)
         return found
+
+    @cached_property
+    def imports(self) -> list[ast.Import | ast.ImportFrom]:
+        """Every import, also those inside a function."""
+        return [node for node in ast.walk(self.tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+
+    @cached_property
+    def module(self) -> ModuleText:
+        """The text cut into tokens."""
+        return cut_into_tokens(self.text)
+
+
+@dataclass(frozen=True)
+class _Following:
+    """The files read while a meaning is followed, and the names followed so far."""
+
+    sources: dict[Path, _Source] = field(default_factory=dict)
+    seen: set[tuple[Path, str]] = field(default_factory=set)
+
+    def read(self, path: Path) -> _Source:
+        """Each file once."""
+        if path not in self.sources:
+            self.sources[path] = _read(path)
+        return self.sources[path]
 
 
 def _bound_names(statement: ast.stmt) -> list[str]:
@@ -82,12 +108,13 @@ def _bound_names(statement: ast.stmt) -> list[str]:
 
 def canonical_source(path: Path, function: str) -> str:
     """The function and everything it names in its folder, without comments, docstrings and decorators."""
-    return "\n".join(_collect(_read(path), function, seen=set()))
+    following = _Following()
+    return "\n".join(_collect(following, following.read(path), function))
 
 
 def declaration(path: Path, function: str) -> dict[str, Any]:
     """What @formula(...) says, read without running the file."""
-    statement = _read(path).definitions().get(function, [None])[-1]
+    statement = _read(path).definitions.get(function, [None])[-1]
     if isinstance(statement, ast.FunctionDef):
         for call in statement.decorator_list:
             if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == DECORATOR:
@@ -156,16 +183,15 @@ def _shared_folder() -> Path:
 
 
 def _check_imports(source: _Source) -> None:
-    for node in ast.walk(source.tree):
-        names: list[str] = []
+    for node in source.imports:
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
             _check_followed(source, node)
-        elif isinstance(node, ast.ImportFrom):
+        else:
             names = [node.module or ""]
             _check_named(source, node)
         for name in names:
-            _check_module(source, name, line=getattr(node, "lineno", 0))
+            _check_module(source, name, line=node.lineno)
 
 
 def _check_followed(source: _Source, node: ast.Import) -> None:
@@ -232,68 +258,60 @@ def _check_calls(source: _Source) -> None:
             )
 
 
-def _collect(source: _Source, name: str, *, seen: set[tuple[Path, str]]) -> list[str]:
-    if (source.path, name) in seen:
+def _collect(following: _Following, source: _Source, name: str) -> list[str]:
+    if (source.path, name) in following.seen:
         return []
-    seen.add((source.path, name))
-    definitions = source.definitions()
-    if name not in definitions:
-        return _collect_imported(source, name, seen=seen)
+    following.seen.add((source.path, name))
+    if name not in source.definitions:
+        return _collect_imported(following, source, name)
     pieces: list[str] = []
-    for statement in definitions[name]:
-        pieces += _meaning_of(source, statement, seen=seen)
+    for statement in source.definitions[name]:
+        pieces += _meaning_of(following, source, statement)
     return pieces
 
 
-def _meaning_of(source: _Source, statement: ast.stmt, *, seen: set[tuple[Path, str]]) -> list[str]:
+def _meaning_of(following: _Following, source: _Source, statement: ast.stmt) -> list[str]:
     """The statement, and everything it names."""
-    definitions = source.definitions()
-    pieces = [canonical_statement(source.text, statement, declaring=DECORATOR)]
-    for used in sorted({node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}):
-        if used in definitions:
-            pieces += _collect(source, used, seen=seen)
+    pieces = [canonical_statement(source.module, statement, declaring=DECORATOR)]
+    nodes = list(ast.walk(statement))
+    for used in sorted({node.id for node in nodes if isinstance(node, ast.Name)}):
+        if used in source.definitions:
+            pieces += _collect(following, source, used)
         else:
-            pieces += _collect_imported(source, used, seen=seen)
-    for module, attribute in sorted(_module_attributes(statement)):
-        pieces += _collect_imported(source, module, attribute=attribute, seen=seen)
-    return pieces
-
-
-def _module_attributes(statement: ast.stmt) -> set[tuple[str, str]]:
-    return {
+            pieces += _collect_imported(following, source, used)
+    attributes = {
         (node.value.id, node.attr)
-        for node in ast.walk(statement)
+        for node in nodes
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
     }
+    for module, attribute in sorted(attributes):
+        pieces += _collect_imported(following, source, module, attribute=attribute)
+    return pieces
 
 
 def _collect_imported(
-    source: _Source, used: str, *, seen: set[tuple[Path, str]], attribute: str | None = None
+    following: _Following, source: _Source, used: str, *, attribute: str | None = None
 ) -> list[str]:
     """Follow a name into another module of the folder, or into the product's metric functions."""
-    for node in ast.walk(source.tree):
-        if isinstance(node, ast.ImportFrom):
-            for alias in node.names:
-                if (alias.asname or alias.name) != used:
-                    continue
-                inside = _imported_module(source, node.module or "")
+    for node in source.imports:
+        for alias in node.names:
+            if (alias.asname or alias.name) != used:
+                continue
+            if isinstance(node, ast.ImportFrom):
+                inside = _imported_module(following, source, node.module or "")
                 if inside:
-                    return _collect(inside, alias.name, seen=seen)
-                whole = _imported_module(source, alias.name)
-                if whole and attribute:
-                    return _collect(whole, attribute, seen=seen)
-        elif isinstance(node, ast.Import) and attribute:
-            for alias in node.names:
-                if (alias.asname or alias.name) == used:
-                    whole = _imported_module(source, alias.name)
-                    if whole:
-                        return _collect(whole, attribute, seen=seen)
+                    return _collect(following, inside, alias.name)
+            whole = _imported_module(following, source, alias.name) if attribute else None
+            if whole and attribute:
+                return _collect(following, whole, attribute)
     return []
 
 
-def _imported_module(source: _Source, module: str) -> _Source | None:
+def _imported_module(following: _Following, source: _Source, module: str) -> _Source | None:
     if _is_shared(module):
         place = PACKAGE.parent.joinpath(*module.split("."))
-        return _read(place / "__init__.py" if place.is_dir() else place.with_name(f"{place.name}.py"))
+        return following.read(
+            place / "__init__.py" if place.is_dir() else place.with_name(f"{place.name}.py")
+        )
     path = source.path.parent / f"{module.rsplit('.', 1)[-1]}.py"
-    return _read(path) if module and path.is_file() else None
+    return following.read(path) if module and path.is_file() else None

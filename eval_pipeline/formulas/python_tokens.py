@@ -7,9 +7,11 @@ differently, a formatted string, is taken as it is written.
 from __future__ import annotations
 
 import ast
+import bisect
 import io
 import tokenize
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 _LEFT_OUT = frozenset((tokenize.COMMENT, tokenize.NL, tokenize.ENCODING, tokenize.ENDMARKER))
 _LAYOUT = {tokenize.INDENT: "{", tokenize.DEDENT: "}", tokenize.NEWLINE: ";"}
@@ -18,37 +20,49 @@ Place = tuple[int, int]
 Stretch = tuple[Place, Place]
 
 
-def canonical_statement(text: str, statement: ast.stmt, *, declaring: str) -> str:
-    """The statement of a module's text; a decorator named `declaring` says nothing about what is computed."""
-    lines = text.splitlines(keepends=True)
-    docstrings = [_stretch(node, lines) for node in _docstrings(statement)]
-    whole = [_stretch(node, lines) for node in _formatted_strings(statement)]
+@dataclass(frozen=True)
+class ModuleText:
+    """A module's lines, and its tokens with the line each begins on, ascending."""
+
+    lines: list[str]
+    tokens: list[tokenize.TokenInfo]
+    starts: list[int]
+
+
+def cut_into_tokens(text: str) -> ModuleText:
+    """Every token but those that never carry meaning."""
+    every = tokenize.generate_tokens(io.StringIO(text).readline)
+    tokens = [token for token in every if token.type not in _LEFT_OUT]
+    return ModuleText(text.splitlines(keepends=True), tokens, [token.start[0] for token in tokens])
+
+
+def canonical_statement(module: ModuleText, statement: ast.stmt, *, declaring: str) -> str:
+    """One statement of a module; a decorator named `declaring` says nothing about what is computed."""
+    docstrings = [_stretch(node, module.lines) for node in _docstrings(statement)]
+    whole = [_stretch(node, module.lines) for node in _formatted_strings(statement)]
     found: list[str] = []
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type in _LEFT_OUT or not _belongs(token.start[0], statement, declaring):
-            continue
-        if token.type == tokenize.DEDENT and not found:
-            # The end of what stands above.
-            continue
+    for token in _tokens_of(module, statement, declaring):
         if _inside(token.start, docstrings):
             continue
         stretch = _inside(token.start, whole)
         if stretch is None:
             found.append(_LAYOUT.get(token.type, token.string))
         elif token.start == stretch[0]:
-            found.append(_text_of(stretch, lines))
+            found.append(_text_of(stretch, module.lines))
     return " ".join(_without_empty_statements(_without_trailing_commas(found)))
 
 
-def _belongs(line: int, statement: ast.stmt, declaring: str) -> bool:
-    if statement.lineno <= line <= (statement.end_lineno or statement.lineno):
-        return True
-    decorators = getattr(statement, "decorator_list", [])
-    return any(
-        one.lineno <= line <= (one.end_lineno or one.lineno)
-        for one in decorators
-        if _called(one) != declaring
-    )
+def _tokens_of(module: ModuleText, statement: ast.stmt, declaring: str) -> list[tokenize.TokenInfo]:
+    decorators = [one for one in getattr(statement, "decorator_list", []) if _called(one) != declaring]
+    tokens: list[tokenize.TokenInfo] = []
+    for node in (*decorators, statement):
+        first = bisect.bisect_left(module.starts, node.lineno)
+        last = bisect.bisect_right(module.starts, node.end_lineno or node.lineno)
+        tokens += module.tokens[first:last]
+    while tokens and tokens[0].type == tokenize.DEDENT:
+        # The end of what stands above.
+        tokens.pop(0)
+    return tokens
 
 
 def _called(decorator: ast.expr) -> str | None:

@@ -30,7 +30,7 @@ from eval_pipeline.pipeline.verdicts import (
     QueryFacts,
     count_kinds,
     deltas_of,
-    judge_query,
+    judge_queries,
     mean_of,
     rank_summary,
     rank_values,
@@ -88,7 +88,7 @@ def comparison_document(material: Material, registry: Registry, reading: Compari
     causes = causes_of(a, b)
     aggregate_a, aggregate_b = _aggregates(material, reading)
     facts = _query_facts(material, reading, threshold=reading.overlap_threshold)
-    per_query = [judge_query(one, causes, reading) for one in facts]
+    per_query = judge_queries(facts, causes, reading)
     counts = count_kinds(per_query)
     mode = "exact" if paired.is_exact else "fallback_doc_span"
     groups = paired.groups
@@ -124,7 +124,7 @@ def comparison_document(material: Material, registry: Registry, reading: Compari
         "noise": material.noise.bands,
         "identical_pairs": material.noise.pairs,
         "flaky_queries": material.noise.flaky_queries,
-        "sensitivity": _sensitivity(material, causes, reading) if material.spans else None,
+        "sensitivity": _sensitivity(material, counts, reading) if material.spans else None,
     }
 
 
@@ -232,13 +232,15 @@ def _fallback_significance(material: Material, facts: Sequence[QueryFacts]) -> d
 
 
 def _sensitivity(
-    material: Material, causes: Sequence[str], reading: ComparisonReading
+    material: Material, counts: Mapping[str, int], reading: ComparisonReading
 ) -> dict[str, dict[str, int]]:
     """How the verdicts would be counted if less, or more, of the characters had to be shared."""
     assert material.spans is not None
-    return {
-        f"{threshold:g}": count_kinds(
-            judge_query(one, causes, reading) for one in _query_facts(material, reading, threshold=threshold)
-        )
-        for threshold in material.spans.thresholds
-    }
+    found = {}
+    for threshold in material.spans.thresholds:
+        if threshold == reading.overlap_threshold:
+            found[f"{threshold:g}"] = dict(counts)
+            continue
+        facts = _query_facts(material, reading, threshold=threshold)
+        found[f"{threshold:g}"] = count_kinds(judge_queries(facts, [], reading))
+    return found

@@ -16,7 +16,7 @@ from eval_pipeline.store.pairs import (
     ComparedRun,
     IntArray,
     PairedQuery,
-    aggregates_of_pair,
+    aggregates_of,
     count_stale_labels,
     find_compared_run,
     formulas_in_store,
@@ -25,6 +25,7 @@ from eval_pipeline.store.pairs import (
     paired_queries,
     regressed_chunks,
     slice_places,
+    undefined_pairs,
     unpaired_queries,
 )
 from eval_pipeline.store.span_pairs import SpanMatch, match_spans, places_with_spans, span_matches
@@ -99,6 +100,7 @@ def read_pair(con: Connection, registry: Registry, a: ComparedRun, b: ComparedRu
         if registry.applies_to(one, a.dataset) or registry.applies_to(one, b.dataset)
     ]
     wanted = {one.name for one in formulas}
+    queries = paired_queries(con, a, b)
     return Paired(
         a=a,
         b=b,
@@ -106,8 +108,8 @@ def read_pair(con: Connection, registry: Registry, a: ComparedRun, b: ComparedRu
         states_b=states_b,
         keys=[key for key, one in registry.keys().items() if one.name in wanted],
         formulas=formulas,
-        queries=paired_queries(con, a, b),
-        compared=_compared(con, formulas, a, b),
+        queries=queries,
+        compared=_compared(con, formulas, a, b, n=len(queries)),
         slices=slice_places(con, a),
         only_in_a=only_in_a,
         only_in_b=only_in_b,
@@ -115,13 +117,17 @@ def read_pair(con: Connection, registry: Registry, a: ComparedRun, b: ComparedRu
 
 
 def _compared(
-    con: Connection, formulas: Sequence[Definition], a: ComparedRun, b: ComparedRun
+    con: Connection, formulas: Sequence[Definition], a: ComparedRun, b: ComparedRun, *, n: int
 ) -> list[Compared]:
-    return [
-        Compared(key, one, pairs)
-        for one in formulas_in_store(con, formulas)
-        for key, pairs in metric_pairs(con, one, a, b).items()
-    ]
+    """Formulas without an aggregate in either run define nothing there, and their rows are not read."""
+    defined = set(aggregates_of(con, a)) | set(aggregates_of(con, b))
+    found: list[Compared] = []
+    for one in formulas_in_store(con, formulas):
+        if defined.isdisjoint(one.keys):
+            found += [Compared(key, one, undefined_pairs(n)) for key in one.keys]
+        else:
+            found += [Compared(key, one, pairs) for key, pairs in metric_pairs(con, one, a, b).items()]
+    return found
 
 
 def read_material(
@@ -133,8 +139,8 @@ def read_material(
     sources = {key: registry.keys()[key].name for key in paired.keys}
     return Material(
         paired=paired,
-        aggregate_a=aggregates_of_pair(con, a),
-        aggregate_b=aggregates_of_pair(con, b),
+        aggregate_a=aggregates_of(con, a),
+        aggregate_b=aggregates_of(con, b),
         regressed=regressed_chunks(con, a, b, k=reading.compare_k) if paired.is_exact else {},
         spans=None if paired.is_exact else _span_facts(con, a, b, reading),
         noise=find_noise(con, a, b, sources=sources, k=reading.compare_k),

@@ -8,11 +8,14 @@ from typing import Any, Final
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.pipeline.cell_states import formula_differences
 from eval_pipeline.pipeline.compared_runs import Material, Paired
+from eval_pipeline.pipeline.judge_config import judge_config_problems
+from eval_pipeline.report.numbers import count
 
 SMALL_N: Final = 30
 NAMED: Final = 5
 CHUNKERS_DIFFER: Final = "labels name the chunks of one chunker version"
 JUDGES_DIFFER: Final = "judge configurations differ"
+JUDGE_SETTINGS: Final = ("model", "version", "temperature", "prompt_version")
 LABELLED_CHUNKS: Final = "labels.expected_chunks"
 
 
@@ -57,20 +60,20 @@ def _about_runs(paired: Paired, counts: Mapping[str, int]) -> Iterator[str]:
     if a.dataset_key != b.dataset_key:
         different = sum(not query.same_labels for query in paired.queries)
         yield (
-            f"different datasets: a is scored on {a.dataset!r}, b on {b.dataset!r}; only the "
-            f"{len(paired.queries):,} queries of the same id are paired, and {different:,} of these expect different "
-            "chunks and are not comparable"
+            f"different datasets: a is scored on {a.dataset!r}, b on {b.dataset!r}; queries are paired by their id "
+            f"({_queries(len(paired.queries))}), and those that expect different chunks ({different:,}) are not "
+            "comparable"
         )
     for name, run in (("a", a), ("b", b)):
         if run.n_results == 0:
             yield f"{name} ({run.run_id!r}) has no results: there is nothing to pair"
         if run.n_quarantined:
             yield (
-                f"{run.n_quarantined:,} rows of {name} are in quarantine and count as missing: "
+                f"in quarantine for {name}: {count(run.n_quarantined, 'row')}, counted as missing; "
                 "`eval-pipeline quarantine` shows them"
             )
     if paired.is_exact and counts["not_comparable"] and a.dataset_key == b.dataset_key:
-        yield f"{counts['not_comparable']:,} queries are not comparable: nothing was computed for them"
+        yield f"not comparable: {_queries(counts['not_comparable'])}, for which nothing was computed"
 
 
 def _about_chunkers(material: Material, registry: Registry, counts: Mapping[str, int]) -> Iterator[str]:
@@ -78,25 +81,23 @@ def _about_chunkers(material: Material, registry: Registry, counts: Mapping[str,
     versions = [run.config["chunker_version"] for run in (paired.a, paired.b)]
     if not paired.is_exact:
         if None in versions:
-            missing = " and ".join(
-                name for name, version in zip("ab", versions, strict=True) if version is None
-            )
-            yield f"no chunker version is recorded for {missing}: matched by document and span"
+            missing = [name for name, version in zip("ab", versions, strict=True) if version is None]
+            yield f"no chunker version is recorded for {' and '.join(missing)}: matched by document and span"
         metrics = _named(chunk_level_metrics(registry, paired))
         if metrics:
             yield (
-                f"deltas of chunk-level metrics are unstable across chunkers, because labels name the chunks of one "
+                "deltas of chunk-level metrics are unstable across chunkers, because labels name the chunks of one "
                 f"version: read fallback_metrics instead of {metrics}"
             )
         if counts["not_comparable"]:
             yield (
-                f"{counts['not_comparable']:,} queries are not comparable: the spans of their expected chunks are "
-                "neither frozen in the golden set nor in an archive"
+                f"not comparable: {_queries(counts['not_comparable'])}; the spans of their expected chunks are neither "
+                "frozen in the golden set nor in an archive"
             )
     if material.stale_labels:
         yield (
-            f"stale labels: {material.stale_labels:,} expected chunk ids are not in the inventory of chunker "
-            f"{versions[1]!r}, so that neither run can find them"
+            f"stale labels: {material.stale_labels:,} expected ids not in the run's inventory (chunker "
+            f"{versions[1]!r}); neither run can find them"
         )
 
 
@@ -123,39 +124,48 @@ def _about_values(paired: Paired) -> Iterator[str]:
 def _about_config(paired: Paired) -> Iterator[str]:
     a, b = paired.a, paired.b
     if a.judge != b.judge:
-        fields = ("model", "version", "temperature", "prompt version")
         differing = [
-            f"{field} {before!r} and {after!r}"
-            for field, before, after in zip(fields, a.judge, b.judge, strict=True)
+            f"{name} {before!r} and {after!r}"
+            for name, before, after in zip(JUDGE_SETTINGS, a.judge, b.judge, strict=True)
             if before != after
         ]
         yield f"judge configurations differ ({', '.join(differing)}): judge metrics are not comparable"
+    is_judged_at_all = any(is_judged(one.metric) and one.pairs.on_both.any() for one in paired.compared)
+    for name, run in (("a", a), ("b", b)):
+        judge = dict(zip(JUDGE_SETTINGS, run.judge, strict=True))
+        problems = judge_config_problems({"judge": judge}, is_judged=True) if is_judged_at_all else []
+        if problems:
+            yield f"the judge of {name} is not pinned ({', '.join(problems)})"
     top_a, top_b = a.config["top_k"], b.config["top_k"]
     if top_a != top_b:
         yield f"a was configured to retrieve {_hits(top_a)}, b {_hits(top_b)}"
 
 
 def _hits(top_k: Any) -> str:
-    return "an unrecorded number of hits" if top_k is None else f"{top_k} hits"
+    return "an unrecorded number of hits" if top_k is None else count(top_k, "hit")
 
 
 def _about_queries(paired: Paired) -> Iterator[str]:
     if paired.only_in_a or paired.only_in_b:
         yield (
-            f"{len(paired.only_in_a):,} queries are only in a and {len(paired.only_in_b):,} only in b: aggregates "
-            "count each run's own queries, verdicts and tests only those of both"
+            f"only in a: {_queries(len(paired.only_in_a))}, only in b: {_queries(len(paired.only_in_b))}; aggregates "
+            "are of each run's own queries, verdicts and tests of those in both"
         )
     for name, failed in (
         ("a", sum(query.error_a for query in paired.queries)),
         ("b", sum(query.error_b for query in paired.queries)),
     ):
         if failed:
-            yield f"{failed:,} queries failed in {name}; they count as stored"
+            yield f"failed in {name}: {_queries(failed)}, which count as stored"
     if 0 < len(paired.queries) < SMALL_N:
         yield (
-            f"only {len(paired.queries):,} paired queries: read each difference beside the smallest one that could "
-            "have been shown (mde)"
+            f"only {_queries(len(paired.queries))} in both runs: read each difference beside the smallest one that "
+            "could have been shown (mde)"
         )
+
+
+def _queries(n: int) -> str:
+    return count(n, "query", plural="queries")
 
 
 def _named(names: Sequence[str]) -> str:

@@ -11,7 +11,6 @@ from pathlib import Path
 from eval_pipeline.errors import InputRejected
 from eval_pipeline.ingest.ahead import read_ahead
 from eval_pipeline.ingest.bundle import ArchiveFile, GoldenFile, RunFolder, find_bundle
-from eval_pipeline.ingest.extractions import read_extractions
 from eval_pipeline.ingest.files import content_hash
 from eval_pipeline.ingest.golden import read_golden_set
 from eval_pipeline.ingest.lines import Line
@@ -19,13 +18,11 @@ from eval_pipeline.ingest.parts import (
     parse_time,
     problem_of,
     read_archive,
-    read_index_report,
     read_run,
     read_run_document,
-    read_spot_checks,
 )
 from eval_pipeline.ingest.problems import Problem
-from eval_pipeline.ingest.results import ResultsBlock, read_results
+from eval_pipeline.pipeline.delivered_parts import problem_of_rejection, read_part, weight_of
 from eval_pipeline.records import ArchiveChunk, Run
 from eval_pipeline.settings import Settings
 from eval_pipeline.store.archives import ArchiveDelivery, current_archive_hash, write_archive
@@ -107,17 +104,6 @@ def _report_problems(load: _Load, problems: Sequence[Problem]) -> None:
     load.report.quarantined += len(problems)
 
 
-def _rejected(path: Path, rejected: InputRejected, *, run_id: str | None = None) -> Problem:
-    return Problem(
-        path=str(path),
-        reason=rejected.reason,
-        line=rejected.line,
-        run_id=run_id,
-        field=rejected.field,
-        text=rejected.text,
-    )
-
-
 def _load_golden_set(load: _Load, golden: GoldenFile) -> None:
     content = None
     try:
@@ -129,7 +115,7 @@ def _load_golden_set(load: _Load, golden: GoldenFile) -> None:
         found = read_golden_set(golden.path)
     except InputRejected as rejected:
         load.report.rejected.append(golden.dataset)
-        _quarantine(load, [_rejected(golden.path, rejected)], content=content)
+        _quarantine(load, [problem_of_rejection(golden.path, rejected)], content=content)
         return
     keep(golden.path, load.kept / "datasets" / golden.dataset / golden.path.name)
     delivery = GoldenDelivery(
@@ -161,7 +147,7 @@ def _load_archive(load: _Load, archive: ArchiveFile) -> None:
         lines = list(read_archive(archive.path))
     except InputRejected as rejected:
         load.report.rejected.append(name)
-        _quarantine(load, [_rejected(archive.path, rejected)], content=content)
+        _quarantine(load, [problem_of_rejection(archive.path, rejected)], content=content)
         return
     folder = load.kept / "datasets" / archive.dataset if archive.dataset else load.kept
     keep(archive.path, folder / "inventories" / archive.path.name)
@@ -211,7 +197,7 @@ def _load_runs(
                 load.report.unchanged += 1
             else:
                 batch.append(found)
-                size += sum(_weight(part) for part in found.parts)
+                size += sum(weight_of(part) for part in found.parts)
             if size >= BATCH_BYTES or len(batch) >= BATCH_RUNS:
                 _write_batch(load, batch)
                 batch, size = [], 0
@@ -246,13 +232,6 @@ def _stored_parts(load: _Load) -> dict[str, dict[str, str]]:
         return known_parts(con)
 
 
-def _weight(part: PartDelivery) -> int:
-    """Bytes that the part holds in memory; a packed file's own size says little."""
-    if not isinstance(part.blocks, list):
-        return part.n_bytes
-    return max(part.n_bytes, sum(int(block.nbytes) for block in part.blocks))
-
-
 def _in_order(load: _Load, folders: Sequence[RunFolder]) -> list[tuple[RunFolder, Run]]:
     """Runs by their time, so that keys and partitions follow it; those without a time come last."""
     readable: list[tuple[RunFolder, Run]] = []
@@ -261,7 +240,9 @@ def _in_order(load: _Load, folders: Sequence[RunFolder]) -> list[tuple[RunFolder
             readable.append((folder, read_run(folder.run_file)))
         except InputRejected as rejected:
             load.report.rejected.append(folder.path.name)
-            _quarantine(load, [_rejected(folder.run_file, rejected, run_id=folder.path.name)], content=None)
+            _quarantine(
+                load, [problem_of_rejection(folder.run_file, rejected, run_id=folder.path.name)], content=None
+            )
     # A run delivered twice has one place, so that its deliveries stay in the order of the paths.
     times = {
         run.run_id: parse_time(run.created_at) if run.created_at else dt.datetime.max for _, run in readable
@@ -280,9 +261,9 @@ def _changed_parts(
         for part, path in {"run": folder.run_file, **folder.parts}.items():
             content = content_hash(path)
             if stored.get(part) != content:
-                parts.append(_read_part(part, path, content, run_id=run.run_id))
+                parts.append(read_part(part, path, content, run_id=run.run_id, in_memory=IN_MEMORY_BYTES))
     except InputRejected as rejected:
-        return _rejected(path, rejected, run_id=run.run_id)
+        return problem_of_rejection(path, rejected, run_id=run.run_id)
     if not parts:
         return None
     _keep_run(load, folder, run, parts)
@@ -295,74 +276,6 @@ def _keep_run(load: _Load, folder: RunFolder, run: Run, parts: Sequence[PartDeli
         if part.part != "run":
             keep(Path(part.path), target / Path(part.path).name)
     keep(folder.run_file, target / "run.json")
-
-
-def _read_part(part: str, path: Path, content: str, *, run_id: str) -> PartDelivery:
-    delivery = PartDelivery(part=part, path=str(path), content_hash=content, n_bytes=path.stat().st_size)
-    if part == "results":
-        delivery.blocks = _blocks_of(_ResultsFile(path, run_id))
-        if isinstance(delivery.blocks, list):
-            delivery.problems = [problem for block in delivery.blocks for problem in block.problems]
-    elif part == "extractions":
-        delivery.cases = list(read_extractions(path))
-        _reject_duplicate_cases(delivery)
-        delivery.problems = [
-            problem_of(line, path, run_id=run_id) for line in delivery.cases if line.record is None
-        ]
-    elif part == "judge_spot_check":
-        delivery.checks = list(read_spot_checks(path))
-        delivery.problems = [
-            problem_of(line, path, run_id=run_id) for line in delivery.checks if line.record is None
-        ]
-    elif part == "index_report":
-        try:
-            delivery.report = read_index_report(path)
-        except InputRejected as rejected:
-            if rejected.field is None:
-                raise
-            delivery.problems = [_rejected(path, rejected, run_id=run_id)]
-    return delivery
-
-
-@dataclass(frozen=True)
-class _ResultsFile:
-    """The blocks of a file too large for memory; it can be read again when its batch has to be written again."""
-
-    path: Path
-    run_id: str
-
-    def __iter__(self) -> Iterator[ResultsBlock]:
-        return read_results(self.path, run_id=self.run_id)
-
-
-def _blocks_of(file: _ResultsFile) -> list[ResultsBlock] | _ResultsFile:
-    """The blocks themselves while they are few; what a packed file holds shows only when it is read."""
-    if file.path.stat().st_size > IN_MEMORY_BYTES:
-        return file
-    blocks: list[ResultsBlock] = []
-    size = 0
-    for block in file:
-        blocks.append(block)
-        size += block.nbytes
-        if size > IN_MEMORY_BYTES:
-            return file
-    return blocks
-
-
-def _reject_duplicate_cases(delivery: PartDelivery) -> None:
-    first: dict[str, int] = {}
-    for line in delivery.cases:
-        if line.record is None:
-            continue
-        case_id = line.record.case_id
-        if case_id in first:
-            raise InputRejected(
-                f"case_id {case_id!r} stands on lines {first[case_id]} and {line.number}: every case once",
-                line=line.number,
-                field="case_id",
-                text=line.text,
-            )
-        first[case_id] = line.number
 
 
 def _still_new(
@@ -395,7 +308,7 @@ def _write_batch(load: _Load, batch: Sequence[RunDelivery]) -> None:
             path = Path(found.part.path)
             _quarantine(
                 load,
-                [_rejected(path, found.rejected, run_id=found.run_id)],
+                [problem_of_rejection(path, found.rejected, run_id=found.run_id)],
                 content=found.part.content_hash,
             )
             remaining = [delivery for delivery in remaining if delivery.run.run_id != found.run_id]

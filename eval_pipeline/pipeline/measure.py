@@ -132,7 +132,8 @@ def measure(
 ) -> Measured:
     """Compute the cells that are stale for one of the reasons (None: any), with the stale cells they build on.
 
-    `force` computes the named definitions for the named runs although they are fresh.
+    `definitions` names tables, or one formula's aggregates as `aggregates.run_metrics:metrics.hit_at_k`. `force`
+    computes what is named although it is fresh.
     """
     done = Measured()
     wanted = wanted_cells(registry)
@@ -201,7 +202,8 @@ def find_due(
     asked: set[tuple[str, int]] = set()
     stale: dict[tuple[str, str, int], Due] = {}
     for definition, source, run_key, run_id, dataset_key, golden_key, reason in rows:
-        is_named = (definitions is None or definition in definitions) and (
+        names = {definition, by_name[definition, source].name}
+        is_named = (definitions is None or not names.isdisjoint(definitions)) and (
             run_ids is None or run_id in run_ids
         )
         forced = force and is_named

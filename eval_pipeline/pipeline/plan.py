@@ -13,6 +13,7 @@ from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.lock_file import FILE, read_lock
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.ingest.parts import parse_day
+from eval_pipeline.pipeline.catalogue import find_definition
 from eval_pipeline.pipeline.measure import unwanted_cells, wanted_cells
 from eval_pipeline.settings import Settings, shipped_sql
 from eval_pipeline.store.connect import Connection, open_reader
@@ -37,18 +38,20 @@ def select_cells(
     runs: Collection[str] = (),
     since: str | None = None,
 ) -> Selection:
-    """Check names and dates, and widen --only to what is computed from the named definitions."""
+    """Check names and dates, and widen --only to what is computed from the named definitions.
+
+    An aggregate is named with its formula (`aggregates.run_metrics:metrics.hit_at_k`): the others' are not asked for.
+    """
     if since is not None:
         try:
             parse_day(since)
         except ValueError as error:
             raise UsageError(f"--since: {error}") from error
-    named = {registry.get(name).name for name in only}
+    named = {find_definition(registry, name).name for name in only}
     for one in registry:
-        if named & set(one.reads) or (
-            "metrics.formula" in one.reads and any(n.startswith("metrics.") for n in named)
-        ):
+        if named & set(one.reads):
             named.add(one.name)
+    named |= {cell.name for cell in wanted_cells(registry) if cell.source in named}
     return Selection(
         definitions=frozenset(named) if only else None,
         run_ids=frozenset(runs) if runs else None,
@@ -62,7 +65,11 @@ create or replace temp table stale_cells as
 select definition, source, run_key, run_id, run_no, reason, stored_fingerprint
 from cell_states
 where reason is not null and not is_pinned
-    and ($definitions is null or list_contains($definitions, definition))
+    and (
+        $definitions is null
+        or list_contains($definitions, definition)
+        or list_contains($definitions, definition || ':' || source)
+    )
     and ($run_ids is null or list_contains($run_ids, run_id))
 """
 

@@ -241,7 +241,7 @@ def _texts(
         retrieved = [of_run.get(row.query_key, []) for of_run in hits]
         known = {chunk.chunk_id: chunk.text for side in retrieved for chunk in side if chunk.text}
         labelled = [
-            ChunkRow(chunk.chunk_id, chunk.place, chunk.text or known.get(chunk.chunk_id))
+            ChunkRow(chunk.chunk_id, chunk.text or known.get(chunk.chunk_id))
             for chunk in expected.get(row.query_key, [])
         ]
         found[row.query_id] = QueryTexts(labelled, retrieved)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from eval_pipeline.errors import InvalidConfig
 
@@ -44,8 +44,7 @@ class ComparisonReading:
             )
 
 
-@dataclass(frozen=True)
-class QueryFacts:
+class QueryFacts(NamedTuple):
     """One query that both runs answered. Ranks are those of the first expected chunk, None when there is none."""
 
     query_id: str
@@ -58,13 +57,28 @@ class QueryFacts:
     error_b: bool = False
 
 
-def judge_query(facts: QueryFacts, causes: Sequence[str], reading: ComparisonReading) -> dict[str, Any]:
-    """The entry of `per_query`."""
+def judge_queries(
+    facts: Iterable[QueryFacts], causes: Sequence[str], reading: ComparisonReading
+) -> list[dict[str, Any]]:
+    """The entries of `per_query`."""
+    notes = {
+        (error_a, error_b): _note(causes, error_a=error_a, error_b=error_b)
+        for error_a in (False, True)
+        for error_b in (False, True)
+    }
+    return [_judge(one, notes[one.error_a, one.error_b], reading) for one in facts]
+
+
+def _note(causes: Sequence[str], *, error_a: bool, error_b: bool) -> str | None:
+    errors = [f"error in {name}" for name, failed in (("a", error_a), ("b", error_b)) if failed]
+    return "; ".join([*causes, *errors]) or None
+
+
+def _judge(facts: QueryFacts, note: str | None, reading: ComparisonReading) -> dict[str, Any]:
     is_judged = facts.is_expecting and facts.is_comparable
     rank_a = _within(facts.rank_a, reading.compare_k) if is_judged else None
     rank_b = _within(facts.rank_b, reading.compare_k) if is_judged else None
     regressed = list(facts.regressed_chunk_ids) if is_judged else []
-    errors = [f"error in {name}" for name, failed in (("a", facts.error_a), ("b", facts.error_b)) if failed]
     return {
         "query_id": facts.query_id,
         "kind": _kind_of(facts, rank_a, rank_b, regressed=regressed, reading=reading),
@@ -72,7 +86,7 @@ def judge_query(facts: QueryFacts, causes: Sequence[str], reading: ComparisonRea
         "regressed_chunk_ids": regressed,
         "a_hit_rank": rank_a,
         "b_hit_rank": rank_b,
-        "note": "; ".join([*causes, *errors]) or None,
+        "note": note,
     }
 
 

@@ -58,7 +58,7 @@ def _text(value: Any) -> Child:
     return None if value is None else data_text(str(value), most=200)
 
 
-def stale_callout(states: Mapping[str, FormulaState], *, of: str = "") -> Html | None:
+def stale_callout(states: Mapping[str, FormulaState]) -> Html | None:
     """Which values do not hold any more, and what to do."""
     marked: dict[str, list[str]] = {}
     for state in states.values():
@@ -71,9 +71,9 @@ def stale_callout(states: Mapping[str, FormulaState], *, of: str = "") -> Html |
     return callout(
         tag(
             "p",
-            f"{count(total, 'formula')}{of} not up to date. ",
+            f"{count(total, 'formula')} not up to date. ",
             tag("code", "eval-pipeline run --all"),
-            " computes anew.",
+            " computes them anew.",
         ),
         bullets(items),
         is_warning=True,

@@ -66,8 +66,8 @@ def _config() -> dict[str, Any]:
     text = {
         "labelColor": COLOURS["muted"],
         "titleColor": COLOURS["muted"],
-        "labelFontSize": 11,
-        "titleFontSize": 11,
+        "labelFontSize": 12,
+        "titleFontSize": 12,
         "titleFontWeight": "normal",
         "labelLimit": 220,
     }
@@ -84,13 +84,14 @@ def _config() -> dict[str, Any]:
             "ticks": False,
             "labelPadding": 6,
         },
-        "header": {**text, "labelColor": COLOURS["ink"], "labelFontSize": 12, "labelFontWeight": "bold"},
+        "header": {**text, "labelColor": COLOURS["ink"], "labelFontSize": 13, "labelFontWeight": "bold"},
         "title": {
             "color": COLOURS["ink"],
-            "fontSize": 12,
+            "fontSize": 13,
             "fontWeight": "bold",
             "anchor": "start",
-            "offset": 8,
+            "frame": "group",
+            "offset": 10,
         },
         "legend": text,
         "text": {"color": COLOURS["ink"], "fontSize": 11},

@@ -108,8 +108,7 @@ def _deltas(report: Report) -> str:
         pairs = report["identical_pairs"]
         lines += [
             "",
-            f"Noise floor: not known; there are {count(pairs['n'], 'pair')} of identical runs, a band needs "
-            f"{pairs['needed']}.",
+            f"Noise floor: not known yet. Pairs of identical runs so far: {pairs['n']}; needed: {pairs['needed']}.",
         ]
     if undefined:
         lines += ["", f"Undefined in both runs: {escaped(', '.join(undefined))}."]

@@ -65,7 +65,6 @@ class ChunkRow:
     """A hit or an expected chunk; `text` is None where no text is stored."""
 
     chunk_id: str
-    place: str | None = None
     text: str | None = None
 
 

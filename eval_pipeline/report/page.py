@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from eval_pipeline.report.markup import Child, Html, tag
+from eval_pipeline.report.markup import Child, Html, join, tag
 
 FOLDER: Final = Path(__file__).parent
 
@@ -33,6 +33,11 @@ class Page:
     lead: Sequence[Child]
     sections: Sequence[Section]
     footer: Sequence[Child]
+
+
+def size_of(sections: Iterable[Section]) -> int:
+    """How many bytes their contents take."""
+    return sum(len(join(one.content).encode()) for one in sections)
 
 
 def render_page(page: Page) -> str:

@@ -12,7 +12,7 @@ from eval_pipeline.report.movements import SIGNIFICANT
 from eval_pipeline.report.run_charts import label_of
 from eval_pipeline.report.svg import COLOURS
 
-NOT_FOUND: Final = "none"
+NOT_FOUND: Final = "not found"
 BETTER: Final = "better"
 WORSE: Final = "worse"
 UNCLEAR: Final = "not shown"
@@ -96,7 +96,7 @@ def forest_chart(differences: Sequence[Difference], *, name: str, title: str) ->
             ),
         ),
     ]
-    chart = alt.layer(*layers).properties(width=460, height={"step": 21})
+    chart = alt.layer(*layers).properties(width=520, height={"step": 23})
     return Chart(name, title, _said(differences), specification_of(chart))
 
 
@@ -137,7 +137,7 @@ def rank_chart(per_query: Sequence[Mapping[str, Any]], ranks: int) -> Chart:
             legend=None,
         ),
     )
-    numbers = base.mark_text(fontSize=10, fontWeight="bold").encode(
+    numbers = base.mark_text(fontSize=11, fontWeight="bold").encode(
         text="n:Q",
         color=alt.Color(
             "move:N",

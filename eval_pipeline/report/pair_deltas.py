@@ -28,6 +28,7 @@ def deltas_section(material: PairMaterial) -> list[Child]:
     return [
         *_pictures(document, [one for one in shown if one.key not in document["caveats"]]),
         _table(document, shown),
+        _caveats(document),
         _reading(document),
         tag("p", "Undefined in both runs: ", data_text(", ".join(undefined)), ".", class_="note")
         if undefined
@@ -117,11 +118,16 @@ def _band(document: Report, metric: str) -> str:
 def _verdict_cell(document: Report, one: MetricFacts) -> Child:
     caveat = document["caveats"].get(one.key)
     if caveat:
-        return badge(f"not comparable: {caveat}")
+        return badge("not comparable")
     verdict = _verdict(document, one)
     if verdict == UNCLEAR:
         return "within noise" if within_noise(document, one.key) and document["deltas"][one.key] else ""
     return badge(verdict, "good" if verdict == BETTER else "bad")
+
+
+def _caveats(document: Report) -> Html | None:
+    reasons = sorted(set(document["caveats"].values()))
+    return tag("p", f"Not comparable: {'; '.join(reasons)}.", class_="note") if reasons else None
 
 
 def _reading(document: Report) -> Html:
@@ -165,7 +171,8 @@ def fallback_section(document: Report) -> list[Child]:
             "p",
             "The runs were not chunked alike, so ids of chunks say nothing: labels name the chunks of one chunker. "
             "Here a hit counts in both runs when it is of an expected document and shares enough characters with an "
-            "expected chunk: by default half of the shorter of the two. Verdicts and ranks on this page are by this criterion.",
+            "expected chunk: by default half of the shorter of the two. Verdicts and ranks on this page are by this "
+            "criterion.",
         ),
         data_table(
             "fallback", f"Both runs by the same criterion, over {n} whose spans are known.", columns, rows

@@ -9,30 +9,32 @@ from eval_pipeline.report.about_runs import (
     footer_line,
     formula_table,
     run_facts,
-    stale_callout,
 )
 from eval_pipeline.report.figures import figure
 from eval_pipeline.report.markup import Child, Html, data_text, join, tag
 from eval_pipeline.report.material import PairMaterial
 from eval_pipeline.report.numbers import NOTHING, count
-from eval_pipeline.report.page import Page, Section, render_page
+from eval_pipeline.report.page import Page, Section, render_page, size_of
 from eval_pipeline.report.pair_charts import rank_chart, rank_pairs
 from eval_pipeline.report.pair_deltas import deltas_section, fallback_section, moved_slices_table
 from eval_pipeline.report.pair_queries import pair_query_table
-from eval_pipeline.report.parts import Column, bullets, callout, data_table, named_ids, tiles
+from eval_pipeline.report.parts import Column, bullets, callout, data_table, named_ids, tiles, with_code
+from eval_pipeline.report.queries import PAGE_BYTES
 
 FALLBACK: Final = "fallback_doc_span"
 BANDS: Final = ((1, 1, "1"), (2, 3, "2–3"), (4, 5, "4–5"), (6, None, "6 and later"))
 FLAKY_SHOWN: Final = 100
 COUNTED: Final = {
-    "win": ("won", "b found what a did not"),
-    "loss": ("lost", "a found what b did not"),
+    "win": ("wins", "b found what a did not"),
+    "loss": ("losses", "a found what b did not"),
     "rank_up": ("rank up", "found earlier in b"),
     "rank_down": ("rank down", "found later in b"),
-    "draw": ("draw", "same rank, or found by neither"),
+    "draw": ("draws", "same rank, or found by neither"),
     "regressions": ("regressions", "an expected chunk of a is lost in b"),
-    "not_applicable": ("not applicable", "no chunk is expected"),
-    "not_comparable": ("not comparable", "nothing to compare by"),
+}
+OUTSIDE: Final = {
+    "not_applicable": "expect no chunk",
+    "not_comparable": "cannot be compared, because nothing is known of their expected chunks",
 }
 
 
@@ -46,7 +48,7 @@ def render_pair_page(material: PairMaterial) -> str:
             title=f"{a} → {b} · comparison",
             heading=[data_text(a), tag("span", " → ", class_="muted"), data_text(b)],
             lead=[_lead(document), _causes(document), _warnings(material)],
-            sections=list(_sections(material)),
+            sections=_sections(material),
             footer=[footer_line(document["format"])],
         )
     )
@@ -69,46 +71,46 @@ def _causes(document: Mapping[str, Any]) -> Html:
     return tag("p", f"Known differences: {', '.join(document['causes'])}.", class_="muted")
 
 
-def _warnings(material: PairMaterial) -> Html:
+def _warnings(material: PairMaterial) -> Html | None:
     warnings = material.document["warnings"]
-    listed = (
-        callout(
-            tag("p", tag("strong", "Before reading on")),
-            bullets(data_text(one) for one in warnings),
-            is_warning=True,
-        )
-        if warnings
-        else None
-    )
-    return join(
-        listed,
-        *(
-            stale_callout(states, of=f" of {name}")
-            for name, states in zip("ab", material.states, strict=True)
-        ),
+    if not warnings:
+        return None
+    return callout(
+        tag("p", tag("strong", "Before reading on")),
+        bullets(with_code(one) for one in warnings),
+        is_warning=True,
     )
 
 
-def _sections(material: PairMaterial) -> Iterator[Section]:
+def _sections(material: PairMaterial) -> list[Section]:
+    """The queries get what room the other parts leave."""
     document = material.document
+    parts = list(_parts(document, material))
+    about = [
+        Section("runs", "The two runs", [_side_by_side(material)]),
+        Section("formulas", "Formulas", [formula_table(material.metrics, material.states, ["a", "b"])]),
+    ]
+    apart = list(_apart(document))
+    room = PAGE_BYTES - size_of([*parts, *about, Section("", "", apart)])
+    queries = Section("queries", "Queries", [pair_query_table(material, room=room), *apart])
+    return [*parts, queries, *about]
+
+
+def _parts(document: Mapping[str, Any], material: PairMaterial) -> Iterator[Section]:
     yield Section("verdicts", "What moved", [*_verdicts(document), *_ranks(document)])
     if document["deltas"]["chunker_version_match"] == FALLBACK:
         yield Section("fallback", "By document and span", fallback_section(document))
     yield Section("deltas", "Differences", deltas_section(material))
     if document["slices"]:
         yield Section("slices", "Slices that moved most", [moved_slices_table(document["slices"])])
-    yield Section("queries", "Queries", [pair_query_table(material), *_apart(document)])
-    yield Section("runs", "The two runs", [_side_by_side(material)])
-    yield Section("formulas", "Formulas", [formula_table(material.metrics, material.states, ["a", "b"])])
 
 
 def _verdicts(document: Mapping[str, Any]) -> Iterator[Html]:
     counts = document["counts"]
-    yield tiles(
-        (name, f"{counts[key]:,}", remark)
-        for key, (name, remark) in COUNTED.items()
-        if counts[key] or key not in ("not_applicable", "not_comparable")
-    )
+    yield tiles((name, f"{counts[key]:,}", remark) for key, (name, remark) in COUNTED.items())
+    outside = [f"{counts[key]:,} {remark}" for key, remark in OUTSIDE.items() if counts[key]]
+    if outside:
+        yield tag("p", f"Outside these counts: {'; '.join(outside)}.", class_="note")
 
 
 def _ranks(document: Mapping[str, Any]) -> Iterator[Html]:

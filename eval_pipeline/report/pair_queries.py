@@ -24,8 +24,8 @@ MOODS = {"win": "good", "rank_up": "good", "loss": "bad", "rank_down": "bad", "r
 Entry = Mapping[str, Any]
 
 
-def pair_query_table(material: PairMaterial) -> Html:
-    """The table: what moved farthest stands first, what did not move stands last."""
+def pair_query_table(material: PairMaterial, *, room: int) -> Html:
+    """The table, in so many bytes: what moved farthest stands first, what did not move stands last."""
     document = material.document
     moved = moved_queries(document)
     moved_ids = {entry["query_id"] for entry in moved}
@@ -47,13 +47,15 @@ def pair_query_table(material: PairMaterial) -> Html:
                 _entry(entry, material, has_moved=entry["query_id"] in moved_ids) for entry in (*moved, *rest)
             ],
             mark="regressions only",
-        )
+        ),
+        room=room,
     )
 
 
 def _entry(entry: Entry, material: PairMaterial, *, has_moved: bool) -> QueryEntry:
     a, b = (rows.get(entry["query_id"]) for rows in material.queries)
     row = b or a
+    texts = material.texts.get(entry["query_id"]) if has_moved else None
     note = _own_note(entry, material.document["causes"])
     move = _reciprocal(entry["b_hit_rank"]) - _reciprocal(entry["a_hit_rank"])
     cells: list[Child] = [
@@ -84,12 +86,9 @@ def _entry(entry: Entry, material: PairMaterial, *, has_moved: bool) -> QueryEnt
         cells=cells,
         keys=keys,
         detail=lambda with_text: (
-            _detail(
-                entry, a, b, material.texts.get(entry["query_id"]), with_text=with_text and material.with_text
-            )
-            if has_moved
-            else None
+            _detail(entry, a, b, texts, with_text=with_text and material.with_text) if texts else None
         ),
+        has_detail=texts is not None,
     )
 
 
@@ -104,10 +103,8 @@ def _reciprocal(place: int | None) -> float:
 
 
 def _detail(
-    entry: Entry, a: QueryRow | None, b: QueryRow | None, texts: QueryTexts | None, *, with_text: bool
-) -> Html | None:
-    if texts is None:
-        return None
+    entry: Entry, a: QueryRow | None, b: QueryRow | None, texts: QueryTexts, *, with_text: bool
+) -> Html:
     answers = (
         [
             labelled_text(f"{what} of {name}", text)

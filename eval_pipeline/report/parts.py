@@ -49,9 +49,12 @@ def data_table(
             loose.append(entry)
     if loose:
         bodies.insert(0, tag("tbody", [_row(cells, columns) for cells in loose]))
-    return scrolling(
-        name, tag("table", tag("caption", caption, id=f"{name}-caption"), head, bodies, id=f"{name}-table")
-    )
+    return scrolling(name, tag("table", caption_of(name, caption), head, bodies, id=f"{name}-table"))
+
+
+def caption_of(name: str, text: Child) -> Html:
+    """A table's caption, which stays as wide as the screen where the table is wider."""
+    return tag("caption", tag("span", text), id=f"{name}-caption")
 
 
 def scrolling(name: str, content: Html) -> Html:
@@ -138,10 +141,23 @@ def named_ids(ids: Sequence[str], *, most: int = NAMED_IDS) -> Html:
 
 
 def metric_name(key: str) -> Html:
-    """A metric's key, which may be broken where its words end."""
+    """A metric's key."""
+    return tag("span", data_text(key), class_="id")
+
+
+def breakable_name(key: str) -> Html:
+    """A metric's key that may be broken where its words end."""
     pieces = re.split("(?<=[_@])", visible(key))
     broken = Html("<wbr>").join(escape(piece) for piece in pieces)
     return tag("span", tag("bdi", Html(broken)), class_="id")
+
+
+def with_code(text: str) -> Html:
+    """A sentence in which commands stand between backticks."""
+    pieces = text.split("`")
+    if len(pieces) % 2 == 0:
+        return data_text(text)
+    return tag("bdi", [tag("code", piece) if place % 2 else piece for place, piece in enumerate(pieces)])
 
 
 def or_nothing(text: str | None) -> str:

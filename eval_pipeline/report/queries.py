@@ -8,12 +8,15 @@ from typing import Any, Final
 
 from eval_pipeline.report.markup import Child, Html, clipped, data_text, join, json_block, tag
 from eval_pipeline.report.material import ChunkRow, QueryTexts
-from eval_pipeline.report.parts import Column, scrolling
+from eval_pipeline.report.parts import Column, caption_of, scrolling
 
 # What a page may weigh: the rows of a thousand queries, and below them as many texts as there is room for.
 MOST_ROWS: Final = 2_000
-TABLE_BYTES: Final = 1_650_000
+PAGE_BYTES: Final = 1_900_000
 TEXT_BYTES: Final = 900_000
+SHARE_OF_ROWS: Final = 0.7
+SCRIPT_ROW_BYTES: Final = 120
+FOLD_BYTES: Final = 110
 
 ID_LENGTH: Final = 160
 QUESTION_LENGTH: Final = 240
@@ -35,6 +38,7 @@ class QueryEntry:
     cells: Sequence[Child]
     keys: Sequence[float | str | None]
     detail: Detail
+    has_detail: bool = True
 
 
 @dataclass(frozen=True)
@@ -48,32 +52,43 @@ class QueryTable:
     mark: str | None = None
 
 
-def query_table(table: QueryTable) -> Html:
+def query_table(table: QueryTable, *, room: int) -> Html:
     """Filters, table and remarks on what had no room. Entries come with the most important first."""
-    listed = table.entries[:MOST_ROWS]
-    rows = [_first_row(entry, table.columns) for entry in listed]
-    details, n_without_text, n_without = _details(listed, len(table.columns), spent=sum(map(len, rows)))
+    rows = _listed_rows(table, room=int(room * SHARE_OF_ROWS))
+    listed = table.entries[: len(rows)]
+    spent = sum(_size(row) + SCRIPT_ROW_BYTES for row in rows)
+    details, n_without_text, n_without = _details(listed, len(table.columns), spent=spent, room=room)
     bodies = [tag("tbody", row, detail) for row, detail in zip(rows, details, strict=True)]
     head = tag(
         "thead",
         tag("tr", [tag("th", one.title, scope="col", class_=one.class_name) for one in table.columns]),
     )
     drawn = tag(
-        "table",
-        tag("caption", table.caption, id=f"{table.name}-caption"),
-        head,
-        bodies,
-        id=table.name,
-        class_="queries wide",
+        "table", caption_of(table.name, table.caption), head, bodies, id=table.name, class_="queries wide"
     )
+    script_rows = [_script_row(place, entry) for place, entry in enumerate(listed)]
     return join(
-        _filters(table),
+        _filters(table, listed),
         scrolling(table.name, drawn),
         _remarks(len(table.entries) - len(listed), n_without_text, n_without),
-        json_block(
-            f"{table.name}-rows", {"rows": [_script_row(place, entry) for place, entry in enumerate(listed)]}
-        ),
+        json_block(f"{table.name}-rows", {"rows": script_rows}),
     )
+
+
+def _listed_rows(table: QueryTable, *, room: int) -> list[Html]:
+    """As many rows as there is room for."""
+    rows: list[Html] = []
+    for entry in table.entries[:MOST_ROWS]:
+        row = _first_row(entry, table.columns)
+        room -= _size(row) + SCRIPT_ROW_BYTES
+        if room < 0:
+            break
+        rows.append(row)
+    return rows
+
+
+def _size(markup: str) -> int:
+    return len(markup.encode())
 
 
 def _script_row(place: int, entry: QueryEntry) -> dict[str, Any]:
@@ -102,26 +117,26 @@ def _first_row(entry: QueryEntry, columns: Sequence[Column]) -> Html:
 
 
 def _details(
-    entries: Sequence[QueryEntry], n_columns: int, *, spent: int
+    entries: Sequence[QueryEntry], n_columns: int, *, spent: int, room: int
 ) -> tuple[list[Html | None], int, int]:
     """Texts while there is room for them, then ids, then nothing; with how many went without each."""
     found: list[Html | None] = []
-    in_texts = n_without_text = n_without = 0
+    budgets = [min(spent + TEXT_BYTES, room), room]
+    left_out = [0, 0]
+    stage = 0
     for entry in entries:
-        detail = entry.detail(True)
-        size = len(detail.encode()) if detail is not None else 0
-        if detail is not None and (in_texts + size > TEXT_BYTES or spent + size > TABLE_BYTES):
-            detail = entry.detail(False)
-            size = len(detail.encode()) if detail is not None else 0
-            n_without_text += 1
-            if spent + size > TABLE_BYTES:
-                detail, size = None, 0
-                n_without += 1
-        else:
-            in_texts += size
-        spent += size
+        detail = None
+        while stage < len(budgets):
+            detail = entry.detail(stage == 0)
+            size = _size(detail) + FOLD_BYTES if detail is not None else 0
+            if spent + size <= budgets[stage]:
+                spent += size
+                break
+            stage, detail = stage + 1, None
+        if stage and entry.has_detail:
+            left_out[stage - 1] += 1
         found.append(_folded(detail, n_columns) if detail is not None else None)
-    return found, n_without_text - n_without, n_without
+    return found, left_out[0], left_out[1]
 
 
 def _folded(detail: Html, n_columns: int) -> Html:
@@ -129,9 +144,9 @@ def _folded(detail: Html, n_columns: int) -> Html:
     return tag("tr", cell, class_="more")
 
 
-def _filters(table: QueryTable) -> Html:
+def _filters(table: QueryTable, listed: Sequence[QueryEntry]) -> Html:
     counts: dict[str, int] = {}
-    for entry in table.entries[:MOST_ROWS]:
+    for entry in listed:
         counts[entry.kind] = counts.get(entry.kind, 0) + 1
     options = [
         tag("option", f"all ({sum(counts.values()):,})", value=""),
@@ -179,10 +194,14 @@ def sides(
 ) -> Html:
     """Expected chunks and the hits of each run side by side; `matched` are the ranks that count as found."""
     expected_ids = {chunk.chunk_id for chunk in texts.expected}
-    parts = [tag("div", tag("h4", "Expected"), _expected(texts.expected, with_text=with_text))]
+    parts = [_side("Expected", _expected(texts.expected, with_text=with_text))]
     for heading, hits, ranks in zip(headings, texts.hits, matched, strict=True):
-        parts.append(tag("div", tag("h4", heading), _hits(hits, expected_ids, ranks, with_text=with_text)))
-    return tag("div", parts, below, class_="sides")
+        parts.append(_side(heading, _hits(hits, expected_ids, ranks, with_text=with_text)))
+    return tag("div", tag("div", parts, class_="columns"), below, class_="sides")
+
+
+def _side(heading: str, content: Html) -> Html:
+    return tag("div", tag("p", heading, class_="heading"), content, role="group", aria_label=heading)
 
 
 def _expected(chunks: Sequence[ChunkRow], *, with_text: bool) -> Html:
@@ -205,7 +224,11 @@ def _hits(
             tag(
                 "li",
                 tag("span", rank, class_="rank"),
-                _chunk(hit, HIT_TEXT, with_text=with_text),
+                _chunk(
+                    ChunkRow(hit.chunk_id, hit.text and " ".join(hit.text.split())),
+                    HIT_TEXT,
+                    with_text=with_text,
+                ),
                 tag("span", " ", badge_expected()) if is_expected else None,
                 class_="expected" if is_expected else None,
             )

@@ -64,9 +64,9 @@ def curve_chart(metrics: Metrics, order: Sequence[str]) -> Chart | None:
     layers = alt.layer(
         base.mark_line(color=COLOURS["accent"], strokeWidth=2),
         base.mark_circle(color=COLOURS["accent"], size=36, opacity=1),
-        base.mark_text(dy=-11, fontSize=10).encode(text=alt.Text("value:Q", format=".2f")),
+        base.mark_text(dy=-11, fontSize=11).encode(text=alt.Text("value:Q", format=".2f")),
         data=alt.Data(values=rows),
-    ).properties(width=128, height=110)
+    ).properties(width=140, height=116)
     faceted = layers.facet(
         facet=alt.Facet("family:N", title=None, sort=[label_of(name) for name in families]),
         columns=5,
@@ -103,12 +103,12 @@ def slice_chart(
     )
     layers = alt.layer(
         base.mark_bar(color=COLOURS["accent"], height=9),
-        base.mark_text(align="left", fontSize=10).encode(text="text:N", x=alt.datum(1.06)),
+        base.mark_text(align="left", fontSize=11).encode(text="text:N", x=alt.datum(1.06)),
         alt.Chart()
         .mark_rule(color=COLOURS["ink"], strokeWidth=1, strokeDash=[3, 2])
         .encode(x="mean(whole):Q"),
         data=alt.Data(values=rows),
-    ).properties(width=140, height={"step": 20})
+    ).properties(width=150, height={"step": 22})
     faceted = layers.facet(
         column=alt.Column("metric:N", title=None, sort=list(metrics), header=alt.Header(labelAnchor="start")),
         spacing=20,
@@ -133,7 +133,12 @@ def latency_chart(values: Sequence[float], p50: float, p95: float) -> Chart:
         alt.Chart(alt.Data(values=rows))
         .mark_bar(color=COLOURS["accent"], binSpacing=1)
         .encode(
-            x=alt.X("from:Q", bin="binned", title="total time of a query, ms", axis=alt.Axis(grid=False)),
+            x=alt.X(
+                "from:Q",
+                bin="binned",
+                title="total time of a query, ms",
+                axis=alt.Axis(grid=False, tickCount=8),
+            ),
             x2="to:Q",
             y=alt.Y("n:Q", title="queries", axis=alt.Axis(tickCount=4)),
         )
@@ -235,8 +240,8 @@ def field_chart(fields: Mapping[str, Mapping[str, Any]]) -> Chart | None:
     )
     chart = (
         base.mark_bar(color=COLOURS["accent"], height=9)
-        + base.mark_text(align="left", fontSize=10).encode(text="text:N", x=alt.datum(1.03))
-    ).properties(width=420, height={"step": 20})
+        + base.mark_text(align="left", fontSize=11).encode(text="text:N", x=alt.datum(1.03))
+    ).properties(width=420, height={"step": 22})
     name, entry = known[0]
     return Chart(
         "fields",

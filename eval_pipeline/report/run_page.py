@@ -17,10 +17,11 @@ from eval_pipeline.report.figures import figure
 from eval_pipeline.report.markup import Child, Html, data_text, join, tag
 from eval_pipeline.report.material import MetricFacts, RunMaterial
 from eval_pipeline.report.numbers import count, value
-from eval_pipeline.report.page import Page, Section, render_page
+from eval_pipeline.report.page import Page, Section, render_page, size_of
 from eval_pipeline.report.parts import (
     Column,
     Group,
+    breakable_name,
     callout,
     data_table,
     facts_list,
@@ -28,6 +29,7 @@ from eval_pipeline.report.parts import (
     named_ids,
     tiles,
 )
+from eval_pipeline.report.queries import PAGE_BYTES
 from eval_pipeline.report.run_blocks import (
     extraction_section,
     indexing_section,
@@ -51,7 +53,7 @@ def render_run_page(material: RunMaterial) -> str:
             title=f"{run_id} · evaluation run",
             heading=data_text(run_id),
             lead=[_lead(material), facts_list(run_facts(material.facts)), _warnings(material)],
-            sections=list(_sections(material)),
+            sections=_sections(material),
             footer=[footer_line(document["format"])],
         )
     )
@@ -87,21 +89,28 @@ def _warnings(material: RunMaterial) -> Html:
     return join(stale_callout(material.states), judge)
 
 
-def _sections(material: RunMaterial) -> Iterator[Section]:
+def _sections(material: RunMaterial) -> list[Section]:
+    """The queries get what room the other parts leave."""
+    document = material.document
+    parts = list(_parts(material))
+    formulas = Section("formulas", "Formulas", [formula_table(material.metrics, [material.states], [""])])
+    room = PAGE_BYTES - size_of([*parts, formulas])
+    queries = Section("queries", "Queries", [run_query_table(material, room=room), *_left_out(document)])
+    return [*parts, queries, formulas]
+
+
+def _parts(material: RunMaterial) -> Iterator[Section]:
     document = material.document
     yield Section("headlines", "Headlines", [_headlines(material)])
     yield Section("metrics", "All metrics", [_curves(material), _metric_table(material)])
     yield from slices_section(material)
     if document["extraction"] is not None:
-        yield Section(
-            "extraction", "Extraction", extraction_section(document["extraction"], material.field_errors)
-        )
+        content = extraction_section(document["extraction"], material.field_errors)
+        yield Section("extraction", "Extraction", content)
     yield from latency_section(document["performance"], material.latencies)
     yield from judge_section(document)
     if document["indexing"] is not None:
         yield Section("indexing", "Indexing", indexing_section(document["indexing"]))
-    yield Section("queries", "Queries", [run_query_table(material), *_left_out(document)])
-    yield Section("formulas", "Formulas", [formula_table(material.metrics, [material.states], [""])])
 
 
 def _headlines(material: RunMaterial) -> Html:
@@ -112,7 +121,7 @@ def _headlines(material: RunMaterial) -> Html:
         return tag("p", "No headline metric is defined for this run.")
     entries: list[tuple[Child, Child, Child]] = [
         (
-            metric_name(key),
+            breakable_name(key),
             value(metrics[key]["value"]),
             join(f"n {metrics[key]['n']:,} ", state_badge(material.states.get(facts[key].formula))),
         )

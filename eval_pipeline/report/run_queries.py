@@ -9,7 +9,7 @@ from eval_pipeline.report.families import chosen
 from eval_pipeline.report.markup import Child, Html, data_text
 from eval_pipeline.report.material import QueryRow, QueryTexts, RunMaterial
 from eval_pipeline.report.numbers import NOTHING, rank
-from eval_pipeline.report.parts import Column, badge, metric_name
+from eval_pipeline.report.parts import Column, badge, breakable_name
 from eval_pipeline.report.queries import (
     QueryEntry,
     QueryTable,
@@ -37,8 +37,8 @@ ORDER: Final = (FAILED, MISSED, ANSWER, LATE_HIT, UNLABELLED, FINE)
 Values = Mapping[str, float | None]
 
 
-def run_query_table(material: RunMaterial) -> Html:
-    """The table; `kind` says how the query went."""
+def run_query_table(material: RunMaterial, *, room: int) -> Html:
+    """The table, in so many bytes; `kind` says how the query went."""
     defined = [key for key, entry in material.document["metrics"].items() if entry["n"]]
     metrics = chosen(SHOWN_METRICS, defined, most=MOST_METRICS)
     entries = [_entry(row, material, metrics) for row in material.queries]
@@ -47,7 +47,7 @@ def run_query_table(material: RunMaterial) -> Html:
         Column("question"),
         Column("kind"),
         Column("rank", is_number=True),
-        *(Column(metric_name(key), is_number=True) for key in metrics),
+        *(Column(breakable_name(key), is_number=True) for key in metrics),
         Column("category"),
     ]
     return query_table(
@@ -57,7 +57,8 @@ def run_query_table(material: RunMaterial) -> Html:
             columns=columns,
             entries=entries,
             mark="failed only",
-        )
+        ),
+        room=room,
     )
 
 

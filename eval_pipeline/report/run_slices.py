@@ -15,7 +15,7 @@ from eval_pipeline.report.parts import Column, data_table, more
 from eval_pipeline.report.run_charts import MOST_BARS, Bar, slice_chart
 
 PANELS: Final = 4
-LISTED: Final = 200
+LISTED: Final = 100
 UNLABELLED: Final = "(none)"
 ORDERED: Final = {"difficulty": ("easy", "medium", "hard")}
 

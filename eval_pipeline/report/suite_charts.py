@@ -13,7 +13,7 @@ from eval_pipeline.report.svg import COLOURS
 
 COLUMNS: Final = 3
 # Panels are laid out by their axes alone, so what stands around the outermost needs room of its own.
-TRIM: Final = {"right": 12, "top": 30, "bottom": 26}
+TRIM: Final = {"right": 12, "top": 34, "bottom": 26}
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,13 @@ def trend_chart(trends: Sequence[Trend], *, name: str, title: str) -> Chart:
     alt = altair()
 
     panels = [_panel(one, alt) for one in trends]
-    chart = alt.concat(*panels, columns=COLUMNS, spacing=52, bounds="flush", padding={"left": 30, **TRIM})
+    chart = alt.concat(
+        *panels,
+        columns=COLUMNS,
+        spacing={"row": 64, "column": 48},
+        bounds="flush",
+        padding={"left": 30, **TRIM},
+    )
     return Chart(name, title, " ".join(_said(one) for one in trends), specification_of(chart))
 
 
@@ -64,7 +70,10 @@ def _panel(trend: Trend, alt: Any) -> Any:
         for point in trend.points
     ]
     low, high = trend.value_range
-    domain = [low, high] if low is not None and high is not None else alt.Undefined
+    domain = alt.Undefined
+    ticks: dict[str, Any] = {"tickCount": 3}
+    if low is not None and high is not None:
+        domain, ticks = [low, high], {"values": [low, (low + high) / 2, high]}
     base = alt.Chart(alt.Data(values=rows)).encode(
         x=alt.X(
             "night:T",
@@ -73,7 +82,7 @@ def _panel(trend: Trend, alt: Any) -> Any:
             axis=alt.Axis(format="%-d %b", tickCount=4, grid=False, labelOverlap=True),
         )
     )
-    value = alt.Y("value:Q", title=None, scale=alt.Scale(domain=domain), axis=alt.Axis(tickCount=3))
+    value = alt.Y("value:Q", title=None, scale=alt.Scale(domain=domain), axis=alt.Axis(**ticks))
     layers = [
         base.transform_filter("datum.chunker").mark_rule(color=COLOURS["muted"], strokeDash=[1, 3]),
         base.transform_filter("datum.definition").mark_rule(color=COLOURS["ink"], strokeDash=[6, 3]),
@@ -94,7 +103,7 @@ def _panel(trend: Trend, alt: Any) -> Any:
             for complete in ("true", "false")
         ),
     ]
-    return alt.layer(*layers).properties(width=230, height=90, title=label_of(trend.metric))
+    return alt.layer(*layers).properties(width=250, height=90, title=label_of(trend.metric))
 
 
 def _said(trend: Trend) -> str:

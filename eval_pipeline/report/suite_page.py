@@ -165,7 +165,7 @@ def _legend(suite: SuiteMaterial, trends: Sequence[Trend]) -> str:
         said.append("A hollow point is a night without a complete one.")
     if any(point.chunker_changed for point in points):
         said.append(
-            "Dotted: the chunker changed; metrics of expected chunks start anew, as labels name the chunks of one chunker."
+            "Dotted: the chunker changed; labels name the chunks of one, so metrics of expected chunks start anew."
         )
     if any(point.definition_changed for point in points):
         said.append("Dashed: the values before and after rest on different definitions.")
@@ -220,7 +220,12 @@ def _change_table(changes: Sequence[tuple[SuiteRun, str, list[str]]], prefix: st
         ]
         for run, what, names in changes[:CHANGES_SHOWN]
     ]
-    columns = [Column("night", style="short"), Column("run"), Column("what changed"), Column("which")]
+    columns = [
+        Column("night", style="short"),
+        Column("run"),
+        Column("what changed", style="short"),
+        Column("which", style="short"),
+    ]
     caption = "Values on the two sides of a change are not of one kind."
     return data_table(f"{prefix}changes", caption, columns, rows)
 

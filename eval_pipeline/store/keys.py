@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from eval_pipeline.ingest.columns import only_chunk
 from eval_pipeline.store.connect import Connection, first_value
 
 _LOOKUPS = {
@@ -18,16 +20,13 @@ _LOOKUPS = {
 
 def keys_of(con: Connection, kind: str, ids: pa.ChunkedArray | pa.Array) -> pa.Array:
     """One key per id, null for null; ids never seen before get the next free keys."""
-    column = ids.combine_chunks() if isinstance(ids, pa.ChunkedArray) else ids
-    if isinstance(column, pa.ChunkedArray):
-        column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], pa.string())
-    encoded = pc.dictionary_encode(column)
+    encoded = pc.dictionary_encode(only_chunk(ids))
     return pc.take(_keys_of_distinct(con, kind, encoded.dictionary), encoded.indices)
 
 
 def _keys_of_distinct(con: Connection, kind: str, ids: pa.Array) -> pa.Array:
     table, key, name = _LOOKUPS[kind]
-    wanted = pa.table({"id": ids, "place": pa.array(range(len(ids)), pa.int64())})
+    wanted = pa.table({"id": ids, "place": pa.array(np.arange(len(ids)))})
     con.register("wanted_ids", wanted)
     try:
         con.execute(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -38,8 +38,7 @@ class ComparedRun:
     n_quarantined: int
 
 
-@dataclass(frozen=True)
-class PairedQuery:
+class PairedQuery(NamedTuple):
     """A query that both runs answered, with what the facts say about its expected chunks."""
 
     query_id: str
@@ -250,7 +249,7 @@ def regressed_chunks(con: Connection, a: ComparedRun, b: ComparedRun, *, k: int)
     return {place: sorted(chunk_ids) for place, chunk_ids in found.items()}
 
 
-def aggregates_of_pair(con: Connection, run: ComparedRun) -> dict[str, float | None]:
+def aggregates_of(con: Connection, run: ComparedRun) -> dict[str, float | None]:
     """The whole run's stored value of every metric."""
     return dict(
         con.execute(
@@ -261,13 +260,25 @@ def aggregates_of_pair(con: Connection, run: ComparedRun) -> dict[str, float | N
 
 def slice_places(con: Connection, a: ComparedRun) -> dict[tuple[str, str], IntArray]:
     """(slice, value) → the places of its queries among the paired ones."""
-    rows = con.execute(
-        "select s.slice, s.slice_value, list(c.place order by c.place) from labels.slices s "
-        "join temp.compared_queries c on c.query_key = s.query_key and c.place is not null "
-        "where s.golden_key = ? group by s.slice, s.slice_value order by s.slice, s.slice_value",
+    con.execute(
+        "create or replace temp table numbered_slices as select slice, slice_value, "
+        "cast(row_number() over (order by slice, slice_value) - 1 as integer) as slice_no "
+        "from (select distinct slice, slice_value from labels.slices where golden_key = ?)",
         [a.golden_key],
-    ).fetchall()
-    return {(name, value): np.array(places, dtype=np.int64) for name, value, places in rows}
+    )
+    names = con.execute("select slice, slice_value from temp.numbered_slices order by slice_no").fetchall()
+    columns = con.execute(
+        "select n.slice_no, c.place from labels.slices s "
+        "join temp.numbered_slices n on n.slice = s.slice and n.slice_value = s.slice_value "
+        "join temp.compared_queries c on c.query_key = s.query_key and c.place is not null "
+        "where s.golden_key = ?",
+        [a.golden_key],
+    ).fetchnumpy()
+    numbers, places = (np.asarray(columns[name], dtype=np.int64) for name in ("slice_no", "place"))
+    order = np.lexsort((places, numbers))
+    sizes = np.bincount(numbers, minlength=len(names))
+    parts = np.split(places[order], np.cumsum(sizes)[:-1]) if names else []
+    return {name: part for name, part in zip(names, parts, strict=True) if part.size}
 
 
 def formulas_in_store(con: Connection, formulas: Sequence[Definition]) -> list[Definition]:
@@ -300,6 +311,12 @@ def metric_pairs(
     return {
         key: _metric_pairs(columns[f"a{number}"], columns[f"b{number}"]) for number, key in enumerate(keys)
     }
+
+
+def undefined_pairs(n: int) -> MetricPairs:
+    """A metric that neither run defines for any of the n paired queries."""
+    nothing = np.zeros(n), np.zeros(n, dtype=np.bool_)
+    return MetricPairs(nothing[0], nothing[0], nothing[1], nothing[1])
 
 
 def _metric_pairs(a: Any, b: Any) -> MetricPairs:

@@ -55,28 +55,40 @@ def _has_table(con: Connection, schema: str, table: str) -> bool:
     return bool(found)
 
 
+# The chunks of the archives that hold for a dataset now, each with the newest text that one of them has.
+_ARCHIVED = """
+with archived as (
+    select a.chunk_key, arg_max(a.text_key, a.archive_key) as text_key
+    from raw.archive_chunks a
+    join raw.archives v on v.archive_key = a.archive_key and v.superseded_at is null
+    join raw.datasets d on d.dataset_id = $dataset and coalesce(v.dataset_key, d.dataset_key) = d.dataset_key
+    where {condition}
+    group by a.chunk_key
+)
+"""
+
+
 def hits_of(con: Connection, run: RunRow, query_keys: Sequence[int], *, most: int) -> Tuples:
-    """(query_key, chunk_id, place, text) of the first hits of these queries, in rank order."""
+    """(query_key, chunk_id, text) of the first hits of these queries, in rank order.
+
+    A text that was not delivered with the hit is looked up in the inventory of the run's own chunker.
+    """
+    own_chunker = "v.chunker_version = (select chunker_version from raw.runs where run_key = $run)"
     return con.execute(
-        "select h.query_key, c.chunk_id, coalesce(h.rel_path, d.doc_id), t.text "
+        _ARCHIVED.format(condition=own_chunker)
+        + "select h.query_key, c.chunk_id, coalesce(t.text, other.text) "
         "from (from raw.hits where run_key = $run and rank <= $most and query_key in (select unnest($queries))) h "
-        "join raw.chunk_ids c using (chunk_key) join raw.doc_ids d using (doc_key) "
-        "left join raw.texts t on t.text_key = h.text_key "
+        "join raw.chunk_ids c using (chunk_key) left join archived x using (chunk_key) "
+        "left join raw.texts t on t.text_key = h.text_key left join raw.texts other on other.text_key = x.text_key "
         "order by h.query_key, h.rank",
-        {"run": run.run_key, "most": most, "queries": list(query_keys)},
+        {"run": run.run_key, "dataset": run.dataset, "most": most, "queries": list(query_keys)},
     ).fetchall()
 
 
 def expected_chunks(con: Connection, run: RunRow, query_keys: Sequence[int]) -> Tuples:
-    """(query_key, chunk_id, place, text) of the labelled chunks, with the text of the newest archive that has one."""
+    """(query_key, chunk_id, text) of the labelled chunks, with the text of whatever inventory has one."""
     return con.execute(
-        "with archived as ("
-        "select a.chunk_key, arg_max(a.rel_path, a.archive_key) as rel_path, "
-        "arg_max(a.text_key, a.archive_key) as text_key "
-        "from raw.archive_chunks a join raw.archives v using (archive_key) "
-        "join raw.datasets d on d.dataset_id = $dataset and coalesce(v.dataset_key, d.dataset_key) = d.dataset_key "
-        "where v.superseded_at is null group by a.chunk_key) "
-        "select e.query_key, c.chunk_id, x.rel_path, t.text "
+        _ARCHIVED.format(condition="a.text_key is not null") + "select e.query_key, c.chunk_id, t.text "
         "from (from labels.expected_chunks where golden_key = $golden and query_key in (select unnest($queries))) e "
         "join raw.chunk_ids c using (chunk_key) left join archived x using (chunk_key) "
         "left join raw.texts t on t.text_key = x.text_key order by e.query_key, e.item_no",

@@ -53,7 +53,11 @@ def write_runs(con: Connection, deliveries: Sequence[RunDelivery], *, now: dt.da
     """Write a batch of runs; call it inside a transaction."""
     keys = _write_run_rows(con, deliveries, now=now)
     _remove_replaced_rows(con, deliveries, keys, now=now)
+    # Several threads would cut what comes from Arrow into small pieces and join them again; one takes a third of the
+    # time, and the others are busy reading ahead.
+    con.execute("set threads = 1")
     _write_results(con, deliveries, keys)
+    con.execute("reset threads")
     write_small_parts(
         con,
         [
@@ -241,12 +245,16 @@ def _insert_blocks(con: Connection, blocks: list[tuple[int, ResultsBlock]]) -> N
 
 
 def _insert(con: Connection, statement: str, rows: pa.Table, own: dict[str, pa.Array]) -> None:
+    rows = rows.select([name for name in rows.column_names if name not in _KEYED_TEXTS])
     for name, column in own.items():
         rows = rows.append_column(name, column)
-    con.register("new_rows", rows)
+    con.register("new_rows", rows.combine_chunks())
     con.execute(statement)
     con.unregister("new_rows")
 
+
+# What is stored as a key, or only said which result a row belongs to.
+_KEYED_TEXTS = ("result", "query_id", "chunk_id", "doc_id")
 
 _INSERT_RESULTS = """
 insert into raw.results

@@ -10,15 +10,25 @@
 --   - {config: {folder_mode: "on"}, selected_folders: [work/], gold_supports: [{rel_path: work/a.md}]} => {n_supports: 1, n_reached: 1}
 --   - {config: {folder_mode: "on"}, folder_mode: "off", selected_folders: [work], gold_supports: [{rel_path: work/a.md}]} => {n_supports: null, n_reached: null}
 --   - {folder_mode: "on", gold_supports: [{rel_path: a.md}]} => {n_supports: null, n_reached: null}
+
+-- Night after night the same folders are chosen for a question: each choice is looked at once.
 with selections as (
     select
         results.run_key,
         results.query_key,
-        list_transform(results.selected_folders, lambda folder: normal_path(folder)) as folders
+        results.selected_folders
     from raw.results as results
     inner join raw.runs as runs on results.run_key = runs.run_key
     where coalesce(results.folder_mode, runs.folder_mode) in ('on', 'on_with_fallback')
         and results.selected_folders is not null
+),
+
+choices as (
+    select
+        query_key,
+        selected_folders,
+        list_transform(selected_folders, lambda folder: normal_path(folder)) as folders
+    from (select distinct selections.query_key, selections.selected_folders from selections)
 ),
 
 supports as (
@@ -30,13 +40,13 @@ supports as (
 
 reached as (
     select
-        selections.run_key,
-        selections.query_key,
+        choices.query_key,
+        choices.selected_folders,
         count(*) as n_supports,
-        count(*) filter (where lies_in(supports.path, selections.folders)) as n_reached
-    from selections
-    inner join supports on selections.query_key = supports.query_key
-    group by selections.run_key, selections.query_key
+        count(*) filter (where lies_in(supports.path, choices.folders)) as n_reached
+    from choices
+    inner join supports on choices.query_key = supports.query_key
+    group by choices.query_key, choices.selected_folders
 )
 
 select
@@ -46,4 +56,7 @@ select
     reached.n_reached
 from raw.results as results
 inner join labels.queries as queries on results.query_key = queries.query_key
-left join reached on results.run_key = reached.run_key and results.query_key = reached.query_key
+left join selections
+    on results.run_key = selections.run_key and results.query_key = selections.query_key
+left join reached
+    on selections.query_key = reached.query_key and selections.selected_folders = reached.selected_folders

@@ -10,7 +10,7 @@ with retrieved as (
     select
         run_key,
         query_key,
-        len(list_distinct(list(chunk_key))) as n_retrieved
+        count(distinct chunk_key) as n_retrieved
     from raw.hits
     group by run_key, query_key
 )

@@ -7,5 +7,5 @@
 case
     when repeated_ranks is null then rank
     when list_contains(repeated_ranks, rank) then null
-    else rank - count_within(repeated_ranks, rank)
+    else rank - cast(count_within(repeated_ranks, rank) as integer)
 end

@@ -8,7 +8,7 @@ import dagster as dg
 import pytest
 
 from eval_pipeline.defs.jobs import make_jobs
-from eval_pipeline.defs.launches import MOST_ATTEMPTS
+from eval_pipeline.defs.launches import MOST_ATTEMPTS, plan_launches
 from eval_pipeline.defs.partitions import registered_runs
 from eval_pipeline.defs.sensors import new_runs, nightly, stale_metrics
 from eval_pipeline.defs.tags import LAUNCH, ONLY_STALE, RANGE_END, RANGE_START, REASONS
@@ -24,6 +24,8 @@ from .deliveries import (
     load,
     utc_now,
 )
+
+pytestmark = pytest.mark.usefixtures("few_definitions")
 
 
 class Watch:
@@ -143,7 +145,7 @@ def test_a_second_tick_before_the_run_has_started_asks_under_the_same_key(inbox_
 def test_nothing_is_launched_while_a_run_is_under_way(inbox_watch, settings, instance):
     in_the_store(settings, instance, "r1")
     (request,), _ = inbox_watch.tick()
-    record(instance, request, dg.DagsterRunStatus.QUEUED)
+    record(instance, request, dg.DagsterRunStatus.STARTED)
     deliver_run(settings.inbox, "r2", day=2)
     assert inbox_watch.tick() == ([], "1 runs are under way")
 
@@ -259,39 +261,38 @@ def test_a_formula_that_changes_back_and_forth_is_launched_each_time(stale_watch
     assert len(keys) == 3
 
 
-def test_runs_far_apart_are_launched_apart_and_near_ones_together(stale_watch, settings, instance):
-    names = [f"r{number:03}" for number in range(1, 61)]
-    deliver_golden(settings.inbox.parent / "bundle")
-    for name in names:
-        folder = deliver_run(settings.inbox.parent / "bundle", name)
-        day, hour = divmod(int(name[1:]), 24)
-        created = f"2026-09-{day + 1:02}T{hour:02}:00:00Z"
-        (folder / "run.json").write_text(json.dumps({"run_id": name, "dataset": "kb", "created_at": created}))
-    load(settings, settings.inbox.parent / "bundle")
-    compute(settings, "facts.chunk_ranks", "facts.document_ranks")
-    for name in ("r001", "r003", "r060"):
-        deliver_run(settings.inbox.parent / "bundle", name, hits={"q1": ["x"]}, complete=False)
-    load(settings, settings.inbox.parent / "bundle")
-    due_only = {name for name in names if name not in ("r001", "r003", "r060")}
-    assert len(due_only) == 57
-    from eval_pipeline.defs.launches import plan_launches
-
-    wanted = dict.fromkeys(("r001", "r003", "r060"), frozenset({"facts.chunk_ranks"}))
-    states = dict.fromkeys(wanted, "state")
-    launches = plan_launches(wanted, names, states=states, why=states)
-    assert [(one.first, one.last) for one in launches] == [("r001", "r003"), ("r060", "r060")]
+def test_runs_far_apart_are_launched_apart_and_near_ones_together():
+    order = [f"r{number:02}" for number in range(1, 61)]
+    wanted = dict.fromkeys(("r01", "r03", "r60"), frozenset({"facts.chunk_ranks"}))
+    words = dict.fromkeys(wanted, "some")
+    launches = plan_launches(wanted, order, states=words, why=words)
+    assert [(one.first, one.last) for one in launches] == [("r01", "r03"), ("r60", "r60")]
 
 
-def test_the_nightly_schedule_takes_sources_in_and_launches_what_arrived(settings, store, instance):
+def test_a_few_new_runs_do_not_drag_all_tables_over_the_old_ones():
+    order = [f"r{number:03}" for number in range(1, 301)]
+    everything = frozenset(f"metrics.m{number}" for number in range(40))
+    wanted = dict.fromkeys(order, frozenset({"metrics.m1"})) | dict.fromkeys(order[-3:], everything)
+    words = dict.fromkeys(wanted, "some")
+    launches = plan_launches(wanted, order, states=words, why=words)
+    assert [(one.first, one.last, len(one.assets)) for one in launches] == [
+        ("r001", "r297", 1),
+        ("r298", "r300", 40),
+    ]
+
+
+def test_the_nightly_schedule_takes_sources_in_and_launches_what_arrived(settings, store, tmp_path):
     deliver_golden(settings.inbox)
     deliver_run(settings.inbox, "r1", day=1)
     deliver_run(settings.inbox, "r2", day=2)
     schedule = nightly(make_jobs())
+    with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
 
-    def tick():
-        return schedule(dg.build_schedule_context(instance=instance, resources={"store": store}))
+        def tick():
+            return schedule(dg.build_schedule_context(instance=instance, resources={"store": store}))
 
-    (request,) = tick()
-    assert ranges([request]) == [("r1", "r2")]
-    take_in_and_compute(settings, instance, [dg.RunRequest(job_name="nightly_evaluation", tags=request.tags)])
-    assert tick().skip_message == "everything delivered is computed"
+        (request,) = tick()
+        assert ranges([request]) == [("r1", "r2")]
+        take_in(settings, instance, [dg.RunRequest(job_name="nightly_evaluation", tags=request.tags)])
+        compute(settings)
+        assert tick().skip_message == "everything delivered is computed"

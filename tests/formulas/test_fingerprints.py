@@ -56,6 +56,7 @@ class Folder:
 
     def __init__(self, path):
         self.path = path
+        (path / "sql").mkdir()
         self.settings = settings_in(path, EVAL_PIPELINE_SQL=str(path / "sql"))
         for name, text in HELPERS.items():
             self.write(f"functions/{name}.sql", text)

@@ -211,3 +211,14 @@ def test_the_terms_add_up_on_random_histories(world, seed):
     for _ in range(6):
         runs = (chance.choice(["alpha-1", "alpha-2"]), chance.choice(["alpha-1", "alpha-2", "alpha-3"]))
         explain(world, *runs, as_of=(chance.choice(days), chance.choice(days)))
+
+
+def test_only_computes_the_aggregates_of_what_was_named(world):
+    double_the_rank(world)
+    world.overlay("metrics/hit_at_k.sql", ("first_rank <= $k", "first_rank < $k"))
+    selection = select_cells(world.registry, only=["hit@1"])
+    world.compute(everything=True, definitions=selection.definitions)
+    assert world.plan() == {
+        "metrics.reciprocal_rank": {"formula": 5},
+        "aggregates.run_metrics": {"parent": 5},
+    }

@@ -1,0 +1,307 @@
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import textwrap
+import uuid
+from dataclasses import replace
+from types import SimpleNamespace
+
+import dagster as dg
+import pytest
+
+from eval_pipeline.defs.event_log import open_home
+from eval_pipeline.defs.launches import shown_runs
+from eval_pipeline.defs.partitions import registered_runs
+from eval_pipeline.defs.processes import PROCESS_TAG, fail_dead_runs, this_process
+from eval_pipeline.errors import DefinitionError, StoreMissing, UsageError
+from eval_pipeline.launch import open_ui, prepare_home, run_in_dagster, ui_environment
+from eval_pipeline.pipeline.measure import DUE
+from eval_pipeline.settings import load_settings
+from eval_pipeline.store.connect import open_reader, open_writer
+
+from .deliveries import (
+    CHANGED,
+    GOLDEN,
+    change_a_formula,
+    compute,
+    deliver_golden,
+    deliver_run,
+    load,
+    make_settings,
+    utc_now,
+)
+
+pytestmark = pytest.mark.usefixtures("few_definitions")
+
+ENVIRONMENT = ("DAGSTER_EVENT_BATCH_SIZE", "DAGSTER_EMIT_PARTITION_SUBSET_IN_PLANNED_EVENTS", "DAGSTER_HOME")
+
+
+@pytest.fixture(scope="session")
+def new_home(tmp_path_factory):
+    """A home with its databases made, which takes longer than anything that is tested here."""
+    settings = make_settings(tmp_path_factory.mktemp("home"))
+    prepare_home(settings)
+    with open_home(settings.dagster_home) as instance:
+        instance.get_runs()
+        instance.get_dynamic_partitions("eval_run")
+    return settings.dagster_home
+
+
+@pytest.fixture(autouse=True)
+def own_home(new_home, tmp_path):
+    shutil.copytree(new_home, tmp_path / "dagster_home")
+
+
+def loaded(folder, *days):
+    settings = make_settings(folder)
+    deliver_golden(folder / "bundle")
+    for day in days:
+        deliver_run(folder / "bundle", f"r{day}", day=day)
+    load(settings, folder / "bundle")
+    return settings
+
+
+def latest(instance, name, partition):
+    wanted = dg.AssetRecordsFilter(dg.AssetKey(name.split(".")), asset_partitions=[partition])
+    (record,) = instance.fetch_materializations(wanted, limit=1).records
+    return record
+
+
+def test_a_launch_computes_what_is_missing_and_leaves_a_run_with_its_events(tmp_path):
+    settings = loaded(tmp_path, 1, 2)
+    found = run_in_dagster(settings, reasons=DUE)
+    assert found.computed.runs == ("r1", "r2")
+    assert found.computed.cells[CHANGED] == 2
+    assert found.failed_checks == ()
+    with open_home(settings.dagster_home) as instance:
+        (run,) = instance.get_runs()
+        assert (run.run_id,) == found.dagster_run_ids
+        assert (run.job_name, run.status) == ("nightly_evaluation", dg.DagsterRunStatus.SUCCESS)
+        assert registered_runs(instance) == ["r1", "r2"]
+        assert shown_runs(instance) == {"r1", "r2"}
+        assert latest(instance, CHANGED, "r2").run_id == run.run_id
+        assert latest(instance, "sources.golden_sets", "kb").partition_key == "kb"
+
+
+def test_a_second_launch_has_nothing_to_do(tmp_path):
+    settings = loaded(tmp_path, 1)
+    run_in_dagster(settings, reasons=DUE)
+    found = run_in_dagster(settings, reasons=DUE)
+    assert (found.n_cells, found.dagster_run_ids) == (0, ())
+
+
+def test_only_the_named_runs_are_computed(tmp_path):
+    settings = loaded(tmp_path, 1, 2)
+    found = run_in_dagster(settings, run_ids=["r2"], reasons=DUE)
+    assert found.computed.runs == ("r2",)
+
+
+def test_a_stale_formula_is_left_unless_every_reason_counts(tmp_path):
+    settings = loaded(tmp_path, 1)
+    run_in_dagster(settings, reasons=DUE)
+    change_a_formula(settings)
+    assert run_in_dagster(settings, reasons=DUE).n_cells == 0
+    found = run_in_dagster(settings, reasons=None)
+    assert set(found.computed.cells) == {CHANGED, "aggregates.run_metrics"}
+
+
+def test_what_was_computed_past_dagster_is_shown_by_nobody_and_computed_again_by_nobody(tmp_path):
+    settings = loaded(tmp_path, 1)
+    compute(settings)
+    assert run_in_dagster(settings, reasons=DUE).dagster_run_ids == ()
+
+
+def test_an_older_run_that_is_loaded_later_stands_before_the_others(tmp_path):
+    settings = loaded(tmp_path, 2, 3)
+    run_in_dagster(settings, reasons=DUE)
+    deliver_run(tmp_path / "bundle", "r1", day=1)
+    load(settings, tmp_path / "bundle")
+    found = run_in_dagster(settings, reasons=DUE)
+    assert found.computed.runs == ("r1",)
+    with open_home(settings.dagster_home) as instance:
+        assert registered_runs(instance) == ["r1", "r2", "r3"]
+
+
+def test_each_version_of_a_golden_set_is_one_materialization_with_its_hash(tmp_path):
+    settings = loaded(tmp_path, 1)
+    run_in_dagster(settings, reasons=DUE)
+    run_in_dagster(settings, reasons=DUE)
+    deliver_golden(tmp_path / "bundle", [GOLDEN[0], {**GOLDEN[1], "tags": ["new"]}])
+    load(settings, tmp_path / "bundle")
+    run_in_dagster(settings, reasons=DUE)
+    with open_reader(settings.db) as con:
+        hashes = [
+            row[0]
+            for row in con.sql("select content_hash from labels.golden_sets order by golden_key").fetchall()
+        ]
+    with open_home(settings.dagster_home) as instance:
+        records = instance.fetch_materializations(
+            dg.AssetKey(["sources", "golden_sets"]), limit=5, ascending=True
+        )
+        events = [record.asset_materialization for record in records.records]
+    assert [event.tags["dagster/data_version"] for event in events] == hashes
+    assert [event.metadata["changed"].value for event in events] == [0, 1]
+
+
+def test_progress_goes_up_to_the_number_of_cells(tmp_path):
+    settings = loaded(tmp_path, 1, 2)
+    seen: list[tuple[int, int]] = []
+    run_in_dagster(settings, reasons=DUE, progress=lambda done, total: seen.append((done, total)))
+    with open_reader(settings.db) as con:
+        cells = con.sql("select count(*) from ledger.cells").fetchall()[0][0]
+    assert seen[-1] == (cells, cells)
+    assert [done for done, _ in seen] == sorted(done for done, _ in seen)
+
+
+def test_a_broken_formula_is_raised_as_it_is_after_everything_else_was_computed(tmp_path):
+    settings = loaded(tmp_path, 1)
+    own = tmp_path / "mine" / "metrics"
+    own.mkdir(parents=True)
+    (own / "broken_one.sql").write_text(
+        '-- keys: {broken: "Reads a column that is not there"}\n'
+        "select run_key, query_key, no_such_column as broken from facts.chunk_ranks\n"
+    )
+    with pytest.raises(DefinitionError, match="no_such_column"):
+        run_in_dagster(replace(settings, own_sql=tmp_path / "mine"), reasons=DUE)
+    with open_reader(settings.db) as con:
+        assert con.sql(f"select count(*) from {CHANGED}").fetchall() == [(2,)]
+    with open_home(settings.dagster_home) as instance:
+        (run,) = instance.get_runs()
+        assert run.status == dg.DagsterRunStatus.FAILURE
+
+
+def test_a_failing_check_is_in_the_summary(tmp_path):
+    settings = loaded(tmp_path, 1)
+    with open_writer(settings.db) as con:
+        con.execute("delete from raw.results where row_no = 1")
+    failed = "\n".join(run_in_dagster(settings, reasons=DUE).failed_checks)
+    assert ("raw/results: every_row_accounted_for: r1: 2 results were delivered") in failed
+
+
+def test_nothing_is_said_on_the_terminal_and_the_environment_stays_as_it_was(tmp_path, capfd):
+    settings = loaded(tmp_path, 1)
+    before = {name: os.environ.get(name) for name in ENVIRONMENT}
+    run_in_dagster(settings, reasons=DUE)
+    assert capfd.readouterr() == ("", "")
+    assert {name: os.environ.get(name) for name in ENVIRONMENT} == before
+
+
+def test_a_store_that_is_not_there_is_said_before_anything_runs(tmp_path):
+    with pytest.raises(StoreMissing, match="eval-pipeline load"):
+        run_in_dagster(make_settings(tmp_path), reasons=DUE)
+
+
+def test_dagsters_own_storage_reads_what_was_written_in_batches(tmp_path):
+    settings = loaded(tmp_path, 1, 2, 3)
+    found = run_in_dagster(settings, reasons=DUE)
+    key = dg.AssetKey(CHANGED.split("."))
+    with dg.DagsterInstance.from_config(str(settings.dagster_home)) as instance:
+        assert instance.get_materialized_partitions(key) == {"r1", "r2", "r3"}
+        event = instance.get_latest_materialization_event(key)
+        assert event.asset_materialization.partition == "r3"
+        logged = instance.get_records_for_run(found.dagster_run_ids[0]).records
+        kinds = [record.event_log_entry.dagster_event_type for record in logged]
+        (record,) = instance.get_asset_records([key])
+    assert kinds.count(dg.DagsterEventType.RUN_SUCCESS) == 1
+    shown = [kind for kind in kinds if kind == dg.DagsterEventType.ASSET_MATERIALIZATION]
+    assert len(shown) == 3 * (len(found.computed.cells) + 4)
+    assert record.asset_entry.last_run_id == found.dagster_run_ids[0]
+
+
+@pytest.fixture
+def ended_process():
+    """Which process it was, for one that has ended."""
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    from eval_pipeline.defs import processes
+
+    signature = f"{socket.gethostname()}:{child.pid}:{processes._started_at(child.pid)}"
+    child.communicate(b"\n")
+    return SimpleNamespace(signature=signature, pid=child.pid)
+
+
+def started_run(instance, process):
+    run = dg.DagsterRun(
+        "nightly_evaluation",
+        run_id=str(uuid.uuid4()),
+        tags={PROCESS_TAG: process} if process else {},
+        status=dg.DagsterRunStatus.STARTED,
+    )
+    instance.add_run(run)
+    return run.run_id
+
+
+def test_a_run_whose_process_is_gone_is_marked_as_failed_and_a_living_one_is_not(instance, ended_process):
+    dead = started_run(instance, ended_process.signature)
+    living = started_run(instance, this_process())
+    unsigned = started_run(instance, None)
+    assert fail_dead_runs(instance, now=utc_now()) == [dead]
+    statuses = {run.run_id: run.status for run in instance.get_runs()}
+    assert statuses[dead] == dg.DagsterRunStatus.FAILURE
+    assert statuses[living] == statuses[unsigned] == dg.DagsterRunStatus.STARTED
+
+
+def test_a_process_that_got_the_number_of_a_dead_one_does_not_keep_its_run_alive(instance):
+    host, pid, _ = this_process().split(":", 2)
+    run_id = started_run(instance, f"{host}:{pid}:some other start")
+    assert fail_dead_runs(instance, now=utc_now()) == [run_id]
+
+
+def test_the_next_command_cleans_up_after_one_that_was_killed_and_computes_the_rest(tmp_path):
+    settings = loaded(tmp_path, 1)
+    program = textwrap.dedent(
+        """
+        import os, signal
+        from pathlib import Path
+        from eval_pipeline import launch
+        from eval_pipeline.defs import assets
+        from tests_settings import settings
+
+        assets.measure = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)
+        launch.run_in_dagster(settings, reasons=("missing", "results"))
+        """
+    )
+    helper = tmp_path / "tests_settings.py"
+    helper.write_text(
+        f"from pathlib import Path\nfrom eval_pipeline.settings import Settings\nPosixPath = Path\nsettings = {settings!r}\n"
+    )
+    killed = subprocess.run(
+        [sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": str(tmp_path)}, check=False
+    )
+    assert killed.returncode < 0
+    with open_home(settings.dagster_home) as instance:
+        (run,) = instance.get_runs()
+        assert run.status == dg.DagsterRunStatus.STARTED
+    assert run_in_dagster(settings, reasons=DUE).computed.runs == ("r1",)
+    with open_home(settings.dagster_home) as instance:
+        assert instance.get_run_by_id(run.run_id).status == dg.DagsterRunStatus.FAILURE
+
+
+def test_the_home_is_made_with_the_shipped_settings_and_never_overwritten(tmp_path):
+    settings = make_settings(tmp_path / "elsewhere")
+    prepare_home(settings)
+    config = settings.dagster_home / "dagster.yaml"
+    assert "telemetry" in config.read_text()
+    config.write_text("telemetry:\n  enabled: false\n# mine\n")
+    prepare_home(settings)
+    assert config.read_text().endswith("# mine\n")
+
+
+def test_the_web_interface_sees_the_settings_of_the_command(tmp_path):
+    settings = replace(make_settings(tmp_path), own_sql=tmp_path / "mine")
+    settings.own_sql.mkdir()
+    environment = ui_environment(settings, {"PATH": "/bin", "EVAL_PIPELINE_DB": "elsewhere"})
+    assert load_settings(environment) == settings
+    assert environment["PATH"] == "/bin"
+
+
+def test_a_port_that_is_taken_is_refused_by_name(tmp_path):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(UsageError, match=str(port)):
+            open_ui(make_settings(tmp_path), port)

@@ -1,0 +1,159 @@
+"""The nights of a suite: which attempt counts, what changed behind the values, what the gate would not let through."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import replace
+from pathlib import Path
+
+from eval_pipeline.formulas.registry import load_registry
+from eval_pipeline.pipeline.measure import measure
+from eval_pipeline.pipeline.report import read_suites, with_shown_attempts
+from eval_pipeline.report.material import GateMark, MetricFacts, RunFacts, SuiteMaterial, SuiteRun
+from eval_pipeline.report.suite_page import render_suite_page, trends_of
+from eval_pipeline.settings import load_settings
+from tests.report.hostile_world import World
+from tests.report.page_reader import PageReader
+
+FIRST = dt.date(2026, 9, 1)
+
+
+def a_run(
+    name: str,
+    day: int,
+    value: float | None = 0.5,
+    *,
+    n_results: int = 10,
+    attempt: int | None = None,
+    replaced_by: str | None = None,
+    fingerprint: str = "fp1:one",
+    chunker: str | None = "v1",
+) -> SuiteRun:
+    facts = RunFacts(name, "d", "s", None, None, attempt, None, None, None, {"chunker_version": chunker})
+    return SuiteRun(
+        facts=facts,
+        night=FIRST + dt.timedelta(days=day),
+        n_golden=10,
+        n_results=n_results,
+        n_failed=0,
+        n_quarantined=0,
+        replaced_by=replaced_by,
+        values={"hit@5": (value, 10), "other": (value, 10)},
+        fingerprints={"hit_at_k": fingerprint},
+        n_stale=0,
+        is_shown=True,
+    )
+
+
+def a_metric(key: str = "hit@5", formula: str = "hit_at_k", *, is_chunk_level: bool = True) -> MetricFacts:
+    return MetricFacts(key, formula, formula, "", None, None, "binary", (0, 1), "higher", is_chunk_level)
+
+
+def a_suite(*runs: SuiteRun, **more: object) -> SuiteMaterial:
+    suite = SuiteMaterial("s", "d", list(runs), 0, [a_metric()])
+    return replace(suite, **more)  # type: ignore[arg-type]
+
+
+def shown(*runs: SuiteRun) -> list[str]:
+    return [run.facts.run_id for run in with_shown_attempts(runs) if run.is_shown]
+
+
+def test_of_a_night_the_last_complete_attempt_is_shown() -> None:
+    assert shown(a_run("one", 0, attempt=1), a_run("two", 0, attempt=2)) == ["two"]
+    assert shown(a_run("one", 0, attempt=1), a_run("two", 0, attempt=2, n_results=9)) == ["one"]
+    assert shown(a_run("late", 0, attempt=2), a_run("early", 0, attempt=1)) == ["late"]
+
+
+def test_a_night_without_a_complete_attempt_shows_its_last_one() -> None:
+    assert shown(a_run("one", 0, n_results=3), a_run("two", 0, n_results=4)) == ["two"]
+
+
+def test_an_attempt_that_another_replaces_is_not_shown() -> None:
+    assert shown(a_run("one", 0, replaced_by="two"), a_run("two", 0)) == ["two"]
+    assert shown(a_run("one", 0, replaced_by="gone")) == ["one"]
+
+
+def test_nights_stand_in_their_order_however_they_were_loaded() -> None:
+    assert shown(a_run("later", 1), a_run("first", 0)) == ["first", "later"]
+
+
+def test_another_definition_behind_the_values_is_marked_and_breaks_the_line() -> None:
+    (trend,) = trends_of(
+        a_suite(
+            a_run("one", 0), a_run("two", 1, fingerprint="fp1:two"), a_run("three", 2, fingerprint="fp1:two")
+        )
+    )
+    assert [point.definition_changed for point in trend.points] == [False, True, False]
+    assert [point.segment for point in trend.points] == [0, 1, 1]
+
+
+def test_another_chunker_is_marked_and_breaks_the_line_of_chunk_level_metrics_only() -> None:
+    runs = (a_run("one", 0), a_run("two", 1, chunker="v2"))
+    other = a_metric("other", "other_formula", is_chunk_level=False)
+    trends = {one.metric: one for one in trends_of(a_suite(*runs, metrics=[a_metric(), other]))}
+    assert [point.chunker_changed for point in trends["hit@5"].points] == [False, True]
+    assert [point.segment for point in trends["hit@5"].points] == [0, 1]
+    assert [point.segment for point in trends["other"].points] == [0, 0]
+
+
+def test_a_night_beyond_the_gates_margin_is_marked() -> None:
+    runs = (a_run("one", 0, 0.50), a_run("two", 1, 0.48), a_run("three", 2, 0.4599), a_run("four", 3, 0.4398))
+    (trend,) = trends_of(a_suite(*runs, gate={"hit@5": GateMark(True, margin=0.02)}))
+    assert [point.is_beyond_gate for point in trend.points] == [False, False, True, True]
+    (against,) = trends_of(a_suite(*runs, gate={"hit@5": GateMark(True, margin=0.05)}, baseline="one"))
+    assert [point.is_beyond_gate for point in against.points] == [False, False, False, True]
+    assert against.gate == 0.45
+
+
+def test_a_target_is_held_against_every_night_and_lower_may_be_better() -> None:
+    runs = (a_run("one", 0, 0.1), a_run("two", 1, 0.3))
+    (trend,) = trends_of(a_suite(*runs, gate={"hit@5": GateMark(False, target=0.2)}))
+    assert [point.is_beyond_gate for point in trend.points] == [False, True]
+
+
+def test_the_gate_does_not_hold_chunk_level_metrics_against_another_chunker() -> None:
+    runs = (a_run("one", 0, 0.9), a_run("two", 1, 0.0, chunker="v2"))
+    (trend,) = trends_of(a_suite(*runs, gate={"hit@5": GateMark(True, margin=0.02)}))
+    assert [point.is_beyond_gate for point in trend.points] == [False, False]
+
+
+def test_an_undefined_night_is_a_gap_and_never_a_zero() -> None:
+    (trend,) = trends_of(a_suite(a_run("one", 0, 0.5), a_run("two", 1, None), a_run("three", 2, 0.6)))
+    assert [point.value for point in trend.points] == [0.5, None, 0.6]
+    page = PageReader(render_suite_page([a_suite(a_run("one", 0, 0.5), a_run("two", 1, None))]))
+    assert page.rows("numbers-table")["2026-09-02"] == ["two", "—"]
+
+
+def test_the_page_lists_every_run_with_what_is_missing(
+    report_world: World, readers: dict[str, PageReader]
+) -> None:
+    table = {row[1]: row for row in readers["suite"].tables["runs-table"][1:]}
+    assert list(table) == ["run-d", "run-d-broken", "run-c", "run-b", "run-a"]
+    assert table["run-d-broken"][3].split() == ["incomplete", "replaced"]
+    assert table["run-d-broken"][4:6] == ["12 of 16", "4"]
+    assert table["run-d"][3].strip() == "complete"
+    (suite,) = read_suites(report_world.settings, report_world.registry)
+    assert [run.facts.run_id for run in suite.runs if run.is_shown] == ["run-a", "run-b", "run-c", "run-d"]
+
+
+def test_values_left_on_an_older_definition_show_where_the_definition_changed(
+    report_world: World, tmp_path: Path
+) -> None:
+    import shutil
+
+    shutil.copy(report_world.settings.db, tmp_path / "e.duckdb")
+    config = tmp_path / "eval-pipeline.toml"
+    config.write_text("[formulas.reciprocal_rank]\ncutoff = 1\n", "utf-8")
+    settings = load_settings(
+        {"EVAL_PIPELINE_DB": str(tmp_path / "e.duckdb"), "EVAL_PIPELINE_CONFIG": str(config)}
+    )
+    registry = load_registry(settings)
+    measure(settings, registry, now=dt.datetime(2026, 10, 2), reasons=None, run_ids=["run-c", "run-d"])
+    (suite,) = read_suites(settings, registry)
+    trends = {one.metric: one for one in trends_of(suite)}
+    assert [point.definition_changed for point in trends["mrr"].points] == [False, False, True, False]
+    assert not any(point.definition_changed for point in trends["hit@5"].points)
+    page = PageReader(render_suite_page([suite]))
+    assert ["2026-09-03", "run-c", "definitions behind the values", "reciprocal_rank"] in page.tables[
+        "changes-table"
+    ]
