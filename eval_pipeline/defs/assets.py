@@ -195,9 +195,9 @@ def _result(name: str, state: RangeState, n_runs: int) -> dg.MaterializeResult[N
         asset_key=key_of(name),
         data_version=dg.DataVersion(state.version),
         metadata={
-            "rows": state.rows,
-            "seconds": round(state.seconds, 3),
-            "runs in this range": n_runs,
+            "rows of the range": state.rows,
+            "seconds for the range": round(state.seconds, 3),
+            "runs in the range": n_runs,
             "runs computed": len(state.reasons),
             "why this partition ran": why_it_ran(state.reasons),
         },

@@ -13,6 +13,8 @@ NIGHTLY_EVALUATION = "nightly_evaluation"
 RECOMPUTE_STALE = "recompute_stale"
 NEW_GOLDEN_SETS = "new_golden_sets"
 NEW_CHUNK_ARCHIVES = "new_chunk_archives"
+# Everything is in the event log; a terminal needs to hear of failures only.
+QUIET = {"loggers": {"console": {"config": {"log_level": "ERROR"}}}}
 
 
 @dataclass(frozen=True)
@@ -35,21 +37,25 @@ def make_jobs() -> Jobs:
         nightly_evaluation=dg.define_asset_job(
             NIGHTLY_EVALUATION,
             selection=dg.AssetSelection.groups("raw", *COMPUTED),
+            config=QUIET,
             description="Takes runs in and computes everything of them that is missing or was delivered anew.",
         ),
         recompute_stale=dg.define_asset_job(
             RECOMPUTE_STALE,
             selection=dg.AssetSelection.groups(*COMPUTED),
+            config=QUIET,
             description="Computes what is stale, whatever made it so: a formula, labels, an archive.",
         ),
         new_golden_sets=dg.define_asset_job(
             NEW_GOLDEN_SETS,
             selection=dg.AssetSelection.assets(GOLDEN_SETS),
+            config=QUIET,
             description="Takes golden sets in from the inbox.",
         ),
         new_chunk_archives=dg.define_asset_job(
             NEW_CHUNK_ARCHIVES,
             selection=dg.AssetSelection.assets(CHUNK_ARCHIVES),
+            config=QUIET,
             description="Takes chunk archives in from the inbox.",
         ),
     )

@@ -14,9 +14,9 @@ from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.pipeline.runs import DueRun, digest
 
 MOST_ATTEMPTS = 3
-# Milliseconds that a Dagster run, a step of it and one asset × partition cost beside the computation.
+# Milliseconds that a Dagster run, a step of it (one per schema) and one asset × partition cost beside the computation.
 RUN_COST = 100
-STEP_COST = 20
+STEP_COST = 100
 PARTITION_COST = 3
 
 RAW_NAMES = tuple(".".join(part.key.path) for part in RAW_PARTS)
@@ -51,7 +51,7 @@ class Launch:
 
     def tags(self, reasons: Collection[str] | None) -> dict[str, str]:
         """The tags of the Dagster run."""
-        return range_tags(self.first, self.last, reasons) | {LAUNCH: self.key, WHY: self.why}
+        return range_tags(self.first, self.last, reasons) | {LAUNCH: digest([self.key]), WHY: self.why}
 
 
 def all_names(registry: Registry) -> frozenset[str]:
@@ -107,7 +107,7 @@ def _joined(before: Launch, after: Launch) -> Launch | None:
     assets = before.assets | after.assets
     covered = (after.places[1] - before.places[0] + 1) * len(assets)
     needed = before.n_partitions * len(before.assets) + after.n_partitions * len(after.assets)
-    steps_saved = len(before.assets) + len(after.assets) - len(assets)
+    steps_saved = _n_steps(before.assets) + _n_steps(after.assets) - _n_steps(assets)
     if (covered - needed) * PARTITION_COST > RUN_COST + steps_saved * STEP_COST:
         return None
     return replace(
@@ -120,6 +120,10 @@ def _joined(before: Launch, after: Launch) -> Launch | None:
     )
 
 
+def _n_steps(assets: Collection[str]) -> int:
+    return len({name.split(".", 1)[0] for name in assets})
+
+
 def next_attempt(instance: dg.DagsterInstance, key: str) -> int | None:
     """The number of the next attempt at this work; None when it was done, or has failed often enough."""
     done = instance.get_runs_count(_attempts(key, dg.DagsterRunStatus.SUCCESS))
@@ -130,4 +134,4 @@ def next_attempt(instance: dg.DagsterInstance, key: str) -> int | None:
 
 
 def _attempts(key: str, *statuses: dg.DagsterRunStatus) -> dg.RunsFilter:
-    return dg.RunsFilter(tags={LAUNCH: key}, statuses=list(statuses))
+    return dg.RunsFilter(tags={LAUNCH: digest([key])}, statuses=list(statuses))

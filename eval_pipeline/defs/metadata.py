@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import dagster as dg
 
-from eval_pipeline.formulas.definition import Definition
-from eval_pipeline.formulas.registry import Registry
+from eval_pipeline.formulas.definition import Definition, is_key_name, render
+from eval_pipeline.formulas.registry import ALL_FORMULAS, Registry
 from eval_pipeline.formulas.tokens import Token, last_select, meaningful
 from eval_pipeline.pipeline.runs import RunSummary
 
@@ -23,7 +24,12 @@ REASON_WORDS = {
     "asked": "asked for",
 }
 RUNS_NAMED = 3
-GRAIN = {"run_key": "Which run", "query_key": "Which query"}
+GRAIN = {
+    "run_key": "Which run",
+    "query_key": "Which query",
+    "slice": "Which dimension; empty is the whole run",
+}
+RUN_METRICS_GRAIN = ("run_key", "metric", "slice", "slice_value")
 
 
 def describe(definition: Definition) -> str:
@@ -31,7 +37,8 @@ def describe(definition: Definition) -> str:
     header = definition.header
     parts = [_headline(definition), _table_of_keys(definition.keys)]
     if header.applies:
-        parts.append(f"**Applies** where `{' '.join(header.applies.split())}`; null elsewhere.")
+        condition = render(header.applies, header.parameters, path=definition.path)
+        parts.append(f"**Applies** where `{' '.join(condition.split())}`; null elsewhere.")
     if header.undefined:
         parts.append(f"**Edge case**: {header.undefined}.")
     if header.parameters:
@@ -47,11 +54,11 @@ def describe(definition: Definition) -> str:
 
 
 def _headline(definition: Definition) -> str:
-    """One sentence for the node: the meaning where there is one key, the keys where there are several."""
+    """One sentence: the meaning where there is one key, the keys where there are several."""
     keys = definition.header.keys
-    if len(keys) == 1 and len(definition.keys) == 1:
-        return next(iter(keys.values())) + "."
-    if definition.schema == "aggregates":
+    if len(keys) == 1:
+        return re.sub(r"\$\{(\w+)\}", r"\1", next(iter(keys.values()))) + "."
+    if ALL_FORMULAS in definition.reads:
         return "Mean, n and total of every metric, for the whole run and for every slice."
     return ", ".join(definition.keys) + "."
 
@@ -80,12 +87,17 @@ def static_metadata(definition: Definition, registry: Registry) -> dict[str, Any
 
 
 def _columns(definition: Definition) -> list[dg.TableColumn]:
-    kind = "double" if definition.schema in ("metrics", "aggregates") else "any"
-    grain = {} if definition.schema == "aggregates" else GRAIN
+    """Types are known of metrics; of other tables the store says them."""
+    kind = "double" if definition.schema == "metrics" else "any"
+    grain = RUN_METRICS_GRAIN if ALL_FORMULAS in definition.reads else definition.grain
     return [
-        *(dg.TableColumn(name, "integer", meaning) for name, meaning in grain.items()),
+        *(dg.TableColumn(name, _grain_type(name), GRAIN.get(name)) for name in grain),
         *(dg.TableColumn(key, kind, meaning) for key, meaning in definition.keys.items()),
     ]
+
+
+def _grain_type(name: str) -> str:
+    return "integer" if is_key_name(name) else "text"
 
 
 def column_lineage(definition: Definition, registry: Registry) -> dict[str, Sequence[dg.TableColumnDep]]:

@@ -216,7 +216,7 @@ def _source_requests(
                         run_key=f"{key}:{attempt}",
                         job_name=job,
                         partition_key=name,
-                        tags={LAUNCH: key, WHY: DELIVERED},
+                        tags={LAUNCH: digest([key]), WHY: DELIVERED},
                     )
                 )
     return found

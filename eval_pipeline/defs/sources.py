@@ -221,7 +221,7 @@ def _parts_version(found: Sequence[RunPart]) -> str:
 
 def _raw_metadata(found: Sequence[RunPart], absent: Sequence[str], report: LoadReport) -> Mapping[str, Any]:
     metadata: dict[str, Any] = {
-        "rows": sum(one.n_rows for one in found),
+        "rows of the range": sum(one.n_rows for one in found),
         "quarantined": sum(one.n_quarantined for one in found),
         "runs with this part": len(found),
         "delivered more than once": sum(one.n_deliveries > 1 for one in found),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from eval_pipeline.errors import DefinitionError
 
 SCALES = ("binary", "fraction", "ordinal", "count", "ms")
 DIRECTIONS = ("higher", "lower", "none")
+WHOLE_NUMBER = "whole number"
 FIELDS = frozenset(
     [
         "keys",
@@ -98,10 +100,23 @@ def parse_header(text: str, *, path: Path) -> Header:
 
 
 def _load_yaml(text: str) -> Any:
-    """The parser in C where there is one: every command reads every header."""
+    """The parser in C where there is one: every command reads every header. A name given twice is an error."""
     import yaml
 
-    return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
+    node = loader.get_single_node()
+    waiting = [node] if node is not None else []
+    while waiting:
+        inner = waiting.pop()
+        if isinstance(inner, yaml.MappingNode):
+            names = [key.value for key, _ in inner.value if isinstance(key, yaml.ScalarNode)]
+            twice = [name for name in names if names.count(name) > 1]
+            if twice:
+                raise yaml.YAMLError(f"{twice[0]!r} is given twice")
+            waiting += [value for _, value in inner.value]
+        elif isinstance(inner, yaml.SequenceNode):
+            waiting += inner.value
+    return None if node is None else loader.construct_document(node)
 
 
 def _take_examples(text: str) -> tuple[str, list[str]]:
@@ -145,7 +160,7 @@ def header_of(values: Mapping[str, Any], *, path: Path, examples: tuple[Example,
             f"{path}: unknown header field {unknown[0]!r}; there is: {', '.join(sorted(FIELDS))}"
         )
     keys = values.get("keys") or {}
-    if not isinstance(keys, dict):
+    if not isinstance(keys, dict) or None in keys.values():
         raise DefinitionError(f"{path}: keys is a mapping of column to what it means")
     _check_member(values, "scale", SCALES, path=path)
     _check_member(values, "direction", DIRECTIONS, path=path)
@@ -157,24 +172,60 @@ def header_of(values: Mapping[str, Any], *, path: Path, examples: tuple[Example,
         raise DefinitionError(
             f"{path}: aggregate {aggregate!r} is none of mean, sum, ratio(a, b), quantile(0.95)"
         )
+    parameters = _parameters(values.get("parameters") or {}, path=path)
+    undefined = values.get("undefined")
     return Header(
         keys={str(key): str(meaning) for key, meaning in keys.items()},
         version=version,
-        parameters=_parameters(values.get("parameters") or {}, path=path),
-        choices={str(name): list(options) for name, options in (values.get("choices") or {}).items()},
-        applies=values.get("applies"),
-        undefined=values.get("undefined"),
+        parameters=parameters,
+        choices=_choices(values.get("choices") or {}, parameters, path=path),
+        applies=_text(values, "applies", path=path),
+        undefined=None if undefined is None else str(undefined),
         scale=values.get("scale", "fraction"),
         value_range=_range(values.get("range"), path=path),
         direction=values.get("direction", "higher"),
         aggregate=aggregate,
-        why=values.get("why"),
+        why=_text(values, "why", path=path),
         examples=examples,
-        was=values.get("was"),
-        replaces=values.get("replaces"),
-        arguments=tuple(values.get("arguments") or ()),
+        was=_text(values, "was", path=path),
+        replaces=_text(values, "replaces", path=path),
+        arguments=_arguments(values.get("arguments") or [], path=path),
         grain=_grain(values.get("grain"), path=path),
     )
+
+
+def _text(values: Mapping[str, Any], name: str, *, path: Path) -> str | None:
+    value = values.get(name)
+    if value is not None and not isinstance(value, str):
+        raise DefinitionError(f"{path}: {name} is a text, not {value!r}: put it in quotes")
+    return value
+
+
+def _choices(values: Any, parameters: Mapping[str, Parameter], *, path: Path) -> dict[str, list[Any]]:
+    if not isinstance(values, dict) or not all(isinstance(options, list) for options in values.values()):
+        raise DefinitionError(f"{path}: choices is a mapping of a parameter to the list of what it may be")
+    for name, options in values.items():
+        if name not in parameters:
+            raise DefinitionError(
+                f"{path}: choices of {name!r}, and there is no such parameter; there is: "
+                f"{', '.join(parameters) or 'none'}"
+            )
+        default = parameters[name]
+        is_counted = WHOLE_NUMBER in options and isinstance(default, int)
+        if default not in options and not is_counted:
+            listed = ", ".join(str(option) for option in options)
+            raise DefinitionError(
+                f"{path}: parameter {name} is {parameters[name]!r}; its choices are: {listed}"
+            )
+    return {str(name): list(options) for name, options in values.items()}
+
+
+def _arguments(values: Any, *, path: Path) -> tuple[str, ...]:
+    if not isinstance(values, list) or not all(
+        isinstance(name, str) and name.isidentifier() for name in values
+    ):
+        raise DefinitionError(f"{path}: arguments is a list of names, such as [haystack, needle]")
+    return tuple(values)
 
 
 def _grain(value: Any, *, path: Path) -> tuple[str, ...]:
@@ -194,7 +245,8 @@ def _parameters(values: Any, *, path: Path) -> dict[str, Parameter]:
     if not isinstance(values, dict):
         raise DefinitionError(f"{path}: parameters is a mapping of name to value")
     for name, value in values.items():
-        if not isinstance(value, int | float | str | bool | list):
+        is_finite = not isinstance(value, float) or math.isfinite(value)
+        if not is_finite or not isinstance(value, int | float | str | bool | list):
             raise DefinitionError(
                 f"{path}: parameter {name} is {value!r}; allowed are numbers, texts, true, false and lists of them"
             )
@@ -204,6 +256,9 @@ def _parameters(values: Any, *, path: Path) -> dict[str, Parameter]:
 def _range(value: Any, *, path: Path) -> tuple[float | None, float | None]:
     if value is None:
         return (None, None)
-    if not isinstance(value, list | tuple) or len(value) != 2:
-        raise DefinitionError(f"{path}: range is [lowest, highest], with null for an open end")
-    return (value[0], value[1])
+    ends = list(value) if isinstance(value, list | tuple) else []
+    numbers = [end for end in ends if isinstance(end, int | float) and not isinstance(end, bool)]
+    is_range = len(ends) == 2 and len(numbers) + ends.count(None) == 2 and numbers == sorted(numbers)
+    if not is_range:
+        raise DefinitionError(f"{path}: range is [lowest, highest], with null for an open end, not {value!r}")
+    return (ends[0], ends[1])

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, wraps
 from pathlib import Path
 from typing import Any
 
@@ -144,7 +144,13 @@ def load_function(path: Path, function: str) -> Callable[..., Any]:
     except Exception as error:
         raise DefinitionError(f"{path}: cannot be imported: {error}") from error
     found: Callable[..., Any] = getattr(module, function)
-    return found
+
+    @wraps(found)
+    def call(*frames: Any, **parameters: Any) -> Any:
+        with _own_modules(path.parent):
+            return found(*frames, **parameters)
+
+    return call
 
 
 @contextmanager
@@ -165,11 +171,13 @@ def _own_modules(folder: Path) -> Iterator[None]:
 
 
 def _read(path: Path) -> _Source:
-    text = path.read_text("utf-8")
     try:
+        text = path.read_text("utf-8-sig")
         tree = ast.parse(text)
     except SyntaxError as error:
         raise DefinitionError(f"{path}:{error.lineno}: not Python: {error.msg}") from error
+    except ValueError as error:
+        raise DefinitionError(f"{path}: not Python: {error}") from error
     source = _Source(path, text, tree)
     _check_imports(source)
     if not path.is_relative_to(_shared_folder()):

@@ -117,20 +117,29 @@ def _python_files(folder: Path) -> list[Path]:
     return [
         path
         for path in sorted(folder.glob("*.py"))
-        if path.name != "__init__.py" and "@formula" in path.read_text("utf-8")
+        if path.name != "__init__.py" and "@formula" in _text_of(path)
     ]
 
 
 def _read_sql(path: Path, schema: str) -> Definition:
     name = _name(path, schema)
-    head, body = split_file(path.read_text("utf-8"))
+    head, body = split_file(_text_of(path))
     header = parse_header(head, path=path)
-    _check_parameters(header, body + (header.applies or ""), path=path)
+    _check_parameters(header, body, path=path)
     rendered = render(body, header.parameters, path=path)
+    render(header.applies or "", header.parameters, path=path)
     reads = tuple(table for table in qualified_names(rendered, SCHEMAS) if table != name)
     if not reads:
         raise DefinitionError(f"{path}: the statement reads no table of {', '.join(sorted(SCHEMAS))}")
-    return Definition(name, header, body, path, reads, calls=tuple(sorted(called_functions(rendered))))
+    calls = called_functions(rendered) | called_functions(header.applies or "")
+    return Definition(name, header, body, path, reads, calls=tuple(sorted(calls)))
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return path.read_text("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise DefinitionError(f"{path}: not UTF-8 at byte {error.start}; save the file as UTF-8") from error
 
 
 def _name(path: Path, schema: str) -> str:
@@ -142,7 +151,7 @@ def _name(path: Path, schema: str) -> str:
 
 
 def _check_parameters(header: Header, text: str, *, path: Path) -> None:
-    used = parameter_names(text + " ".join(header.keys) + (header.undefined or ""))
+    used = parameter_names("\n".join([text, header.applies or "", header.undefined or "", *header.keys]))
     for name in header.parameters:
         if name not in used and name.removesuffix("s") not in used:
             raise DefinitionError(f"{path}: parameter {name} is declared and never used as ${name}")
@@ -157,12 +166,13 @@ def _read_python(path: Path, schema: str) -> Definition:
     lines = [f"- {example}" for example in declared.pop("examples", ())]
     shown = parse_header("\n".join(["examples:", *lines]), path=path) if lines else None
     header = header_of(declared, examples=shown.examples if shown else (), path=path)
-    return Definition(name, header, path.read_text("utf-8"), path, tuple(reads), is_python=True)
+    calls = tuple(sorted(called_functions(header.applies or "")))
+    return Definition(name, header, _text_of(path), path, tuple(reads), calls=calls, is_python=True)
 
 
 def _read_helpers(folder: Path) -> Iterator[Helper]:
     for path in sorted((folder / "functions").glob("*.sql")):
-        head, body = split_file(path.read_text("utf-8"))
+        head, body = split_file(_text_of(path))
         header = parse_header(head, path=path)
         yield Helper(path.stem, header, body.strip().rstrip(";"), path, "")
 
@@ -176,7 +186,7 @@ def _resolve_helpers(helpers: Mapping[str, Helper]) -> dict[str, Helper]:
             return
         if name in path:
             raise DefinitionError(
-                f"{helpers[name].path}: helpers call each other in a circle: {' → '.join(path)}"
+                f"{helpers[name].path}: helpers call each other in a circle: {' → '.join((*path, name))}"
             )
         helper = helpers[name]
         called = sorted(called_functions(helper.body) & set(helpers))
@@ -191,6 +201,12 @@ def _resolve_helpers(helpers: Mapping[str, Helper]) -> dict[str, Helper]:
 
 
 def _check_overlay(draft: Definition, known: Mapping[str, Definition]) -> None:
+    replaced = draft.header.replaces
+    if replaced and (draft.name not in known or replaced not in (draft.name, draft.short_name)):
+        raise DefinitionError(
+            f"{draft.path}: says `replaces: {replaced}` and is {draft.name}; a file replaces the shipped one of its "
+            "own schema and name"
+        )
     if draft.name in known and draft.header.replaces not in (draft.name, draft.short_name):
         raise DefinitionError(
             f"{draft.path}: {draft.name} exists already at {known[draft.name].path}; "
@@ -219,7 +235,7 @@ def _parents_first(drafts: Mapping[str, Definition]) -> list[str]:
             return
         if name in path:
             raise DefinitionError(
-                f"{drafts[name].path}: definitions read each other in a circle: {' → '.join(path)}"
+                f"{drafts[name].path}: definitions read each other in a circle: {' → '.join((*path, name))}"
             )
         for parent in drafts[name].reads:
             if parent in drafts:
@@ -238,11 +254,10 @@ def _parents_first(drafts: Mapping[str, Definition]) -> list[str]:
 def _fingerprinted(drafts: Mapping[str, Definition], helpers: Mapping[str, Helper]) -> dict[str, Definition]:
     done: dict[str, Definition] = {}
     for name, draft in drafts.items():
+        body = canonical(draft.body)
         if draft.is_python:
-            body, called = canonical_source(draft.path, draft.path.stem), []
-        else:
-            body = canonical(draft.body)
-            called = [(helper, helpers[helper].fingerprint) for helper in draft.calls if helper in helpers]
+            body = f"reads {' '.join(draft.reads)}\n{canonical_source(draft.path, draft.path.stem)}"
+        called = [(helper, helpers[helper].fingerprint) for helper in draft.calls if helper in helpers]
         own = own_fingerprint(draft.header, body, called)
         read = {table: done[table].fingerprint for table in draft.reads if table in done}
         done[name] = replace(draft, own_fingerprint=own, fingerprint=full_fingerprint(own, read))

@@ -203,13 +203,18 @@ def _states(con: Connection, registry: Registry, runs: Sequence[RunRow]) -> list
         own = marks.get(run.run_key, {})
         states = {}
         for one in registry:
-            is_formula = one.is_scored_per_query and registry.applies_to(one, run.dataset)
+            is_formula = one.schema == "metrics" and registry.applies_to(one, run.dataset)
             mark = own.get(one.name)
             if is_formula or mark:
                 known = computed.get(one.name, {})
                 state, reason = mark or ("fresh", None)
                 states[one.short_name] = FormulaState(
-                    one.short_name, known.get("version"), known.get("fingerprint"), state, reason
+                    one.short_name,
+                    known.get("version"),
+                    known.get("fingerprint"),
+                    state,
+                    reason,
+                    tuple(one.keys),
                 )
         found.append(states)
     return found

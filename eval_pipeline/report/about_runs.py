@@ -7,8 +7,8 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from eval_pipeline.report.markup import Child, Html, data_text, tag
-from eval_pipeline.report.material import FormulaState, MetricFacts, RunFacts
-from eval_pipeline.report.numbers import count
+from eval_pipeline.report.material import FormulaState, RunFacts
+from eval_pipeline.report.numbers import NOTHING, count
 from eval_pipeline.report.parts import Column, badge, bullets, callout, data_table, or_nothing
 
 COMMIT_LENGTH = 12
@@ -87,14 +87,9 @@ def state_badge(state: FormulaState | None) -> Html | None:
     return badge(state.mark, None if state.state in ("pinned", "frozen") else "bad")
 
 
-def formula_table(
-    metrics: Sequence[MetricFacts], states: Sequence[Mapping[str, FormulaState]], names: Sequence[str]
-) -> Html:
+def formula_table(states: Sequence[Mapping[str, FormulaState]], names: Sequence[str]) -> Html:
     """Version, fingerprint and state of every formula, for one run or for two."""
-    keys_of: dict[str, list[str]] = {}
-    for one in metrics:
-        keys_of.setdefault(one.formula, []).append(one.key)
-    columns = [Column("formula"), Column("metrics")]
+    columns = [Column("formula"), Column("metrics", style="meaning")]
     for name in names:
         suffix = f" in {name}" if name else ""
         columns += [
@@ -103,18 +98,24 @@ def formula_table(
             Column(f"state{suffix}"),
         ]
     rows: list[list[Child]] = []
-    for formula, keys in sorted(keys_of.items()):
+    for formula in sorted({name for known in states for name in known}):
+        keys = next(known[formula].keys for known in states if formula in known)
         row: list[Child] = [tag("span", formula, class_="id"), ", ".join(keys)]
         for known in states:
-            state = known.get(formula)
-            row += [
-                or_nothing(None if state is None or state.version is None else str(state.version)),
-                tag("span", or_nothing(state.fingerprint if state else None), class_="id"),
-                state_badge(state) or ("fresh" if state else "—"),
-            ]
+            row += _formula_cells(known.get(formula))
         rows.append(row)
     caption = "A fingerprint changes exactly when the meaning of a formula can change."
     return data_table("formulas", caption, columns, rows)
+
+
+def _formula_cells(state: FormulaState | None) -> list[Child]:
+    if state is None:
+        return [NOTHING, NOTHING, NOTHING]
+    return [
+        NOTHING if state.version is None else str(state.version),
+        tag("span", or_nothing(state.fingerprint), class_="id"),
+        state_badge(state) or "fresh",
+    ]
 
 
 def footer_line(format_number: int) -> Html:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, Final, TypeAlias
 
 Child: TypeAlias = "str | int | Iterable[Child] | None"
@@ -83,9 +83,15 @@ def data_text(text: str, *, most: int | None = None) -> Html:
     return tag("bdi", text if most is None else clipped(text, most))
 
 
-def json_block(element_id: str, value: Mapping[str, Any]) -> Html:
-    """Data for the page's script, in an element that is never executed and that no text can close."""
+def json_text(value: Any) -> str:
+    """JSON without a letter that means something in HTML."""
     text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     for letter in "<>&":
         text = text.replace(letter, f"\\u{ord(letter):04x}")
+    return text
+
+
+def json_block(element_id: str, value: Any) -> Html:
+    """Data for the page's script, in an element that is never executed and that no text can close."""
+    text = json_text(value)
     return Html(f'<script type="application/json" id="{escape(element_id)}">{text}</script>')

@@ -35,6 +35,7 @@ class FormulaState:
     fingerprint: str | None
     state: str
     reason: str | None = None
+    keys: tuple[str, ...] = ()
 
     @property
     def mark(self) -> str | None:

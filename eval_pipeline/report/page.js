@@ -49,7 +49,7 @@ for (const form of document.querySelectorAll("form.filters")) {
             sort(column, descending);
         });
     });
-    form.addEventListener("input", filter);
+    for (const event of ["input", "change"]) form.addEventListener(event, filter);
     form.addEventListener("submit", (event) => event.preventDefault());
     form.hidden = false;
     filter();

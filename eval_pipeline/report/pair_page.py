@@ -88,7 +88,7 @@ def _sections(material: PairMaterial) -> list[Section]:
     parts = list(_parts(document, material))
     about = [
         Section("runs", "The two runs", [_side_by_side(material)]),
-        Section("formulas", "Formulas", [formula_table(material.metrics, material.states, ["a", "b"])]),
+        Section("formulas", "Formulas", [formula_table(material.states, ["a", "b"])]),
     ]
     apart = list(_apart(document))
     room = PAGE_BYTES - size_of([*parts, *about, Section("", "", apart)])

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from eval_pipeline.report.markup import Child, Html, clipped, data_text, join, json_block, tag
+from eval_pipeline.report.markup import Child, Html, clipped, data_text, join, json_block, json_text, tag
 from eval_pipeline.report.material import ChunkRow, QueryTexts
 from eval_pipeline.report.parts import Column, caption_of, scrolling
 
@@ -15,7 +15,7 @@ MOST_ROWS: Final = 2_000
 PAGE_BYTES: Final = 1_900_000
 TEXT_BYTES: Final = 900_000
 SHARE_OF_ROWS: Final = 0.7
-SCRIPT_ROW_BYTES: Final = 120
+BODY_BYTES: Final = 20
 FOLD_BYTES: Final = 110
 
 ID_LENGTH: Final = 160
@@ -54,9 +54,8 @@ class QueryTable:
 
 def query_table(table: QueryTable, *, room: int) -> Html:
     """Filters, table and remarks on what had no room. Entries come with the most important first."""
-    rows = _listed_rows(table, room=int(room * SHARE_OF_ROWS))
+    rows, spent = _listed_rows(table, room=int(room * SHARE_OF_ROWS))
     listed = table.entries[: len(rows)]
-    spent = sum(_size(row) + SCRIPT_ROW_BYTES for row in rows)
     details, n_without_text, n_without = _details(listed, len(table.columns), spent=spent, room=room)
     bodies = [tag("tbody", row, detail) for row, detail in zip(rows, details, strict=True)]
     head = tag(
@@ -75,25 +74,27 @@ def query_table(table: QueryTable, *, room: int) -> Html:
     )
 
 
-def _listed_rows(table: QueryTable, *, room: int) -> list[Html]:
-    """As many rows as there is room for."""
+def _script_row(place: int, entry: QueryEntry) -> dict[str, Any]:
+    """The first column is sorted by the order of the list, which is the order of importance."""
+    return {"kind": entry.kind, "marked": entry.is_marked, "sort": [place, *entry.keys]}
+
+
+def _listed_rows(table: QueryTable, *, room: int) -> tuple[list[Html], int]:
+    """As many rows as there is room for, and the bytes they take with what the script knows of them."""
     rows: list[Html] = []
-    for entry in table.entries[:MOST_ROWS]:
+    spent = 0
+    for place, entry in enumerate(table.entries[:MOST_ROWS]):
         row = _first_row(entry, table.columns)
-        room -= _size(row) + SCRIPT_ROW_BYTES
-        if room < 0:
+        size = _size(row) + len(json_text(_script_row(place, entry))) + BODY_BYTES
+        if spent + size > room:
             break
+        spent += size
         rows.append(row)
-    return rows
+    return rows, spent
 
 
 def _size(markup: str) -> int:
     return len(markup.encode())
-
-
-def _script_row(place: int, entry: QueryEntry) -> dict[str, Any]:
-    """The first column is sorted by the order of the list, which is the order of importance."""
-    return {"kind": entry.kind, "marked": entry.is_marked, "sort": [place, *entry.keys]}
 
 
 def _first_row(entry: QueryEntry, columns: Sequence[Column]) -> Html:

@@ -93,7 +93,7 @@ def _sections(material: RunMaterial) -> list[Section]:
     """The queries get what room the other parts leave."""
     document = material.document
     parts = list(_parts(material))
-    formulas = Section("formulas", "Formulas", [formula_table(material.metrics, [material.states], [""])])
+    formulas = Section("formulas", "Formulas", [formula_table([material.states], [""])])
     room = PAGE_BYTES - size_of([*parts, formulas])
     queries = Section("queries", "Queries", [run_query_table(material, room=room), *_left_out(document)])
     return [*parts, queries, formulas]

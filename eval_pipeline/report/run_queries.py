@@ -108,10 +108,7 @@ def _number(value: float | None) -> str:
 
 def _detail(row: QueryRow, material: RunMaterial, *, with_text: bool) -> Html | None:
     texts = material.texts.get(row.query_id, QueryTexts(hits=[()]))
-    below = [
-        labelled_text("Error", row.error),
-        labelled_text("Answer", row.answer) if with_text else None,
-    ]
+    below = [labelled_text("Error", row.error), labelled_text("Answer", row.answer)] if with_text else None
     return sides(
         texts,
         headings=["Retrieved"],

@@ -92,9 +92,9 @@ def test_every_partition_of_the_range_is_shown_as_materialized(done):
 
 def test_a_materialization_says_how_many_rows_and_why(done):
     metadata = materializations(done.result, "metrics.hit_at_k")["r2"]
-    assert metadata["rows"].value == 6
+    assert metadata["rows of the range"].value == 6
     assert metadata["why this partition ran"].value == "not computed before: r1, r2, r3"
-    assert metadata["seconds"].value >= 0
+    assert metadata["seconds for the range"].value >= 0
 
 
 def test_the_aggregates_show_each_run_its_own_numbers(done):
@@ -193,8 +193,8 @@ def test_a_run_in_the_inbox_is_taken_in_with_its_golden_set(tmp_path, instance):
     result = execute(settings, instance, "r1", "r1", assets=["raw.results", "raw.extractions"])
     metadata = materializations(result, "raw.results")["r1"]
     assert metadata["taken in from the inbox"].value == "r1"
-    assert metadata["rows"].value == 2
-    assert materializations(result, "raw.extractions")["r1"]["rows"].value == 0
+    assert metadata["rows of the range"].value == 2
+    assert materializations(result, "raw.extractions")["r1"]["rows of the range"].value == 0
     golden = instance.fetch_materializations(dg.AssetKey(["sources", "golden_sets"]), limit=5).records
     assert [record.partition_key for record in golden] == ["kb"]
 

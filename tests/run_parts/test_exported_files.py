@@ -17,7 +17,7 @@ from eval_pipeline.pipeline.load import load_bundles
 from eval_pipeline.pipeline.measure import measure
 from eval_pipeline.pipeline.show import show_queries, show_run
 from eval_pipeline.settings import Settings
-from tests.run_parts.building import NOW, settings_in, write_golden, write_run
+from tests.run_parts.building import NOW, ONE_FORMULA, settings_in, write_golden, write_run
 
 JUDGE = {"model": "judge", "version": "2026-01-01", "temperature": 0, "prompt_version": "judge prompt 7"}
 
@@ -46,7 +46,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> tuple[Settings, Registry]
         config={"judge": JUDGE, "top_k": 5, "of our own": {"temperature": 0.25}, "format": "ours"},
     )
     write_run(folder, "bare", results=[])
-    settings = settings_in(folder, '[formulas.extraction]\nfn_policy = "table"\n')
+    settings = settings_in(folder, ONE_FORMULA + '[formulas.extraction]\nfn_policy = "table"\n')
     registry = load_registry(settings)
     load_bundles([folder], settings, now=NOW)
     measure(settings, registry, now=NOW)

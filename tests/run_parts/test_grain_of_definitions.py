@@ -16,7 +16,7 @@ from eval_pipeline.pipeline.measure import measure
 from eval_pipeline.pipeline.query import ask
 from eval_pipeline.pipeline.show import show_queries, show_run
 from eval_pipeline.settings import Settings, load_settings
-from tests.run_parts.building import NOW, write_golden, write_run, write_text
+from tests.run_parts.building import DATASET, NOW, write_golden, write_run, write_text
 
 PER_CASE = """-- keys: {size: "Characters of the ground truth"}
 -- version: 1
@@ -55,6 +55,7 @@ group by run_key, error
 def own_settings(folder: Path, **files: str) -> Settings:
     for name, text in files.items():
         write_text(folder / "own" / f"{name.replace('__', '/')}.sql", text)
+    write_text(folder / "eval-pipeline.toml", f'[datasets.{DATASET}]\nformulas = ["plain"]\n')
     environ = {
         "EVAL_PIPELINE_SQL": str(folder / "own"),
         "EVAL_PIPELINE_CONFIG": str(folder / "eval-pipeline.toml"),
@@ -74,7 +75,9 @@ def computed(folder: Path, **files: str) -> tuple[Settings, Registry]:
     write_run(folder, "run", results=[{"query_id": "q1", "latency_ms": {"total": 3}}], extractions=cases)
     load_bundles([folder], settings, now=NOW)
     own = {name.replace("__", ".") for name in files}
-    measure(settings, registry, now=NOW, definitions={*own, "aggregates.run_metrics"})
+    if "metrics__case_size" in files:
+        own.add("aggregates.run_metrics")
+    measure(settings, registry, now=NOW, definitions=own)
     return settings, registry
 
 

@@ -11,21 +11,20 @@ from eval_pipeline.pipeline.measure import measure
 from eval_pipeline.pipeline.query import ask
 from eval_pipeline.pipeline.show import show_run
 from eval_pipeline.settings import Settings
-from tests.run_parts.building import NOW, settings_in, write_golden, write_run
+from tests.run_parts.building import NOW, ONE_FORMULA, settings_in, write_golden, write_run
 
 LATER = NOW + dt.timedelta(days=3)
-TABLE = '[formulas.extraction]\nfn_policy = "table"\n'
-NAMES = {"aggregates.extraction_summary", "aggregates.latency_summary", "metrics.empty_results"}
+TABLE = ONE_FORMULA + '[formulas.extraction]\nfn_policy = "table"\n'
+NAMES = {
+    "aggregates.extraction_summary",
+    "aggregates.indexing_summary",
+    "aggregates.latency_summary",
+    "aggregates.run_metrics",
+}
 
 
 def compute(settings: Settings, now: dt.datetime) -> None:
-    measure(
-        settings,
-        load_registry(settings),
-        now=now,
-        reasons=None,
-        definitions=NAMES | {"aggregates.run_metrics", "aggregates.indexing_summary"},
-    )
+    measure(settings, load_registry(settings), now=now, reasons=None, definitions=NAMES)
 
 
 def test_a_replaced_summary_is_shown_as_it_was_and_an_untouched_one_as_it_is(tmp_path: Path) -> None:
@@ -38,7 +37,7 @@ def test_a_replaced_summary_is_shown_as_it_was_and_an_untouched_one_as_it_is(tmp
         extractions=[case],
         index_report={"chunks": [{"status": "skipped", "skip_reason": "too short"}]},
     )
-    settings = settings_in(tmp_path)
+    settings = settings_in(tmp_path, ONE_FORMULA)
     load_bundles([tmp_path], settings, now=NOW)
     compute(settings, NOW)
     before = show_run(settings, load_registry(settings), "run")
@@ -60,7 +59,7 @@ def test_what_was_redelivered_is_shown_as_it_was_with_its_reasons(tmp_path: Path
     write_run(
         tmp_path, "run", results=results, index_report={"chunks": [{"status": "skipped"}, {"doc_id": "a"}]}
     )
-    settings = settings_in(tmp_path)
+    settings = settings_in(tmp_path, ONE_FORMULA)
     load_bundles([tmp_path], settings, now=NOW)
     compute(settings, NOW)
     before = show_run(settings, load_registry(settings), "run")

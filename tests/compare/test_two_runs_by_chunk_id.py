@@ -1,0 +1,367 @@
+"""Two runs of one chunker version: matched by chunk id."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from eval_pipeline.errors import StoreMissing, UnknownName, UsageError
+from eval_pipeline.settings import load_settings
+from tests.bundle_files import compute, day, load, settings_in, write_archive, write_golden, write_run
+from tests.compare.pairs_of_runs import answered, compared, expecting_one, query, ranked, store_of
+
+FILLER = [f"doc/x{number}" for number in range(10)]
+
+ONE = {"expected_chunk_ids": ["doc/1"], "expected_doc_ids": ["doc"]}
+TWO = {"expected_chunk_ids": ["doc/2", "doc/1", "doc/2"], "expected_doc_ids": ["doc"]}
+GOLDEN = [
+    {"query_id": "won", **ONE},
+    {"query_id": "lost", **ONE},
+    {"query_id": "same", **ONE},
+    {"query_id": "both missed", **ONE},
+    {"query_id": "up", **ONE},
+    {"query_id": "down", **ONE},
+    {"query_id": "eleventh", **ONE},
+    {"query_id": "half lost", **TWO},
+    {"query_id": "earlier but other", **TWO},
+    {"query_id": "all lost", **TWO},
+    {"query_id": "nothing expected", "expected_chunk_ids": []},
+    {"query_id": "unlabelled"},
+    {"query_id": "failed", **ONE},
+    {"query_id": "failed with hits", **ONE},
+    {"query_id": "only in a", **ONE},
+    {"query_id": "only in b", **ONE},
+]
+A = {
+    "won": ranked("doc/x"),
+    "lost": ranked("doc/1"),
+    "same": ranked("doc/x", "doc/1"),
+    "both missed": ranked("doc/x"),
+    "up": ranked("doc/x", "doc/y", "doc/1"),
+    "down": ranked("doc/1"),
+    "eleventh": ranked(*FILLER, "doc/1"),
+    "half lost": ranked("doc/1", "doc/2"),
+    "earlier but other": ranked("doc/x", "doc/1"),
+    "all lost": ranked("doc/2", "doc/1"),
+    "nothing expected": ranked("doc/1"),
+    "unlabelled": ranked("doc/1"),
+    "failed": ranked("doc/1"),
+    "failed with hits": {"error": "no connection"},
+    "only in a": ranked("doc/1"),
+}
+B = {
+    "won": ranked("doc/x", "doc/1"),
+    "lost": ranked("doc/x"),
+    "same": ranked("doc/y", "doc/1"),
+    "both missed": ranked(),
+    "up": ranked("doc/1", "doc/1"),
+    "down": ranked("doc/x", "doc/y", "doc/1"),
+    "eleventh": ranked("doc/1"),
+    "half lost": ranked("doc/1"),
+    "earlier but other": ranked("doc/2"),
+    "all lost": ranked("doc/x"),
+    "nothing expected": ranked(),
+    "unlabelled": ranked(),
+    "failed": {"timed_out": True},
+    "failed with hits": ranked("doc/x", "doc/1", error="late"),
+    "only in b": ranked("doc/1"),
+}
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory):
+    return store_of(
+        tmp_path_factory.mktemp("by-chunk-id"),
+        GOLDEN,
+        {"run-a": A, "run-b": B, "empty": {}},
+        config={"run-b": {"prompt_version": "p2"}},
+    )
+
+
+@pytest.fixture(scope="module")
+def document(settings):
+    return compared(settings)
+
+
+@pytest.mark.parametrize(
+    ("query_id", "kind", "rank_a", "rank_b", "regressed"),
+    [
+        ("won", "win", None, 2, []),
+        ("lost", "loss", 1, None, ["doc/1"]),
+        ("same", "draw", 2, 2, []),
+        ("both missed", "draw", None, None, []),
+        ("up", "rank_up", 3, 1, []),
+        ("down", "rank_down", 1, 3, []),
+        ("eleventh", "win", None, 1, []),
+        ("half lost", "draw", 1, 1, ["doc/2"]),
+        ("earlier but other", "rank_up", 2, 1, ["doc/1"]),
+        ("all lost", "loss", 1, None, ["doc/1", "doc/2"]),
+        ("nothing expected", "not_applicable", None, None, []),
+        ("unlabelled", "not_applicable", None, None, []),
+        ("failed", "loss", 1, None, ["doc/1"]),
+        ("failed with hits", "win", None, 2, []),
+    ],
+)
+def test_each_query_gets_the_verdict_of_its_stored_hits(
+    document, query_id, kind, rank_a, rank_b, regressed
+) -> None:
+    entry = query(document, query_id)
+    assert (entry["kind"], entry["a_hit_rank"], entry["b_hit_rank"]) == (kind, rank_a, rank_b)
+    assert entry["regressed_chunk_ids"] == regressed
+    assert entry["regression"] is bool(regressed)
+
+
+def test_notes_carry_the_causes_and_the_errors(document) -> None:
+    assert document["causes"] == ["prompt diff"]
+    assert query(document, "won")["note"] == "prompt diff"
+    assert query(document, "failed")["note"] == "prompt diff; error in b"
+    assert query(document, "failed with hits")["note"] == "prompt diff; error in a; error in b"
+
+
+def test_queries_of_one_run_are_listed_and_have_no_verdict(document) -> None:
+    assert (document["only_in_a"], document["only_in_b"]) == (["only in a"], ["only in b"])
+    assert [entry["query_id"] for entry in document["per_query"]] == [
+        row["query_id"] for row in GOLDEN if not row["query_id"].startswith("only")
+    ]
+    assert any("only in a: 1 query, only in b: 1 query" in warning for warning in document["warnings"])
+
+
+def test_counts_are_those_of_the_entries(document) -> None:
+    kinds = [entry["kind"] for entry in document["per_query"]]
+    assert document["counts"] == {
+        **{
+            kind: kinds.count(kind)
+            for kind in ("win", "loss", "draw", "rank_up", "rank_down", "not_applicable", "not_comparable")
+        },
+        "regressions": 5,
+    }
+
+
+def test_deltas_are_of_each_runs_own_rounded_aggregates(document) -> None:
+    # 13 labelled queries in each run; 7 of a's and 8 of b's are found at rank 1.
+    assert document["aggregate_a"]["hit@1"] == round(6 / 13, 4)
+    assert document["aggregate_b"]["hit@1"] == round(5 / 13, 4)
+    assert document["deltas"]["hit@1"] == round(round(5 / 13, 4) - round(6 / 13, 4), 4)
+    assert document["deltas"]["chunker_version_match"] == "exact"
+    assert document["deltas"]["groundedness"] is None
+
+
+def test_the_document_has_the_keys_of_the_contract(document) -> None:
+    wanted = {
+        "format",
+        "run_a",
+        "run_b",
+        "aggregate_a",
+        "aggregate_b",
+        "deltas",
+        "per_query",
+        "counts",
+        "causes",
+        "only_in_a",
+        "only_in_b",
+        "warnings",
+        "fallback_metrics",
+        "significance",
+        "noise",
+    }
+    assert wanted <= set(document)
+    assert (document["format"], document["fallback_metrics"]) == (1, None)
+    assert set(document["aggregate_a"]) == set(document["aggregate_b"]) == set(document["significance"])
+    assert set(document["deltas"]) == {"chunker_version_match", *document["aggregate_a"]}
+    for entry in document["significance"].values():
+        assert set(entry) == {
+            "delta",
+            "ci_low",
+            "ci_high",
+            "p_value",
+            "p_adjusted",
+            "test",
+            "n",
+            "mde",
+        }
+    assert set(document["per_query"][0]) == {
+        "query_id",
+        "kind",
+        "regression",
+        "regressed_chunk_ids",
+        "a_hit_rank",
+        "b_hit_rank",
+        "note",
+    }
+    json.dumps(document, allow_nan=False)
+
+
+def test_the_same_comparison_is_the_same_bytes(settings, document) -> None:
+    assert json.dumps(compared(settings)) == json.dumps(document)
+
+
+def test_swapping_the_runs_turns_wins_into_losses(settings, document) -> None:
+    swapped = compared(settings, "run-b", "run-a")
+    for one, other in (("win", "loss"), ("rank_up", "rank_down"), ("draw", "draw")):
+        assert swapped["counts"][one] == document["counts"][other]
+    assert swapped["deltas"]["mrr"] == -document["deltas"]["mrr"]
+
+
+def test_a_run_against_itself_says_so_and_moves_nothing(settings) -> None:
+    document = compared(settings, "run-a", "run-a")
+    assert "same run" in document["warnings"][0]
+    assert {entry["kind"] for entry in document["per_query"]} == {"draw", "not_applicable"}
+    assert all(not delta for key, delta in document["deltas"].items() if key != "chunker_version_match")
+
+
+def test_a_run_without_results_pairs_nothing_and_says_so(settings) -> None:
+    document = compared(settings, "run-a", "empty")
+    assert document["per_query"] == []
+    assert sorted(document["only_in_a"]) == sorted(A)
+    assert any("'empty') has no results" in warning for warning in document["warnings"])
+    assert document["deltas"]["mrr"] is None
+
+
+def test_an_unknown_run_comes_with_close_names(settings) -> None:
+    with pytest.raises(UnknownName, match="did you mean run-b or run-a"):
+        compared(settings, "run-a", "run-bb")
+
+
+def test_without_a_store_the_error_says_how_to_make_one(tmp_path) -> None:
+    with pytest.raises(StoreMissing, match="eval-pipeline load"):
+        compared(load_settings({}, db=tmp_path / "none.duckdb"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_few_queries_are_a_warning(document) -> None:
+    assert any(warning.startswith("only 14 queries in both runs") for warning in document["warnings"])
+
+
+def test_failed_queries_are_counted_in_a_warning(document) -> None:
+    assert "failed in b: 2 queries, which count as stored" in document["warnings"]
+
+
+def test_a_common_scope_takes_both_means_over_the_paired_queries(settings) -> None:
+    from eval_pipeline.pipeline.verdicts import ComparisonReading
+
+    document = compared(settings, reading=ComparisonReading(delta_scope="common"))
+    assert document["aggregate_a"]["hit@1"] == round(5 / 12, 4)
+    assert document["aggregate_b"]["hit@1"] == round(4 / 12, 4)
+
+
+def test_a_run_that_was_not_computed_is_refused_with_the_command_that_computes_it(tmp_path) -> None:
+    settings = store_of(tmp_path, expecting_one(2), {"run-a": {"q0000": answered(True)}})
+    write_run(tmp_path / "more", "run-b", [{"query_id": "q0000", **answered(True)}])
+    load(settings, tmp_path / "more", on=3)
+    with pytest.raises(UsageError, match="'run-b' has not been computed yet: `eval-pipeline run run-b`"):
+        compared(settings)
+
+
+def test_a_run_delivered_anew_is_refused_until_it_is_computed(tmp_path) -> None:
+    settings = store_of(
+        tmp_path, expecting_one(2), {run: {"q0000": answered(True)} for run in ("run-a", "run-b")}
+    )
+    write_run(
+        tmp_path / "more",
+        "run-b",
+        [{"query_id": "q0000", **answered(False)}],
+        config={"chunker_version": "v1"},
+    )
+    load(settings, tmp_path / "more", on=3)
+    with pytest.raises(UsageError, match="delivered anew"):
+        compared(settings)
+    compute(settings, on=4)
+    assert compared(settings)["counts"]["loss"] == 1
+
+
+def test_corrected_labels_are_refused_until_both_runs_are_computed_with_them(tmp_path) -> None:
+    golden = expecting_one(2)
+    settings = store_of(tmp_path, golden, {run: {"q0000": answered(True)} for run in ("run-a", "run-b")})
+    golden[0]["expected_chunk_ids"] = ["doc/x", "doc/1"]
+    write_golden(tmp_path / "more", golden)
+    load(settings, tmp_path / "more", on=3)
+    with pytest.raises(UsageError, match=r"labels of 'kb' have changed .* `eval-pipeline run --all`"):
+        compared(settings)
+    compute(settings, on=4, reasons=None)
+    assert compared(settings)["counts"]["draw"] == 1
+
+
+def test_a_run_whose_golden_set_is_not_there_is_refused(tmp_path) -> None:
+    settings = settings_in(tmp_path)
+    write_run(tmp_path / "bundle", "run-a", [{"query_id": "q", **answered(True)}])
+    load(settings, tmp_path / "bundle")
+    with pytest.raises(UsageError, match="waits for its golden set"):
+        compared(settings, "run-a", "run-a")
+
+
+def test_labels_of_another_chunker_are_counted_as_stale(tmp_path) -> None:
+    golden = expecting_one(2)
+    golden[1]["expected_chunk_ids"] = ["doc/old", "doc/older"]
+    settings = store_of(tmp_path, golden, {run: {"q0000": answered(True)} for run in ("run-a", "run-b")})
+    assert not any("stale labels" in warning for warning in compared(settings)["warnings"])
+    write_archive(tmp_path / "more", "v1", [{"chunk_id": "doc/1", "doc_id": "doc"}])
+    load(settings, tmp_path / "more", on=3)
+    document = compared(settings)
+    assert document["deltas"]["chunker_version_match"] == "exact"
+    assert any(
+        warning.startswith("stale labels: 2 expected ids not in the run's inventory")
+        for warning in document["warnings"]
+    )
+
+
+def test_values_under_different_definitions_are_a_warning(tmp_path) -> None:
+    settings = store_of(
+        tmp_path, expecting_one(2), {run: {"q0000": answered(True)} for run in ("run-a", "run-b")}
+    )
+    (tmp_path / "eval-pipeline.toml").write_text("[formulas.reciprocal_rank]\ncutoff = 3\n")
+    compute(settings, on=4, reasons=None, run_ids=["run-b"])
+    warnings = compared(settings)["warnings"]
+    assert any("different definitions: reciprocal_rank" in warning for warning in warnings)
+    assert any(warning.startswith("stale for a: reciprocal_rank (formula)") for warning in warnings)
+
+
+def test_differing_judges_are_a_warning_and_mark_the_judge_metrics(tmp_path) -> None:
+    judged = answered(True, answer={"text": "x"}, judge={"groundedness": {"score": 4}})
+    settings = store_of(
+        tmp_path,
+        expecting_one(2),
+        {run: {"q0000": judged} for run in ("run-a", "run-b", "run-c")},
+        config={
+            "run-a": {"judge": {"model": "m", "version": "1", "temperature": 0, "prompt_version": "p"}},
+            "run-b": {"judge": {"model": "m", "version": "2", "temperature": 0, "prompt_version": "p"}},
+            "run-c": {"judge": {"model": "m", "version": "2", "temperature": 0, "prompt_version": "p"}},
+        },
+    )
+    document = compared(settings)
+    assert any("judge configurations differ (version '1' and '2')" in one for one in document["warnings"])
+    assert document["caveats"]["judge_groundedness"] == "judge configurations differ"
+    alike = compared(settings, "run-b", "run-c")
+    assert alike["caveats"] == {} and not any("judge" in warning for warning in alike["warnings"])
+
+
+def test_runs_of_two_datasets_are_paired_by_id_and_marked(tmp_path) -> None:
+    golden = expecting_one(3)
+    settings = store_of(tmp_path, golden, {"run-a": {row["query_id"]: answered(True) for row in golden}})
+    other = expecting_one(2)
+    other[1]["expected_chunk_ids"] = ["doc/9"]
+    write_golden(tmp_path / "more", other, dataset="other")
+    write_run(
+        tmp_path / "more",
+        "run-b",
+        [{"query_id": row["query_id"], **answered(False)} for row in other],
+        dataset="other",
+        config={"chunker_version": "v1"},
+    )
+    load(settings, tmp_path / "more", on=3)
+    compute(settings, on=4)
+    document = compared(settings)
+    assert "different datasets: a is scored on 'kb', b on 'other'" in document["warnings"][0]
+    assert [entry["kind"] for entry in document["per_query"]] == ["loss", "not_comparable"]
+    assert document["only_in_a"] == ["q0002"]
+
+
+def test_differing_list_lengths_are_a_warning(tmp_path) -> None:
+    settings = store_of(
+        tmp_path,
+        expecting_one(1),
+        {run: {"q0000": answered(True)} for run in ("run-a", "run-b")},
+        config={"run-b": {"top_k": 5}},
+    )
+    assert "a was configured to retrieve 10 hits, b 5 hits" in compared(settings)["warnings"]
+    assert day(0) < day(1)

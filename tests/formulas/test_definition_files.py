@@ -1,0 +1,380 @@
+"""Definition files: what their headers may say, how one's own are laid over the shipped, and what one new file brings."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from eval_pipeline.errors import DefinitionError, InvalidConfig, UnknownName
+from eval_pipeline.formulas.lock_file import FILE, moved_without_version, read_lock, write_lock
+from eval_pipeline.formulas.registry import load_registry
+from eval_pipeline.pipeline.catalogue import describe, find_definition
+from eval_pipeline.pipeline.show import show_queries, show_run
+from eval_pipeline.pipeline.status import find_status
+from eval_pipeline.settings import shipped_sql
+from tests.bundle_files import ask, compute, hits, load, settings_in, write_golden, write_run
+
+BODY = "\nselect run_key, query_key, n_hits as x from raw.results\n"
+
+
+class Definitions:
+    """A folder in the place of the shipped one, and one's own folder laid over it."""
+
+    def __init__(self, path):
+        self.shipped, self.own = path / "shipped", path / "own"
+        self.shipped.mkdir()
+        self.own.mkdir()
+        self.settings = settings_in(path, EVAL_PIPELINE_SQL=str(self.own))
+
+    def ship(self, name, text):
+        return write(self.shipped / name, text)
+
+    def lay_over(self, name, text):
+        return write(self.own / name, text)
+
+    def load(self):
+        return load_registry(self.settings)
+
+    def refusal(self):
+        with pytest.raises(DefinitionError) as caught:
+            self.load()
+        return str(caught.value)
+
+
+def write(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    monkeypatch.setattr("eval_pipeline.formulas.registry.shipped_sql", lambda: tmp_path / "shipped")
+    monkeypatch.setattr("eval_pipeline.formulas.lock_file.shipped_sql", lambda: tmp_path / "shipped")
+    monkeypatch.setattr("eval_pipeline.formulas.registry.PACKAGE", tmp_path)
+    return Definitions(tmp_path)
+
+
+FAULTY = {
+    "-- keys: [x]": "a mapping of column to what it means",
+    "-- keys: {x: null}": "a mapping of column to what it means",
+    "-- version: 1": "a formula names its keys",
+    "-- keys: {x: y}\n-- kyes: {x: y}": "unknown header field 'kyes'; there is: aggregate, applies",
+    "-- keys: {x: y}\n-- scale: percent": "binary, fraction, ordinal, count, ms",
+    "-- keys: {x: y}\n-- direction: up": "higher, lower, none",
+    "-- keys: {x: y}\n-- aggregate: median": "mean, sum, ratio(a, b), quantile(0.95)",
+    "-- keys: {x: y}\n-- version: 0": "a whole number from 1",
+    "-- keys: {x: y}\n-- version: '2'": "a whole number from 1",
+    "-- keys: {x: y}\n-- range: 1": "[lowest, highest]",
+    "-- keys: {x: y}\n-- range: [1, 0]": "[lowest, highest]",
+    "-- keys: {x: y}\n-- range: [low, high]": "[lowest, highest]",
+    "-- keys: {x: y}\n-- parameters: [a]": "a mapping of name to value",
+    "-- keys: {x: y}\n-- parameters: {a: null}": "numbers, texts, true, false and lists",
+    "-- keys: {x: y}\n-- parameters: {a: .nan}\n-- applies: n_hits > $a": "numbers, texts, true, false and lists",
+    "-- keys: {x: y}\n-- parameters: {a: 1}": "never used as $a",
+    "-- keys: {x: y}\n-- applies: n_hits > $a": "$a is no parameter",
+    "-- keys: {x: y}\n-- applies: true": "applies is a text",
+    "-- keys: {x: y}\n-- why: [a]": "why is a text",
+    "-- keys: {x: y}\n-- was: 3": "was is a text",
+    "-- keys: {x: y}\n-- choices: {a: [1]}": "no such parameter",
+    "-- keys: {x: y}\n-- choices: [a]": "a mapping of a parameter to the list",
+    "-- keys: {x: y}\n-- parameters: {a: 3}\n-- choices: {a: [1, 2]}\n-- applies: n_hits > $a": "its choices are: 1, 2",
+    "-- keys: {x: y}\n-- examples:\n--   - nonsense": "`- GIVEN => EXPECTED`",
+    "-- keys: {x: y}\n-- keys: {z: y}": "'keys' is given twice",
+    "-- keys: {x: y, x: z}": "'x' is given twice",
+    "-- keys: {x: y": "not YAML",
+    "-- keys: {x: y}\n-- Prose, with: a colon, and: another": "after a blank line",
+    "-- keys: {x: y}\n-- grain: x": "starts with run_key",
+    "-- keys: {x: y}\n-- replaces: z": "says `replaces: z`",
+}
+
+
+@pytest.mark.parametrize(
+    ("header", "allowed"), FAULTY.items(), ids=[key.replace("\n", " ") for key in FAULTY]
+)
+def test_a_faulty_header_is_refused_with_its_file_and_what_is_allowed(files, header, allowed):
+    path = files.ship("metrics/x.sql", header + BODY)
+    refusal = files.refusal()
+    assert refusal.startswith(str(path))
+    assert allowed in refusal
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("select 1 as x", "reads no table of"),
+        ("select run_key, query_key, n_hits as x from elsewhere.results", "reads no table of"),
+        ("select run_key, query_key, x from facts.nowhere", "there is no such definition"),
+        ("select run_key, query_key, n_hits > $least as x from raw.results", "$least is no parameter"),
+    ],
+)
+def test_a_statement_that_cannot_be_placed_is_refused(files, body, reason):
+    files.ship("metrics/x.sql", f"-- keys: {{x: y}}\n\n{body}\n")
+    assert reason in files.refusal()
+
+
+@pytest.mark.parametrize("name", ["X.sql", "1x.sql", "x-y.sql", "x y.sql", "été.sql", "x" * 80 + ".sql"])
+def test_a_file_name_that_is_no_table_name_is_refused(files, name):
+    files.ship(f"metrics/{name}", "-- keys: {x: y}\n" + BODY)
+    assert "lower case letters, digits and _" in files.refusal()
+
+
+def test_a_file_in_another_encoding_is_refused_by_name(files):
+    path = files.ship("metrics/x.sql", b"-- keys: {x: caf\xe9}\n" + BODY.encode())
+    assert files.refusal().startswith(f"{path}: not UTF-8")
+
+
+@pytest.mark.parametrize("prefix", [b"\xef\xbb\xbf", b""])
+@pytest.mark.parametrize("newline", [b"\n", b"\r\n"])
+def test_a_byte_order_mark_and_other_line_ends_are_no_fault(files, prefix, newline):
+    text = b"-- keys: {x: y}\n" + BODY.encode()
+    files.ship("metrics/x.sql", prefix + text.replace(b"\n", newline))
+    assert files.load().get("x").keys == {"x": "y"}
+
+
+def test_a_parameter_used_only_by_applies_is_used(files):
+    files.ship(
+        "metrics/x.sql", "-- keys: {x: y}\n-- parameters: {least: 1}\n-- applies: n_hits > $least\n" + BODY
+    )
+    assert "n_hits > 1" in files.load().get("x").scored_sql
+
+
+def test_a_number_as_undefined_is_taken_as_text(files):
+    files.ship("metrics/x.sql", "-- keys: {x: y}\n-- undefined: 0\n" + BODY)
+    zero = files.load().get("x")
+    files.ship("metrics/x.sql", "-- keys: {x: y}\n-- undefined: 1\n" + BODY)
+    one = files.load().get("x")
+    assert (zero.header.undefined, one.header.undefined) == ("0", "1")
+    assert zero.fingerprint != one.fingerprint
+
+
+def test_a_helper_that_only_applies_calls_is_part_of_the_meaning(files):
+    files.ship("metrics/x.sql", "-- keys: {x: y}\n-- applies: is_long(n_hits)\n" + BODY)
+    files.ship("functions/is_long.sql", "-- arguments: [n]\n\nn > 3\n")
+    before = files.load().get("x").own_fingerprint
+    files.ship("functions/is_long.sql", "-- arguments: [n]\n\nn > 4\n")
+    assert files.load().get("x").own_fingerprint != before
+
+
+def test_ones_own_file_of_a_shipped_name_needs_to_say_that_it_replaces_it(files):
+    shipped = files.ship("metrics/x.sql", "-- keys: {x: shipped}\n" + BODY)
+    files.lay_over("metrics/x.sql", "-- keys: {x: own}\n" + BODY)
+    refusal = files.refusal()
+    assert str(shipped) in refusal and "`replaces: x`" in refusal
+    files.lay_over("metrics/x.sql", "-- keys: {x: own}\n-- replaces: x\n" + BODY)
+    assert files.load().get("x").keys == {"x": "own"}
+
+
+def test_ones_own_file_of_a_new_name_stands_beside_the_shipped_ones(files):
+    files.ship("metrics/x.sql", "-- keys: {x: shipped}\n" + BODY)
+    files.lay_over("metrics/mine.sql", "-- keys: {mine: own}\n" + BODY.replace("as x", "as mine"))
+    assert list(files.load().keys()) == ["mine", "x"]
+
+
+def test_two_formulas_with_one_key_are_refused_and_both_files_named(files):
+    first = files.ship("metrics/x.sql", "-- keys: {x: y}\n" + BODY)
+    second = files.lay_over("metrics/z.sql", "-- keys: {x: y}\n" + BODY)
+    refusal = files.refusal()
+    assert "the key 'x' is taken" in refusal
+    assert str(first) in refusal and str(second) in refusal
+
+
+def test_definitions_that_read_each_other_in_a_circle_are_refused_with_the_circle(files):
+    for name, parent in (("a", "b"), ("b", "c"), ("c", "a")):
+        files.ship(
+            f"facts/{name}.sql", f"-- keys: {{x: y}}\n\nselect run_key, query_key, x from facts.{parent}\n"
+        )
+    assert "facts.a → facts.b → facts.c → facts.a" in files.refusal()
+
+
+def test_helpers_that_call_each_other_in_a_circle_are_refused_with_the_circle(files):
+    for name, other in (("one", "two"), ("two", "one")):
+        files.ship(f"functions/{name}.sql", f"-- arguments: [x]\n\n{other}(x)\n")
+    assert "one → two → one" in files.refusal()
+
+
+PARAMETERS = (
+    "-- keys: {x: y}\n-- parameters: {least: 2, share: 0.5, mode: loose, strict: false, ks: [1, 3]}\n"
+    "-- choices: {mode: [loose, tight]}\n"
+    "-- applies: n_hits > $least and $share > 0 and $mode = 'loose' and not $strict and n_hits <> $k\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("line", "error", "words"),
+    [
+        ("least = 'two'", InvalidConfig, "expected something like 2"),
+        ("least = true", InvalidConfig, "expected something like 2"),
+        ("strict = 1", InvalidConfig, "expected something like False"),
+        ("mode = 'tigth'", InvalidConfig, "allowed: loose, tight"),
+        ("ks = 3", InvalidConfig, "expected something like"),
+        ("leest = 3", UnknownName, "did you mean least"),
+    ],
+)
+def test_a_parameter_of_another_type_or_name_is_refused_with_what_is_allowed(files, line, error, words):
+    files.ship("metrics/x.sql", PARAMETERS + BODY)
+    files.settings.config.write_text(f"[formulas.x]\n{line}\n")
+    with pytest.raises(error, match=words) as caught:
+        files.load()
+    assert "eval-pipeline.toml" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[formulas.y]\nleast = 1", "no definition named 'y'"),
+        (
+            "[formula.x]\nleast = 1",
+            r"unknown table \[formula\]; there is: formulas, datasets, gate, baselines",
+        ),
+        ("[formulas]\nx = 1", r"formulas.x is a table of its own"),
+        ("formulas = 1", "formulas"),
+        ("not toml", "not TOML"),
+        ('[formulas.x]\nmode = "caf\udce9"', "not TOML"),
+    ],
+)
+def test_a_configuration_that_cannot_be_used_says_what_there_is(files, text, words):
+    files.ship("metrics/x.sql", PARAMETERS + BODY)
+    files.settings.config.write_bytes(text.encode("utf-8", "surrogateescape"))
+    with pytest.raises((InvalidConfig, UnknownName), match=words):
+        files.load()
+
+
+def test_a_changed_parameter_reaches_the_statement_and_the_type_may_be_a_wider_number(files):
+    files.ship("metrics/x.sql", PARAMETERS + BODY)
+    files.settings.config.write_text("[formulas.x]\nleast = 2.5\nshare = 1\nmode = 'tight'\n")
+    assert "n_hits > 2.5 and 1 > 0 and 'tight' = 'loose'" in files.load().get("x").scored_sql
+
+
+def test_the_lock_file_knows_every_definition_and_notices_a_meaning_that_moved_alone(files):
+    files.ship("metrics/x.sql", "-- keys: {x: y}\n" + BODY)
+    path = files.lay_over("metrics/mine.sql", "-- keys: {mine: y}\n" + BODY.replace("as x", "as mine"))
+    assert len(moved_without_version(files.load(), files.settings)) == 2
+    assert sorted(write_lock(files.load(), files.settings)) == [files.own / FILE, files.shipped / FILE]
+    assert moved_without_version(files.load(), files.settings) == []
+    assert read_lock(files.own / FILE) == {"metrics.mine": (1, files.load().get("mine").own_fingerprint)}
+
+    text = path.read_text()
+    path.write_text(text.replace("n_hits", "n_hits + 1"))
+    (moved,) = moved_without_version(files.load(), files.settings)
+    assert moved.startswith(str(path)) and "still says version 1" in moved
+
+    path.write_text("-- version: 2\n" + text.replace("n_hits", "n_hits + 1"))
+    (pending,) = moved_without_version(files.load(), files.settings)
+    assert "version 2 is not in" in pending
+    write_lock(files.load(), files.settings)
+    assert moved_without_version(files.load(), files.settings) == []
+
+
+def test_a_lock_file_written_twice_is_the_same_file(files):
+    for name in ("b", "a", "c"):
+        files.ship(f"metrics/{name}.sql", f"-- keys: {{{name}: y}}\n" + BODY.replace("as x", f"as {name}"))
+    write_lock(files.load(), files.settings)
+    first = (files.shipped / FILE).read_bytes()
+    write_lock(files.load(), files.settings)
+    assert (files.shipped / FILE).read_bytes() == first
+    names = [line.split()[0] for line in first.decode().splitlines() if not line.startswith("#")]
+    assert names == sorted(names) and len(names) == 3
+
+
+@pytest.fixture(scope="module")
+def evaluated(tmp_path_factory):
+    """A computed run, with a folder for definitions of one's own that is still empty."""
+    folder = tmp_path_factory.mktemp("evaluated")
+    (folder / "sql" / "metrics").mkdir(parents=True)
+    settings = settings_in(folder, EVAL_PIPELINE_SQL=str(folder / "sql"))
+    write_golden(folder / "bundle", [{"query_id": "a", "category": "factual"}, {"query_id": "b"}])
+    write_run(
+        folder / "bundle", "run-1", [{"query_id": "b"}, {"query_id": "a", "hits_top_k": hits("d/1", "d/2")}]
+    )
+    load(settings, folder / "bundle")
+    compute(settings)
+    return settings
+
+
+def copy_of(settings, folder):
+    shutil.copytree(settings.db.parent, folder, dirs_exist_ok=True)
+    return settings_in(folder, EVAL_PIPELINE_SQL=str(folder / "sql"))
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (
+            "many_hits.sql",
+            '-- keys: {many_hits: "Whether there are two hits or more"}\n-- scale: binary\n-- examples:\n'
+            "--   - {hits: [a, b]} => {many_hits: 1}\n\n"
+            "select run_key, query_key, cast(n_hits >= 2 as double) as many_hits from facts.outcomes\n",
+        ),
+        (
+            "many_hits.py",
+            "from __future__ import annotations\n\nimport polars as pl\nfrom thresholds import enough\n\n"
+            "from eval_pipeline.formulas.decorator import formula\n\n\n"
+            '@formula(reads=["facts.outcomes"], keys={"many_hits": "Whether there are two hits or more"}, '
+            'scale="binary", examples=["{hits: [a, b]} => {many_hits: 1}"])\n'
+            "def many_hits(outcomes: pl.DataFrame) -> pl.DataFrame:\n"
+            '    return outcomes.select("run_key", "query_key", enough(pl.col("n_hits")).cast(pl.Float64).alias("many_hits"))\n',
+        ),
+    ],
+    ids=["SQL", "Python with a module of its own"],
+)
+def test_one_new_file_brings_table_catalogue_entry_values_and_cells(evaluated, tmp_path, name, text):
+    settings = copy_of(evaluated, tmp_path)
+    (settings.own_sql / "metrics" / name).write_text(text)
+    (settings.own_sql / "metrics" / "thresholds.py").write_text("def enough(n):\n    return n >= 2\n")
+    registry = load_registry(settings)
+    document = describe(registry, find_definition(registry, "many_hits"))
+    assert document["examples"] == ["{hits: [a, b]} => {many_hits: 1}"]
+    assert document["reads"] == ["facts.outcomes"]
+
+    (cell,) = [
+        asset for asset in find_status(settings, registry)["assets"] if asset["name"] == "metrics.many_hits"
+    ]
+    assert (cell["missing"], cell["fresh"]) == (1, 0)
+    done = compute(settings, registry, on=3)
+    assert {definition: count for definition, count in done.cells.items() if count} == {
+        "metrics.many_hits": 1,
+        "aggregates.run_metrics": 1,
+    }
+    (cell,) = [
+        asset for asset in find_status(settings, registry)["assets"] if asset["name"] == "metrics.many_hits"
+    ]
+    assert (cell["missing"], cell["fresh"]) == (0, 1)
+
+    assert ask(settings, "select query_key, many_hits from metrics.many_hits order by many_hits") != []
+    shown = show_run(settings, registry, "run-1")
+    assert shown["metrics"]["many_hits"] == {"value": 0.5, "n": 2}
+    assert shown["slices"]["category"]["factual"]["metrics"]["many_hits"] == {"value": 1.0, "n": 1}
+    assert shown["formulas"]["many_hits"]["fingerprint"] == registry.get("many_hits").fingerprint
+    lines = [
+        (line["query_id"], line["metrics"]["many_hits"]) for line in show_queries(settings, registry, "run-1")
+    ]
+    assert lines == [("a", 1.0), ("b", 0.0)]
+
+
+def test_an_edit_of_a_module_that_a_formula_imports_is_seen_by_the_next_computation(evaluated, tmp_path):
+    settings = copy_of(evaluated, tmp_path)
+    formula = (
+        "import polars as pl\nfrom thresholds import enough\nfrom eval_pipeline.formulas.decorator import formula\n\n"
+        '@formula(reads=["facts.outcomes"], keys={"many": "x"})\ndef many(outcomes):\n'
+        "    from thresholds import enough as late\n"
+        '    kept = enough(pl.col("n_hits")) & late(pl.col("n_hits"))\n'
+        '    return outcomes.select("run_key", "query_key", kept.cast(pl.Float64).alias("many"))\n'
+    )
+    (settings.own_sql / "metrics" / "many.py").write_text(formula)
+    found = []
+    for least in (2, 9):
+        (settings.own_sql / "metrics" / "thresholds.py").write_text(
+            f"def enough(n):\n    return n >= {least}\n"
+        )
+        compute(settings, on=least, reasons=None, definitions={"metrics.many"})
+        found.append(ask(settings, "select sum(many) from metrics.many"))
+    assert found == [[(1.0,)], [(0.0,)]]
+
+
+def test_every_shipped_definition_says_why_and_gives_a_description_of_each_key():
+    registry = load_registry(settings_in(shipped_sql() / "nowhere"))
+    for one in registry:
+        assert one.header.why, one.name
+        assert all(len(meaning) > 3 for meaning in one.keys.values()), one.name
