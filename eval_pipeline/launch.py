@@ -106,6 +106,8 @@ def _execute(
             for check in result.get_asset_check_evaluations()
             if not check.passed
         ]
+        if _was_interrupted(result):
+            raise KeyboardInterrupt
         if not result.success and not listener.errors:
             listener.errors.append(_failure_of(result))
     with open_reader(settings.db, tell=listener.tell) as con:
@@ -171,6 +173,17 @@ def _asked_tags(asked: Asked) -> dict[str, str]:
 
     only = {ONLY: ",".join(sorted(asked.definitions))} if asked.definitions else {}
     return only | ({NOTE: asked.note} if asked.note else {})
+
+
+def _was_interrupted(result: dg.ExecuteInProcessResult) -> bool:
+    """Dagster takes an interrupt for the failure of one run; the user meant the command."""
+    from dagster._core.events import JobFailureData, RunFailureReason
+
+    return any(
+        isinstance(event.event_specific_data, JobFailureData)
+        and event.event_specific_data.failure_reason == RunFailureReason.UNEXPECTED_TERMINATION
+        for event in result.all_events
+    )
 
 
 def _failure_of(result: dg.ExecuteInProcessResult) -> Exception:

@@ -85,8 +85,7 @@ def _lock(settings: Settings, *, write: bool) -> None:
 
     registry = load_registry(settings)
     if write:
-        for path in write_lock(registry, settings):
-            print(f"wrote {path}")
+        print(f"wrote {write_lock(registry, settings)}")
         return
     moved = moved_without_version(registry, settings)
     for line in moved:

@@ -14,6 +14,7 @@ from eval_pipeline.defs.jobs import (
     NEW_CHUNK_ARCHIVES,
     NEW_GOLDEN_SETS,
     NIGHTLY_EVALUATION,
+    QUIET,
     RECOMPUTE_STALE,
     Jobs,
 )
@@ -214,6 +215,7 @@ def _source_requests(
                 found.append(
                     dg.RunRequest(
                         run_key=f"{key}:{attempt}",
+                        run_config=QUIET,
                         job_name=job,
                         partition_key=name,
                         tags={LAUNCH: digest([key]), WHY: DELIVERED},
@@ -259,6 +261,7 @@ def _requests(
             found.append(
                 dg.RunRequest(
                     run_key=f"{launch.key}:{attempt}",
+                    run_config=QUIET,
                     job_name=job,
                     asset_selection=launch.selection(),
                     tags=launch.tags(reasons),

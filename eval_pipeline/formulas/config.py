@@ -35,6 +35,9 @@ def load_config(path: Path) -> Config:
     unknown = sorted(set(values) - set(TABLES))
     if unknown:
         raise InvalidConfig(f"{path}: unknown table [{unknown[0]}]; there is: {', '.join(TABLES)}")
+    for table, entries in values.items():
+        if not isinstance(entries, dict):
+            raise InvalidConfig(f"{path}: {table} is a table: [{table}]")
     for table in ("formulas", "datasets"):
         for name, entry in values.get(table, {}).items():
             if not isinstance(entry, dict):

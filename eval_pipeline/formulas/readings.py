@@ -36,8 +36,8 @@ def with_readings(drafts: Mapping[str, Definition], config: Config) -> Definitio
         base = _find(found, name, config=config)
         own = {key: value for key, value in entry.items() if key in base.header.parameters}
         found[base.name] = _with_parameters(base, own, config=config)
-    for name, entry in changed.items():
-        base = _find(found, name, config=config)
+    for name in sorted(changed, key=lambda one: len(_facts_behind(_find(found, one, config=config), found))):
+        base, entry = _find(found, name, config=config), changed[name]
         behind = {key: value for key, value in entry.items() if key not in base.header.parameters}
         found[base.name] = _with_own_facts(base, behind, found, suffix=base.short_name, config=config)
     for name, entry in added.items():

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from eval_pipeline.errors import DefinitionError, UnknownName
+from eval_pipeline.errors import DefinitionError, InvalidConfig, UnknownName
 from eval_pipeline.formulas.config import Config, load_config
 from eval_pipeline.formulas.definition import Definition, Helper, render
 from eval_pipeline.formulas.fingerprint import full_fingerprint, helper_fingerprint, own_fingerprint
@@ -93,6 +93,7 @@ def load_registry(settings: Settings) -> Registry:
     helpers = _resolve_helpers(helpers)
     drafts = with_readings(drafts, config)
     _check_keys(drafts)
+    _check_datasets(config, drafts)
     ordered = {name: drafts[name] for name in _parents_first(drafts)}
     return Registry(_fingerprinted(ordered, helpers), helpers, config)
 
@@ -225,6 +226,21 @@ def _check_keys(definitions: Mapping[str, Definition]) -> None:
             if key in owners:
                 raise DefinitionError(f"{one.path}: the key {key!r} is taken by {owners[key].path}")
             owners[key] = one
+
+
+def _check_datasets(config: Config, definitions: Mapping[str, Definition]) -> None:
+    known = [one.short_name for one in definitions.values() if one.schema == "metrics"]
+    for dataset, entry in config.datasets.items():
+        place = f"{config.path}: datasets.{dataset}"
+        unknown = sorted(set(entry) - {"formulas"})
+        if unknown:
+            raise InvalidConfig(f"{place}: unknown field {unknown[0]!r}; there is: formulas")
+        names = entry.get("formulas", [])
+        if not isinstance(names, list):
+            raise InvalidConfig(f"{place}: formulas is a list of names, not {names!r}")
+        for name in names:
+            if name not in known:
+                raise UnknownName("formula", str(name), known, hint=f"(in {place})")
 
 
 def _parents_first(drafts: Mapping[str, Definition]) -> list[str]:

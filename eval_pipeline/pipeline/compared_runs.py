@@ -136,7 +136,8 @@ def read_material(
     """Everything the comparison's document is made of."""
     a, b = runs
     paired = read_pair(con, registry, a, b)
-    sources = {key: registry.keys()[key].name for key in paired.keys}
+    formulas = registry.keys()
+    sources = {key: formulas[key].name for key in paired.keys}
     return Material(
         paired=paired,
         aggregate_a=aggregates_of(con, a),

@@ -102,9 +102,8 @@ def _read_evidence(
     nights: list[RecentRun] = []
     if config.drift_nights >= FEWEST_NIGHTS:
         nights = trailing_nights(recent_runs(con, b, until=[b], most=LOOKED_AT), b, most=config.drift_nights)
-    sources = {
-        rule.metric: registry.keys()[rule.metric].name for rule in config.rules if rule.metric != EXTRACTION
-    }
+    formulas = registry.keys()
+    sources = {rule.metric: formulas[rule.metric].name for rule in config.rules if rule.metric != EXTRACTION}
     return Evidence(
         paired=paired,
         nights=nights,

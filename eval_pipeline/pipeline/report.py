@@ -207,7 +207,7 @@ def _states(con: Connection, registry: Registry, runs: Sequence[RunRow]) -> list
             mark = own.get(one.name)
             if is_formula or mark:
                 known = computed.get(one.name, {})
-                state, reason = mark or ("fresh", None)
+                state, reason = mark or ("fresh" if one.name in computed else "missing", None)
                 states[one.short_name] = FormulaState(
                     one.short_name,
                     known.get("version"),

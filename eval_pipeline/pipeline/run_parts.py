@@ -45,7 +45,7 @@ def run_blocks(con: Connection, run: RunRow, point: Point = NOW) -> Block:
             run_file(con, run).get("config"), is_judged=judge.get("is_judged", False)
         ),
         "extraction": _extraction(con, run, point) if "extractions" in delivered else None,
-        "indexing": _indexing(con, run, point) if delivered.get("index_report", (0, 0))[0] else None,
+        "indexing": _indexing(con, run, point) if delivered.get("index_report") else None,
     }
 
 

@@ -88,33 +88,43 @@ def state_badge(state: FormulaState | None) -> Html | None:
 
 
 def formula_table(states: Sequence[Mapping[str, FormulaState]], names: Sequence[str]) -> Html:
-    """Version, fingerprint and state of every formula, for one run or for two."""
-    columns = [Column("formula"), Column("metrics", style="meaning")]
-    for name in names:
-        suffix = f" in {name}" if name else ""
-        columns += [
-            Column(f"version{suffix}", is_number=True),
-            Column(f"fingerprint{suffix}"),
-            Column(f"state{suffix}"),
-        ]
+    """Version, fingerprint and state of every formula; of two runs both where they differ."""
+    columns = [
+        Column("formula"),
+        Column("metrics", style="meaning"),
+        Column("version", is_number=True),
+        Column("fingerprint"),
+        Column("state"),
+    ]
     rows: list[list[Child]] = []
     for formula in sorted({name for known in states for name in known}):
-        keys = next(known[formula].keys for known in states if formula in known)
-        row: list[Child] = [tag("span", formula, class_="id"), ", ".join(keys)]
-        for known in states:
-            row += _formula_cells(known.get(formula))
-        rows.append(row)
+        own = [known.get(formula) for known in states]
+        keys = next(state.keys for state in own if state)
+        cells = zip(*(_formula_cells(state) for state in own), strict=True)
+        rows.append(
+            [tag("span", formula, class_="id"), ", ".join(keys), *(_once(cell, names) for cell in cells)]
+        )
     caption = "A fingerprint changes exactly when the meaning of a formula can change."
     return data_table("formulas", caption, columns, rows)
 
 
-def _formula_cells(state: FormulaState | None) -> list[Child]:
+def _formula_cells(state: FormulaState | None) -> list[Html | str]:
     if state is None:
         return [NOTHING, NOTHING, NOTHING]
     return [
         NOTHING if state.version is None else str(state.version),
         tag("span", or_nothing(state.fingerprint), class_="id"),
         state_badge(state) or "fresh",
+    ]
+
+
+def _once(cells: Sequence[Html | str], names: Sequence[str]) -> Child:
+    """What is the same in all runs once, else each with the name of its run."""
+    if len(set(cells)) == 1:
+        return cells[0]
+    return [
+        tag("div", tag("span", f"{name}: ", class_="muted"), cell)
+        for name, cell in zip(names, cells, strict=True)
     ]
 
 

@@ -9,13 +9,14 @@ from typing import Any, Final
 
 from eval_pipeline.report.figures import Chart, altair, specification_of
 from eval_pipeline.report.movements import SIGNIFICANT
-from eval_pipeline.report.run_charts import label_of
+from eval_pipeline.report.run_charts import labels_of
 from eval_pipeline.report.svg import COLOURS
 
 NOT_FOUND: Final = "not found"
 BETTER: Final = "better"
 WORSE: Final = "worse"
 UNCLEAR: Final = "not shown"
+SAME: Final = "same"
 
 
 @dataclass(frozen=True)
@@ -41,63 +42,56 @@ def verdict_of(delta: float | None, p_adjusted: float | None, direction: str, *,
 def forest_chart(differences: Sequence[Difference], *, name: str, title: str) -> Chart:
     """Differences with their intervals, beside what identical runs differ by."""
     alt = altair()
-
-    rows = [
-        {
-            "metric": label_of(one.metric),
-            "delta": one.delta,
-            "low": one.delta if one.low is None else one.low,
-            "high": one.delta if one.high is None else one.high,
-            "bandlow": one.band[0] if one.band else None,
-            "bandhigh": one.band[1] if one.band else None,
-            "verdict": one.verdict,
-        }
-        for one in differences
-    ]
-    colour = alt.Color(
-        "verdict:N",
-        scale=alt.Scale(
-            domain=[BETTER, WORSE, UNCLEAR], range=[COLOURS["accent"], COLOURS["worse"], COLOURS["muted"]]
-        ),
-        legend=None,
-    )
+    labels = labels_of([one.metric for one in differences])
+    rows = [_forest_row(one, labels[one.metric]) for one in differences]
     base = alt.Chart(alt.Data(values=rows)).encode(
         y=alt.Y(
             "metric:N",
             title=None,
-            sort=[row["metric"] for row in rows],
+            sort=list(labels.values()),
             axis=alt.Axis(labelColor=COLOURS["ink"], grid=False),
         )
     )
-    layers: list[Any] = []
-    if any(one.band for one in differences):
-        layers.append(
-            base.transform_filter("isValid(datum.bandlow)")
-            .mark_bar(color=COLOURS["soft"], height=16)
-            .encode(x=alt.X("bandlow:Q"), x2="bandhigh:Q")
-        )
-    zero = alt.Chart(alt.Data(values=[{"zero": 0}]))
-    layers += [
-        zero.mark_rule(color=COLOURS["ink"], strokeWidth=1).encode(x=alt.X("zero:Q")),
-        base.mark_rule(strokeWidth=2).encode(
-            x=alt.X("low:Q", title="b − a, with its 95 % interval", axis=alt.Axis(tickCount=6)),
-            x2="high:Q",
-            color=colour,
-        ),
-        base.mark_point(filled=True, size=90, opacity=1).encode(
-            x="delta:Q",
-            color=colour,
-            shape=alt.Shape(
-                "verdict:N",
-                scale=alt.Scale(
-                    domain=[BETTER, WORSE, UNCLEAR], range=["triangle-right", "triangle-left", "circle"]
-                ),
-                legend=None,
-            ),
-        ),
-    ]
+    layers = _forest_layers(alt, base)
+    if not any(one.band for one in differences):
+        del layers[0]
     chart = alt.layer(*layers).properties(width=520, height={"step": 23})
     return Chart(name, title, _said(differences), specification_of(chart))
+
+
+def _forest_row(one: Difference, label: str) -> dict[str, Any]:
+    low, high = one.band or (None, None)
+    return {
+        "metric": label,
+        "delta": one.delta,
+        "low": one.delta if one.low is None else one.low,
+        "high": one.delta if one.high is None else one.high,
+        "bandlow": low,
+        "bandhigh": high,
+        "verdict": one.verdict,
+    }
+
+
+def _forest_layers(alt: Any, base: Any) -> list[Any]:
+    """The noise bands, the line of no difference, the intervals, the differences."""
+    verdicts = [BETTER, WORSE, UNCLEAR]
+    colour = _by(alt.Color, "verdict", verdicts, [COLOURS[name] for name in ("accent", "worse", "muted")])
+    shape = _by(alt.Shape, "verdict", verdicts, ["triangle-right", "triangle-left", "circle"])
+    span = alt.X("low:Q", title="b − a, with its 95 % interval", axis=alt.Axis(tickCount=6))
+    zero = alt.Chart(alt.Data(values=[{"zero": 0}]))
+    return [
+        base.transform_filter("isValid(datum.bandlow)")
+        .mark_bar(color=COLOURS["soft"], height=16)
+        .encode(x="bandlow:Q", x2="bandhigh:Q"),
+        zero.mark_rule(color=COLOURS["ink"], strokeWidth=1).encode(x="zero:Q"),
+        base.mark_rule(strokeWidth=2).encode(x=span, x2="high:Q", color=colour),
+        base.mark_point(filled=True, size=90, opacity=1).encode(x="delta:Q", color=colour, shape=shape),
+    ]
+
+
+def _by(channel: Any, field: str, names: Sequence[str], looks: Sequence[str]) -> Any:
+    """A look for each name, without a legend: the words beside a chart say what they mean."""
+    return channel(f"{field}:N", scale={"domain": list(names), "range": list(looks)}, legend=None)
 
 
 def _said(differences: Sequence[Difference]) -> str:
@@ -115,52 +109,37 @@ def _said(differences: Sequence[Difference]) -> str:
 def rank_chart(per_query: Sequence[Mapping[str, Any]], ranks: int) -> Chart:
     """Where the first expected chunk stood in a, and where it stands in b."""
     alt = altair()
-
     counts = rank_pairs(per_query)
     order = [*(str(rank) for rank in range(1, ranks + 1)), NOT_FOUND]
     rows = [
         {"a": _place(a), "b": _place(b), "n": n, "move": _move(a, b)}
         for (a, b), n in sorted(counts.items(), key=str)
     ]
-    axis = {"labelAngle": 0, "grid": True}
+    look = {"sort": order, "scale": {"domain": order}, "axis": {"labelAngle": 0, "grid": True}}
     base = alt.Chart(alt.Data(values=rows)).encode(
-        x=alt.X("a:N", sort=order, title="rank in a", scale=alt.Scale(domain=order), axis=alt.Axis(**axis)),
-        y=alt.Y("b:N", sort=order, title="rank in b", scale=alt.Scale(domain=order), axis=alt.Axis(**axis)),
+        x=alt.X("a:N", title="rank in a", **look), y=alt.Y("b:N", title="rank in b", **look)
     )
+    moves = [BETTER, WORSE, SAME]
     bubbles = base.mark_circle(opacity=1).encode(
-        size=alt.Size("n:Q", scale=alt.Scale(type="sqrt", range=[150, 900]), legend=None),
-        color=alt.Color(
-            "move:N",
-            scale=alt.Scale(
-                domain=[BETTER, WORSE, "same"], range=[COLOURS["accent"], COLOURS["worse"], COLOURS["soft"]]
-            ),
-            legend=None,
-        ),
+        size=alt.Size("n:Q", scale={"type": "sqrt", "range": [150, 900]}, legend=None),
+        color=_by(alt.Color, "move", moves, [COLOURS[name] for name in ("accent", "worse", "soft")]),
     )
     numbers = base.mark_text(fontSize=11, fontWeight="bold").encode(
-        text="n:Q",
-        color=alt.Color(
-            "move:N",
-            scale=alt.Scale(
-                domain=[BETTER, WORSE, "same"], range=[COLOURS["paper"], COLOURS["paper"], COLOURS["ink"]]
-            ),
-            legend=None,
-        ),
+        text="n:Q", color=_by(alt.Color, "move", moves, [COLOURS[name] for name in ("paper", "paper", "ink")])
     )
-    chart = (
-        alt.layer(bubbles, numbers)
-        .resolve_scale(color="independent")
-        .properties(width={"step": 38}, height={"step": 32})
-    )
+    chart = alt.layer(bubbles, numbers).resolve_scale(color="independent")
+    chart = chart.properties(width={"step": 38}, height={"step": 32})
+    title = "Rank of the first expected chunk"
+    return Chart("ranks", title, _moves_in_words(counts), specification_of(chart))
+
+
+def _moves_in_words(counts: Counter[tuple[int | None, int | None]]) -> str:
     same, better, worse = (
-        sum(n for (a, b), n in counts.items() if _move(a, b) == move) for move in ("same", BETTER, WORSE)
+        sum(n for (a, b), n in counts.items() if _move(a, b) == move) for move in (SAME, BETTER, WORSE)
     )
-    return Chart(
-        "ranks",
-        "Rank of the first expected chunk",
+    return (
         f"Of {sum(counts.values()):,} queries {better:,} moved up or were found anew, {worse:,} moved down or were "
-        f"lost, {same:,} stayed where they were.",
-        specification_of(chart),
+        f"lost, {same:,} stayed where they were."
     )
 
 
@@ -179,5 +158,5 @@ def _place(rank: int | None) -> str:
 
 def _move(a: int | None, b: int | None) -> str:
     if a == b:
-        return "same"
+        return SAME
     return BETTER if a is None or (b is not None and b < a) else WORSE

@@ -177,7 +177,7 @@ def judge_section(document: Block) -> Iterator[Section]:
 
 def _inconsistent(coverage: Block) -> str | None:
     n = coverage["inconsistent_n"]
-    return f"{n:,} full scores in spite of unsupported claims" if n else None
+    return f"{count(n, 'full score')} in spite of unsupported claims" if n else None
 
 
 def _rate(rate: float | None) -> str:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from eval_pipeline.report.figures import Chart, altair, specification_of
 from eval_pipeline.report.markup import clipped, visible
+from eval_pipeline.report.numbers import count
 from eval_pipeline.report.svg import COLOURS
 
 BINS: Final = 30
@@ -34,6 +35,18 @@ class Bar:
 def label_of(text: str) -> str:
     """A name from the data as it stands in a chart."""
     return clipped(visible(text), LABEL)
+
+
+def labels_of(texts: Sequence[str]) -> dict[str, str]:
+    """Each of these names as it stands in a chart; names that would look alike are counted."""
+    found: dict[str, str] = {}
+    for text in texts:
+        label, n = label_of(text), 1
+        while label in found.values() and text not in found:
+            n += 1
+            label = f"{label_of(text)} ({n})"
+        found.setdefault(text, label)
+    return found
 
 
 def curve_points(metrics: Metrics, order: Sequence[str]) -> list[tuple[str, int, float]]:
@@ -84,43 +97,40 @@ def slice_chart(
 ) -> Chart:
     """One small panel per metric; the thin line is the whole run."""
     alt = altair()
-
-    labels = list(dict.fromkeys(bar.label for bar in bars))
+    labels = labels_of([bar.label for bar in bars])
     rows = [
         {
             "metric": bar.metric,
-            "slice": label_of(bar.label),
+            "label": labels[bar.label],
             "value": bar.value,
             "whole": whole[bar.metric],
             "text": f"{bar.value:.2f}",
         }
         for bar in bars
     ]
-    order = list(dict.fromkeys(label_of(label) for label in labels))
-    base = alt.Chart().encode(
-        y=alt.Y("slice:N", title=None, sort=order, axis=alt.Axis(labelColor=COLOURS["ink"], grid=False)),
-        x=alt.X("value:Q", title=None, scale=alt.Scale(domain=[0, 1.3]), axis=alt.Axis(values=[0, 0.5, 1])),
-    )
-    layers = alt.layer(
-        base.mark_bar(color=COLOURS["accent"], height=9),
-        base.mark_text(align="left", fontSize=11).encode(text="text:N", x=alt.datum(1.06)),
-        alt.Chart()
-        .mark_rule(color=COLOURS["ink"], strokeWidth=1, strokeDash=[3, 2])
-        .encode(x="mean(whole):Q"),
-        data=alt.Data(values=rows),
-    ).properties(width=150, height={"step": 22})
-    faceted = layers.facet(
+    rule = alt.Chart().mark_rule(color=COLOURS["ink"], strokeWidth=1, strokeDash=[3, 2])
+    bars_of, texts = _share_bars(alt, alt.Chart(), labels.values(), text_at=1.06, most=1.3)
+    layers = alt.layer(bars_of, texts, rule.encode(x="mean(whole):Q"), data=alt.Data(values=rows))
+    faceted = layers.properties(width=150, height={"step": 22}).facet(
         column=alt.Column("metric:N", title=None, sort=list(metrics), header=alt.Header(labelAnchor="start")),
         spacing=20,
     )
     first = metrics[0]
     said = ", ".join(f"{bar.label} {bar.value:.2f} (n {bar.n:,})" for bar in bars if bar.metric == first)
-    return Chart(
-        f"slice-{dimension}",
-        f"By {dimension}",
-        f"{first}: {said}; the whole run {whole[first]:.2f}.",
-        specification_of(faceted),
+    words = f"{first}: {said}; the whole run {whole[first]:.2f}."
+    return Chart(f"slice-{dimension}", f"By {dimension}", words, specification_of(faceted))
+
+
+def _share_bars(
+    alt: Any, chart: Any, order: Iterable[str], *, text_at: float, most: float
+) -> tuple[Any, Any]:
+    """Bars of shares with their numbers in a column at the right."""
+    base = chart.encode(
+        y=alt.Y("label:N", title=None, sort=list(order), axis={"labelColor": COLOURS["ink"], "grid": False}),
+        x=alt.X("value:Q", title=None, scale={"domain": [0, most]}, axis={"values": [0, 0.5, 1]}),
     )
+    numbers = base.mark_text(align="left", fontSize=11).encode(text="text:N", x=alt.datum(text_at))
+    return base.mark_bar(color=COLOURS["accent"], height=9), numbers
 
 
 def latency_chart(values: Sequence[float], p50: float, p95: float) -> Chart:
@@ -152,7 +162,7 @@ def latency_chart(values: Sequence[float], p50: float, p95: float) -> Chart:
     return Chart(
         "latency",
         "Total time of a query",
-        f"Half of {len(values):,} queries took at most {p50:,.0f} ms, 95 of 100 at most {p95:,.0f} ms; the slowest "
+        f"Half of {count(len(values), 'query', plural='queries')} took at most {p50:,.0f} ms, 95 of 100 at most {p95:,.0f} ms; the slowest "
         f"took {max(values):,.0f} ms.",
         specification_of(chart),
     )
@@ -215,33 +225,17 @@ def field_chart(fields: Mapping[str, Mapping[str, Any]]) -> Chart | None:
     if not known:
         return None
     alt = altair()
-
+    labels = labels_of([name for name, _ in known[:MOST_FIELDS]])
     rows = [
         {
-            "field": label_of(name),
-            "accuracy": entry["accuracy"],
+            "label": labels[name],
+            "value": entry["accuracy"],
             "text": f"{entry['accuracy']:.2f} of {entry['n']:,}",
         }
         for name, entry in known[:MOST_FIELDS]
     ]
-    base = alt.Chart(alt.Data(values=rows)).encode(
-        y=alt.Y(
-            "field:N",
-            title=None,
-            sort=[row["field"] for row in rows],
-            axis=alt.Axis(labelColor=COLOURS["ink"], grid=False),
-        ),
-        x=alt.X(
-            "accuracy:Q",
-            title=None,
-            scale=alt.Scale(domain=[0, 1.25]),
-            axis=alt.Axis(values=[0, 0.5, 1]),
-        ),
-    )
-    chart = (
-        base.mark_bar(color=COLOURS["accent"], height=9)
-        + base.mark_text(align="left", fontSize=11).encode(text="text:N", x=alt.datum(1.03))
-    ).properties(width=420, height={"step": 22})
+    bars, texts = _share_bars(alt, alt.Chart(alt.Data(values=rows)), labels.values(), text_at=1.03, most=1.25)
+    chart = (bars + texts).properties(width=420, height={"step": 22})
     name, entry = known[0]
     return Chart(
         "fields",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Final
 
@@ -76,7 +77,7 @@ def kind_of(row: QueryRow, values: Values) -> str:
 
 
 def _entry(row: QueryRow, material: RunMaterial, metrics: list[str]) -> QueryEntry:
-    values = material.values.get(row.query_id, {})
+    values = {key: _finite(value) for key, value in material.values.get(row.query_id, {}).items()}
     kind = kind_of(row, values)
     mood = {FAILED: "bad", MISSED: "bad", FINE: "good"}.get(kind)
     cells: list[Child] = [
@@ -100,6 +101,11 @@ def _entry(row: QueryRow, material: RunMaterial, metrics: list[str]) -> QueryEnt
         keys=keys,
         detail=lambda with_text: _detail(row, material, with_text=with_text and material.with_text),
     )
+
+
+def _finite(value: float | None) -> float | None:
+    """A formula of one's own may yield what is no number."""
+    return value if value is not None and math.isfinite(value) else None
 
 
 def _number(value: float | None) -> str:

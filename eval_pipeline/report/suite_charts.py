@@ -69,41 +69,40 @@ def _panel(trend: Trend, alt: Any) -> Any:
         }
         for point in trend.points
     ]
-    low, high = trend.value_range
-    domain = alt.Undefined
-    ticks: dict[str, Any] = {"tickCount": 3}
-    if low is not None and high is not None:
-        domain, ticks = [low, high], {"values": [low, (low + high) / 2, high]}
+    axis = {"format": "%-d %b", "tickCount": 4, "grid": False, "labelOverlap": True}
     base = alt.Chart(alt.Data(values=rows)).encode(
-        x=alt.X(
-            "night:T",
-            title=None,
-            scale=alt.Scale(type="utc"),
-            axis=alt.Axis(format="%-d %b", tickCount=4, grid=False, labelOverlap=True),
-        )
+        x=alt.X("night:T", title=None, scale={"type": "utc"}, axis=axis)
     )
-    value = alt.Y("value:Q", title=None, scale=alt.Scale(domain=domain), axis=alt.Axis(**ticks))
+    known = base.transform_filter("isValid(datum.value)").encode(y=_value_axis(trend, alt))
     layers = [
         base.transform_filter("datum.chunker").mark_rule(color=COLOURS["muted"], strokeDash=[1, 3]),
         base.transform_filter("datum.definition").mark_rule(color=COLOURS["ink"], strokeDash=[6, 3]),
     ]
     if trend.gate is not None:
         gate = alt.Chart(alt.Data(values=[{"gate": trend.gate}]))
-        layers.append(gate.mark_rule(color=COLOURS["worse"], strokeWidth=1).encode(y=alt.Y("gate:Q")))
-    known = base.transform_filter("isValid(datum.value)")
-    layers += [
-        known.mark_line(color=COLOURS["accent"], strokeWidth=2).encode(y=value, detail="segment:N"),
-        *(
-            known.transform_filter(f"datum.beyond == {beyond} && datum.complete == {complete}")
-            .mark_point(
-                color=colour, fill=colour if complete == "true" else COLOURS["paper"], size=36, opacity=1
-            )
-            .encode(y=value)
-            for beyond, colour in (("false", COLOURS["accent"]), ("true", COLOURS["worse"]))
-            for complete in ("true", "false")
-        ),
+        layers.append(gate.mark_rule(color=COLOURS["worse"], strokeWidth=1).encode(y="gate:Q"))
+    layers.append(known.mark_line(color=COLOURS["accent"], strokeWidth=2).encode(detail="segment:N"))
+    return alt.layer(*layers, *_points(known)).properties(width=250, height=90, title=label_of(trend.metric))
+
+
+def _value_axis(trend: Trend, alt: Any) -> Any:
+    """As wide as the metric's range, where it has one."""
+    low, high = trend.value_range
+    if low is None or high is None:
+        return alt.Y("value:Q", title=None, axis={"tickCount": 3, "format": ".2~g"})
+    axis = {"values": [low, (low + high) / 2, high], "format": ".2~g"}
+    return alt.Y("value:Q", title=None, scale={"domain": [low, high]}, axis=axis)
+
+
+def _points(known: Any) -> list[Any]:
+    """Beyond the gate in the second colour, hollow where the night is not complete."""
+    return [
+        known.transform_filter(f"datum.beyond == {beyond} && datum.complete == {complete}").mark_point(
+            color=COLOURS[colour], fill=COLOURS[colour if complete == "true" else "paper"], size=36, opacity=1
+        )
+        for beyond, colour in (("false", "accent"), ("true", "worse"))
+        for complete in ("true", "false")
     ]
-    return alt.layer(*layers).properties(width=250, height=90, title=label_of(trend.metric))
 
 
 def _said(trend: Trend) -> str:

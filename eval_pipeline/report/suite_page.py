@@ -169,11 +169,11 @@ def _legend(suite: SuiteMaterial, trends: Sequence[Trend]) -> str:
         )
     if any(point.definition_changed for point in points):
         said.append("Dashed: the values before and after rest on different definitions.")
-    if suite.gate:
+    if any(point.is_beyond_gate for point in points):
         against = f"the baseline {suite.baseline}" if suite.baseline else "the night before"
         said.append(
-            f"A point in the second colour is worse than {against} by more than the gate's margin, or misses its "
-            "target; whether that can be chance is for the gate itself to say."
+            f"An orange point is worse than {against} by more than the gate's margin, or misses its target; whether "
+            "that can be chance is for the gate itself to say."
         )
     return " ".join(said)
 

@@ -33,11 +33,8 @@ def compute_aggregates(
             f"from temp.summed where {quoted('n ' + key)} > 0",
             [formula.name, key],
         )
-    counted = con.execute(
-        f"select run_key, count(*) from {target} where {scope.condition()} and source = ? group by run_key",
-        [formula.name],
-    ).fetchall()
-    return dict(counted)
+    present = " + ".join(f"count(*) filter (where {quoted('n ' + key)} > 0)" for key in keys)
+    return dict(con.execute(f"select run_key, {present} from temp.summed group by run_key").fetchall())
 
 
 def write_documents(con: Connection, store: str, run_keys: Sequence[int]) -> None:
@@ -54,7 +51,9 @@ def write_documents(con: Connection, store: str, run_keys: Sequence[int]) -> Non
     if not changed:
         return
     con.execute(f"delete from {target} where run_key in (select unnest(?))", [changed])
-    con.executemany(f"insert into {target} values (?, ?)", [(key, documents[key]) for key in changed])
+    con.execute(
+        f"insert into {target} select unnest(?), unnest(?)", [changed, [documents[key] for key in changed]]
+    )
 
 
 def to_json(document: Mapping[str, Any]) -> str:
@@ -67,8 +66,8 @@ def read_documents(con: Connection, store: str, run_keys: Sequence[int]) -> dict
     values: dict[int, dict[str, float | None]] = {key: {} for key in run_keys}
     rows = con.execute(
         f'select run_key, metric, value from "{store}".aggregates.run_metrics '
-        "where slice = '' and run_key in (select unnest(?))",
-        [list(run_keys)],
+        "where slice = '' and run_key in (select unnest(?)) and metric in (select unnest(?))",
+        [list(run_keys), sorted(DOCUMENT_KEYS)],
     ).fetchall()
     for run_key, metric, value in rows:
         values[run_key][metric] = value

@@ -56,7 +56,7 @@ def compute(con: Connection, store: str, definition: Definition, scope: Scope) -
 
 def statement_of(con: Connection, definition: Definition) -> tuple[str, list[Column]]:
     """The definition's select with its keys named and blanked where it does not apply, and the columns it yields."""
-    source = _python_frame(con, definition) if definition.is_python else f"({definition.scored_sql})"
+    source = _python_frame(con, definition) if definition.is_python else f"({definition.scored_sql}\n)"
     described = _describe(con, definition, source)
     keys = definition.column_of_key
     present = [column.name for column in described]

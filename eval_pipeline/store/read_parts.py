@@ -34,12 +34,11 @@ def computed_rows(con: Connection, name: str, run: RunRow) -> list[Row]:
     return [dict(zip(columns, values, strict=True)) for values in cursor.fetchall()]
 
 
-def delivered_rows(con: Connection, run: RunRow) -> dict[str, tuple[int, int]]:
-    """Part → (rows taken, rows in quarantine)."""
-    rows = con.execute(
-        "select part, n_rows, n_quarantined from raw.run_parts where run_key = ?", [run.run_key]
-    ).fetchall()
-    return {part: (taken, quarantined) for part, taken, quarantined in rows}
+def delivered_rows(con: Connection, run: RunRow) -> dict[str, int]:
+    """Part → how many of its rows were taken in."""
+    return dict(
+        con.execute("select part, n_rows from raw.run_parts where run_key = ?", [run.run_key]).fetchall()
+    )
 
 
 def computed_parameters(con: Connection, name: str, run: RunRow) -> Row | None:

@@ -101,7 +101,7 @@ def recorded_latencies(con: Connection, run: RunRow) -> list[float]:
     if not _has_table(con, "metrics", "latency"):
         return []
     rows = con.execute(
-        "select latency_total_ms from metrics.latency where run_key = ? and latency_total_ms is not null order by 1",
+        "select latency_total_ms from metrics.latency where run_key = ? and isfinite(latency_total_ms) order by 1",
         [run.run_key],
     ).fetchall()
     return [float(value) for (value,) in rows]

@@ -7,28 +7,101 @@
 -- why: docs/decisions.md#ax-1
 
 -- Computed for one formula at a time: metrics.formula stands for its table, $key for each of its keys in turn.
-with sliced as (
+-- A query stands in many slices. So results are added once per kind of query, which is the combination of its category,
+-- difficulty, vaults and answerability, and then the few kinds per slice. Tags combine too freely for that: there every
+-- result is added per tag. Slices are numbers until the end, and values whole numbers, whose sum is exact.
+with members as (
     select
-        formula.run_key,
-        slices.slice,
-        slices.slice_value,
-        formula."$key",
-    from metrics.formula as formula
-    inner join labels.slices as slices on formula.query_key = slices.query_key
+        query_key,
+        slice,
+        slice_value,
+        cast(dense_rank() over (order by slice, slice_value) as integer) as slice_no
+    from labels.slices
     union all
-    select
-        formula.run_key,
+    select distinct
+        query_key,
         '' as slice,
         '' as slice_value,
-        formula."$key",
-    from metrics.formula as formula
+        0 as slice_no
+    from labels.slices
+),
+
+slice_names as (
+    select distinct
+        slice_no,
+        slice,
+        slice_value
+    from members
+),
+
+combinations as (
+    select
+        query_key,
+        list(slice_no order by slice_no) as slice_nos
+    from members
+    where slice <> 'tag'
+    group by query_key
+),
+
+kinds as (
+    select
+        query_key,
+        slice_nos,
+        cast(dense_rank() over (order by slice_nos) as integer) as kind_no
+    from combinations
+),
+
+slices_of_kinds as (
+    select distinct
+        kind_no,
+        unnest(slice_nos) as slice_no
+    from kinds
+),
+
+results as (
+    select
+        run_key,
+        query_key,
+        exact_units("$key") as "$key",
+    from metrics.formula
+),
+
+per_kind as (
+    select
+        results.run_key,
+        kinds.kind_no,
+        count(results."$key") as "n $key",
+        sum(results."$key") as "units $key",
+    from results
+    inner join kinds on results.query_key = kinds.query_key
+    group by results.run_key, kinds.kind_no
+),
+
+per_slice as (
+    select
+        per_kind.run_key,
+        slices_of_kinds.slice_no,
+        cast(sum(per_kind."n $key") as bigint) as "n $key",
+        sum(per_kind."units $key") as "units $key",
+    from per_kind
+    inner join slices_of_kinds on per_kind.kind_no = slices_of_kinds.kind_no
+    group by per_kind.run_key, slices_of_kinds.slice_no
+    union all
+    select
+        results.run_key,
+        tags.slice_no,
+        count(results."$key") as "n $key",
+        sum(results."$key") as "units $key",
+    from results
+    inner join members as tags on results.query_key = tags.query_key and tags.slice = 'tag'
+    group by results.run_key, tags.slice_no
 )
 
 select
-    run_key,
-    slice,
-    slice_value,
-    count("$key") as "n $key",
-    exact_sum("$key") as "total $key",
-from sliced
-group by run_key, slice, slice_value
+    per_slice.run_key,
+    slice_names.slice,
+    slice_names.slice_value,
+    per_slice."n $key",
+    exact_total(per_slice."units $key") as "total $key",
+from per_slice
+inner join slice_names on per_slice.slice_no = slice_names.slice_no

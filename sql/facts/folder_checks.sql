@@ -1,5 +1,5 @@
 -- keys:
---   n_supports: "How many gold supports the query has; null unless a selection of folders was asked for and recorded"
+--   n_supports: "How many gold supports the query has; null without any, and unless folders were to be selected and the selection is recorded"
 --   n_reached: "How many of them lie in a selected folder, at any depth"
 -- version: 1
 -- why: docs/decisions.md#a2-13

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -69,3 +70,10 @@ def query(document: Mapping[str, Any], query_id: str) -> dict[str, Any]:
     """The entry of one query."""
     (entry,) = [one for one in document["per_query"] if one["query_id"] == query_id]
     return entry
+
+
+def copied(settings: Settings, folder: Path) -> Settings:
+    """The same store once more, for a test that changes it."""
+    copy = settings_in(folder)
+    shutil.copy(settings.db, copy.db)
+    return copy

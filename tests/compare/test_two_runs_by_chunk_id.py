@@ -7,9 +7,10 @@ import json
 import pytest
 
 from eval_pipeline.errors import StoreMissing, UnknownName, UsageError
+from eval_pipeline.pipeline.cell_states import PAIR_FACTS
 from eval_pipeline.settings import load_settings
-from tests.bundle_files import compute, day, load, settings_in, write_archive, write_golden, write_run
-from tests.compare.pairs_of_runs import answered, compared, expecting_one, query, ranked, store_of
+from tests.bundle_files import compute, load, settings_in, write_archive, write_golden, write_run
+from tests.compare.pairs_of_runs import answered, compared, copied, expecting_one, query, ranked, store_of
 
 FILLER = [f"doc/x{number}" for number in range(10)]
 
@@ -245,18 +246,78 @@ def test_a_common_scope_takes_both_means_over_the_paired_queries(settings) -> No
     assert document["aggregate_b"]["hit@1"] == round(4 / 12, 4)
 
 
-def test_a_run_that_was_not_computed_is_refused_with_the_command_that_computes_it(tmp_path) -> None:
-    settings = store_of(tmp_path, expecting_one(2), {"run-a": {"q0000": answered(True)}})
-    write_run(tmp_path / "more", "run-b", [{"query_id": "q0000", **answered(True)}])
-    load(settings, tmp_path / "more", on=3)
-    with pytest.raises(UsageError, match="'run-b' has not been computed yet: `eval-pipeline run run-b`"):
-        compared(settings)
+JUDGED = answered(True, answer={"text": "x"}, judge={"groundedness": {"score": 4}})
 
 
-def test_a_run_delivered_anew_is_refused_until_it_is_computed(tmp_path) -> None:
-    settings = store_of(
-        tmp_path, expecting_one(2), {run: {"q0000": answered(True)} for run in ("run-a", "run-b")}
+def judge(version: str) -> dict[str, object]:
+    return {"judge": {"model": "m", "version": version, "temperature": 0, "prompt_version": "p"}}
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """Several runs of one query, two judges, two list lengths, and a run of another dataset."""
+    folder = tmp_path_factory.mktemp("small")
+    other = expecting_one(2)
+    other[1]["expected_chunk_ids"] = ["doc/9"]
+    write_golden(folder / "bundle", other, dataset="other")
+    write_run(
+        folder / "bundle",
+        "elsewhere",
+        [{"query_id": row["query_id"], **answered(False)} for row in other],
+        dataset="other",
+        config={"chunker_version": "v1"},
     )
+    golden = expecting_one(3)
+    golden[2]["expected_chunk_ids"] = ["doc/old", "doc/older"]
+    both = {"q0000": answered(True), "q0001": answered(True)}
+    return store_of(
+        folder,
+        golden,
+        {
+            "run-a": both,
+            "run-b": both,
+            "five": both,
+            "judge-1": {"q0000": JUDGED},
+            "judge-2": {"q0000": JUDGED},
+            "judge-2-again": {"q0000": JUDGED},
+        },
+        config={
+            "five": {"top_k": 5},
+            "judge-1": judge("1"),
+            "judge-2": judge("2"),
+            "judge-2-again": judge("2"),
+        },
+    )
+
+
+def test_differing_judges_are_a_warning_and_mark_the_judge_metrics(small) -> None:
+    document = compared(small, "judge-1", "judge-2")
+    assert any("judge configurations differ (version '1' and '2')" in one for one in document["warnings"])
+    assert document["caveats"]["judge_groundedness"] == "judge configurations differ"
+    alike = compared(small, "judge-2", "judge-2-again")
+    assert alike["caveats"] == {} and not any("judge" in warning for warning in alike["warnings"])
+
+
+def test_runs_of_two_datasets_are_paired_by_id_and_marked(small) -> None:
+    document = compared(small, "run-a", "elsewhere")
+    assert "different datasets: a is scored on 'kb', b on 'other'" in document["warnings"][0]
+    assert [entry["kind"] for entry in document["per_query"]] == ["loss", "not_comparable"]
+
+
+def test_differing_list_lengths_are_a_warning(small) -> None:
+    assert "a was configured to retrieve 10 hits, b 5 hits" in compared(small, "run-a", "five")["warnings"]
+
+
+def test_a_run_that_was_not_computed_is_refused_with_the_command_that_computes_it(small, tmp_path) -> None:
+    settings = copied(small, tmp_path)
+    write_run(tmp_path / "more", "new", [{"query_id": "q0000", **answered(True)}])
+    load(settings, tmp_path / "more", on=3)
+    with pytest.raises(UsageError, match="'new' has not been computed yet: `eval-pipeline run new`"):
+        compared(settings, "run-a", "new")
+
+
+def test_a_run_delivered_anew_is_refused_until_it_is_computed(small, tmp_path) -> None:
+    settings = copied(small, tmp_path)
     write_run(
         tmp_path / "more",
         "run-b",
@@ -270,30 +331,26 @@ def test_a_run_delivered_anew_is_refused_until_it_is_computed(tmp_path) -> None:
     assert compared(settings)["counts"]["loss"] == 1
 
 
-def test_corrected_labels_are_refused_until_both_runs_are_computed_with_them(tmp_path) -> None:
+def test_corrected_labels_are_refused_until_both_runs_are_computed_with_them(small, tmp_path) -> None:
+    settings = copied(small, tmp_path)
     golden = expecting_one(2)
-    settings = store_of(tmp_path, golden, {run: {"q0000": answered(True)} for run in ("run-a", "run-b")})
     golden[0]["expected_chunk_ids"] = ["doc/x", "doc/1"]
     write_golden(tmp_path / "more", golden)
     load(settings, tmp_path / "more", on=3)
     with pytest.raises(UsageError, match=r"labels of 'kb' have changed .* `eval-pipeline run --all`"):
         compared(settings)
-    compute(settings, on=4, reasons=None)
-    assert compared(settings)["counts"]["draw"] == 1
+    compute(
+        settings,
+        on=4,
+        reasons=None,
+        run_ids=["run-a", "run-b"],
+        definitions=["metrics.hit_at_k", *PAIR_FACTS],
+    )
+    assert compared(settings)["counts"]["draw"] == 2
 
 
-def test_a_run_whose_golden_set_is_not_there_is_refused(tmp_path) -> None:
-    settings = settings_in(tmp_path)
-    write_run(tmp_path / "bundle", "run-a", [{"query_id": "q", **answered(True)}])
-    load(settings, tmp_path / "bundle")
-    with pytest.raises(UsageError, match="waits for its golden set"):
-        compared(settings, "run-a", "run-a")
-
-
-def test_labels_of_another_chunker_are_counted_as_stale(tmp_path) -> None:
-    golden = expecting_one(2)
-    golden[1]["expected_chunk_ids"] = ["doc/old", "doc/older"]
-    settings = store_of(tmp_path, golden, {run: {"q0000": answered(True)} for run in ("run-a", "run-b")})
+def test_labels_of_another_chunker_are_counted_as_stale(small, tmp_path) -> None:
+    settings = copied(small, tmp_path)
     assert not any("stale labels" in warning for warning in compared(settings)["warnings"])
     write_archive(tmp_path / "more", "v1", [{"chunk_id": "doc/1", "doc_id": "doc"}])
     load(settings, tmp_path / "more", on=3)
@@ -305,63 +362,18 @@ def test_labels_of_another_chunker_are_counted_as_stale(tmp_path) -> None:
     )
 
 
-def test_values_under_different_definitions_are_a_warning(tmp_path) -> None:
-    settings = store_of(
-        tmp_path, expecting_one(2), {run: {"q0000": answered(True)} for run in ("run-a", "run-b")}
-    )
+def test_values_under_different_definitions_are_a_warning(small, tmp_path) -> None:
+    settings = copied(small, tmp_path)
     (tmp_path / "eval-pipeline.toml").write_text("[formulas.reciprocal_rank]\ncutoff = 3\n")
-    compute(settings, on=4, reasons=None, run_ids=["run-b"])
+    compute(settings, on=4, reasons=None, run_ids=["run-b"], definitions=["metrics.reciprocal_rank"])
     warnings = compared(settings)["warnings"]
     assert any("different definitions: reciprocal_rank" in warning for warning in warnings)
     assert any(warning.startswith("stale for a: reciprocal_rank (formula)") for warning in warnings)
 
 
-def test_differing_judges_are_a_warning_and_mark_the_judge_metrics(tmp_path) -> None:
-    judged = answered(True, answer={"text": "x"}, judge={"groundedness": {"score": 4}})
-    settings = store_of(
-        tmp_path,
-        expecting_one(2),
-        {run: {"q0000": judged} for run in ("run-a", "run-b", "run-c")},
-        config={
-            "run-a": {"judge": {"model": "m", "version": "1", "temperature": 0, "prompt_version": "p"}},
-            "run-b": {"judge": {"model": "m", "version": "2", "temperature": 0, "prompt_version": "p"}},
-            "run-c": {"judge": {"model": "m", "version": "2", "temperature": 0, "prompt_version": "p"}},
-        },
-    )
-    document = compared(settings)
-    assert any("judge configurations differ (version '1' and '2')" in one for one in document["warnings"])
-    assert document["caveats"]["judge_groundedness"] == "judge configurations differ"
-    alike = compared(settings, "run-b", "run-c")
-    assert alike["caveats"] == {} and not any("judge" in warning for warning in alike["warnings"])
-
-
-def test_runs_of_two_datasets_are_paired_by_id_and_marked(tmp_path) -> None:
-    golden = expecting_one(3)
-    settings = store_of(tmp_path, golden, {"run-a": {row["query_id"]: answered(True) for row in golden}})
-    other = expecting_one(2)
-    other[1]["expected_chunk_ids"] = ["doc/9"]
-    write_golden(tmp_path / "more", other, dataset="other")
-    write_run(
-        tmp_path / "more",
-        "run-b",
-        [{"query_id": row["query_id"], **answered(False)} for row in other],
-        dataset="other",
-        config={"chunker_version": "v1"},
-    )
-    load(settings, tmp_path / "more", on=3)
-    compute(settings, on=4)
-    document = compared(settings)
-    assert "different datasets: a is scored on 'kb', b on 'other'" in document["warnings"][0]
-    assert [entry["kind"] for entry in document["per_query"]] == ["loss", "not_comparable"]
-    assert document["only_in_a"] == ["q0002"]
-
-
-def test_differing_list_lengths_are_a_warning(tmp_path) -> None:
-    settings = store_of(
-        tmp_path,
-        expecting_one(1),
-        {run: {"q0000": answered(True)} for run in ("run-a", "run-b")},
-        config={"run-b": {"top_k": 5}},
-    )
-    assert "a was configured to retrieve 10 hits, b 5 hits" in compared(settings)["warnings"]
-    assert day(0) < day(1)
+def test_a_run_whose_golden_set_is_not_there_is_refused(tmp_path) -> None:
+    settings = settings_in(tmp_path)
+    write_run(tmp_path / "bundle", "run-a", [{"query_id": "q", **answered(True)}])
+    load(settings, tmp_path / "bundle")
+    with pytest.raises(UsageError, match="waits for its golden set"):
+        compared(settings, "run-a", "run-a")

@@ -6,13 +6,14 @@ import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 
 from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.settings import Settings
-from tests.bundle_files import ask, compute, load, settings_in
+from tests.bundle_files import ask, compute, load, settings_in, write_golden, write_run
 from tests.reference.bundles import (
     Bundle,
     archive_states,
@@ -21,7 +22,9 @@ from tests.reference.bundles import (
     write_earlier_archives,
 )
 from tests.reference.metrics import METRIC_KEYS
+from tests.reference.rows import labelled_spans, spans_of
 from tests.reference.runs import per_query_lines
+from tests.reference.spans import span_iou, span_precision, span_recall
 
 TOLERANCE = 1e-9
 SEEDS = (1, 2)
@@ -157,3 +160,31 @@ def test_the_other_reading_moves_exactly_what_it_moves_in_the_reference(
     assert wanted != expected(bundle_of_readings, {})
     write_readings(store_of_readings, readings)
     assert differences(measured(store_of_readings), wanted) == {}
+
+
+def test_thousands_of_spans_of_one_query_are_measured_to_the_character(tmp_path: Path) -> None:
+    rng = Random(5)
+
+    def spans(number: int, longest: int) -> list[dict[str, Any]]:
+        starts = [rng.randrange(50_000) for _ in range(number)]
+        return [
+            {"doc_id": rng.choice("de"), "start": at, "end": at + rng.randrange(longest)} for at in starts
+        ]
+
+    hits = [{"chunk_id": f"c{n}", "doc_id": "d", "source_spans": spans(2000, 15)} for n in range(3)]
+    truth = spans(3000, 20)
+    write_golden(tmp_path / "bundle", [{"query_id": "q", "ground_truth_spans": truth}])
+    write_run(tmp_path / "bundle", "run-1", [{"query_id": "q", "hits_top_k": hits}])
+    settings = settings_in(tmp_path)
+    load(settings, tmp_path / "bundle")
+    got = {
+        metric: value for (_, _, metric), value in measured(settings).items() if metric.startswith("span_")
+    }
+    sides = [span for hit in hits for span in spans_of(hit)], labelled_spans(truth)
+    wanted = {
+        "span_recall": span_recall(*sides),
+        "span_precision": span_precision(*sides),
+        "span_iou": span_iou(*sides),
+    }
+    assert 0.1 < wanted["span_iou"] < 0.9
+    assert got == pytest.approx(wanted, abs=TOLERANCE)

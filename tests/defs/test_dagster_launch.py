@@ -12,7 +12,9 @@ from types import SimpleNamespace
 
 import dagster as dg
 import pytest
+from dagster._core.errors import DagsterExecutionInterruptedError
 
+from eval_pipeline.defs import assets
 from eval_pipeline.defs.event_log import open_home
 from eval_pipeline.defs.launches import shown_runs
 from eval_pipeline.defs.partitions import registered_runs
@@ -169,6 +171,20 @@ def test_a_broken_formula_is_raised_as_it_is_after_everything_else_was_computed(
         run_in_dagster(replace(settings, own_sql=tmp_path / "mine"), reasons=DUE)
     with open_reader(settings.db) as con:
         assert con.sql(f"select count(*) from {CHANGED}").fetchall() == [(2,)]
+    with open_home(settings.dagster_home) as instance:
+        (run,) = instance.get_runs()
+        assert run.status == dg.DagsterRunStatus.FAILURE
+
+
+def test_an_interrupt_ends_the_command_and_not_just_one_run(tmp_path, monkeypatch):
+    settings = loaded(tmp_path, 1)
+
+    def interrupt(*_, **__):
+        raise DagsterExecutionInterruptedError
+
+    monkeypatch.setattr(assets, "measure", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        run_in_dagster(settings, reasons=DUE)
     with open_home(settings.dagster_home) as instance:
         (run,) = instance.get_runs()
         assert run.status == dg.DagsterRunStatus.FAILURE

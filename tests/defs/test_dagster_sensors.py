@@ -262,11 +262,11 @@ def test_a_formula_that_changes_back_and_forth_is_launched_each_time(stale_watch
 
 
 def test_runs_far_apart_are_launched_apart_and_near_ones_together():
-    order = [f"r{number:02}" for number in range(1, 61)]
-    wanted = dict.fromkeys(("r01", "r03", "r60"), frozenset({"facts.chunk_ranks"}))
+    order = [f"r{number:03}" for number in range(1, 201)]
+    wanted = dict.fromkeys(("r001", "r003", "r200"), frozenset({"facts.chunk_ranks"}))
     words = dict.fromkeys(wanted, "some")
     launches = plan_launches(wanted, order, states=words, why=words)
-    assert [(one.first, one.last) for one in launches] == [("r01", "r03"), ("r60", "r60")]
+    assert [(one.first, one.last) for one in launches] == [("r001", "r003"), ("r200", "r200")]
 
 
 def test_a_few_new_runs_do_not_drag_all_tables_over_the_old_ones():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 
 import pytest
 
@@ -229,7 +230,10 @@ def test_a_parameter_of_another_type_or_name_is_refused_with_what_is_allowed(fil
             r"unknown table \[formula\]; there is: formulas, datasets, gate, baselines",
         ),
         ("[formulas]\nx = 1", r"formulas.x is a table of its own"),
-        ("formulas = 1", "formulas"),
+        ("formulas = 1", r"formulas is a table: \[formulas\]"),
+        ("[datasets.kb]\nformulas = ['y']", "no formula named 'y'"),
+        ("[datasets.kb]\nformulas = 'x'", "formulas is a list of names"),
+        ("[datasets.kb]\nformula = ['x']", "unknown field 'formula'; there is: formulas"),
         ("not toml", "not TOML"),
         ('[formulas.x]\nmode = "caf\udce9"', "not TOML"),
     ],
@@ -247,11 +251,12 @@ def test_a_changed_parameter_reaches_the_statement_and_the_type_may_be_a_wider_n
     assert "n_hits > 2.5 and 1 > 0 and 'tight' = 'loose'" in files.load().get("x").scored_sql
 
 
-def test_the_lock_file_knows_every_definition_and_notices_a_meaning_that_moved_alone(files):
+def test_the_lock_file_of_an_own_folder_notices_a_meaning_that_moved_alone_and_leaves_the_shipped_one(files):
     files.ship("metrics/x.sql", "-- keys: {x: y}\n" + BODY)
     path = files.lay_over("metrics/mine.sql", "-- keys: {mine: y}\n" + BODY.replace("as x", "as mine"))
-    assert len(moved_without_version(files.load(), files.settings)) == 2
-    assert sorted(write_lock(files.load(), files.settings)) == [files.own / FILE, files.shipped / FILE]
+    assert len(moved_without_version(files.load(), files.settings)) == 1
+    assert write_lock(files.load(), files.settings) == files.own / FILE
+    assert not (files.shipped / FILE).exists()
     assert moved_without_version(files.load(), files.settings) == []
     assert read_lock(files.own / FILE) == {"metrics.mine": (1, files.load().get("mine").own_fingerprint)}
 
@@ -270,9 +275,10 @@ def test_the_lock_file_knows_every_definition_and_notices_a_meaning_that_moved_a
 def test_a_lock_file_written_twice_is_the_same_file(files):
     for name in ("b", "a", "c"):
         files.ship(f"metrics/{name}.sql", f"-- keys: {{{name}: y}}\n" + BODY.replace("as x", f"as {name}"))
-    write_lock(files.load(), files.settings)
+    settings = replace(files.settings, own_sql=None)
+    write_lock(files.load(), settings)
     first = (files.shipped / FILE).read_bytes()
-    write_lock(files.load(), files.settings)
+    write_lock(files.load(), settings)
     assert (files.shipped / FILE).read_bytes() == first
     names = [line.split()[0] for line in first.decode().splitlines() if not line.startswith("#")]
     assert names == sorted(names) and len(names) == 3

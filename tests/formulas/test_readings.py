@@ -86,6 +86,18 @@ def test_a_facts_parameter_set_for_one_formula_moves_that_formula_alone(tmp_path
     assert [values[key] for key in ("mrr_anchor", "precision@1", "attribution_hit_rate")] == [0] * 3
 
 
+def test_a_formulas_own_facts_stand_on_what_is_set_for_the_facts_they_copy(tmp_path: Path) -> None:
+    toml = (
+        "[formulas.anchor_any]\nstrip_heading_markers = false\n"
+        '[formulas.support_ranks]\nheading_prefix = "string"\n'
+    )
+    registry = registry_of(tmp_path, toml)
+    (ranks,) = (name for name in registry.get("anchor_any").reads if name.startswith("facts."))
+    (matches,) = (name for name in registry.get(ranks).reads if "support_matches" in name)
+    parameters = registry.get(matches).header.parameters
+    assert (parameters["strip_heading_markers"], parameters["heading_prefix"]) == (False, "string")
+
+
 def test_a_reading_stands_on_the_parameters_that_hold_for_its_base(tmp_path: Path) -> None:
     toml = (
         '[formulas.twice]\nreading_of = "anchor_precision"\nprecision_denominator = "retrieved"\n'

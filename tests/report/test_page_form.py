@@ -20,7 +20,7 @@ from eval_pipeline.report.material import (
     RunMaterial,
 )
 from eval_pipeline.report.pair_page import render_pair_page
-from eval_pipeline.report.run_charts import latency_chart
+from eval_pipeline.report.run_charts import labels_of, latency_chart
 from eval_pipeline.report.run_page import render_run_page
 from eval_pipeline.report.svg import inline_svg
 from tests.report.page_reader import PageReader
@@ -100,8 +100,16 @@ def test_a_drawing_keeps_nothing_that_could_act() -> None:
 
 def test_a_chart_of_one_value_can_be_drawn() -> None:
     page = drawn(latency_chart([5.0], 5.0, 5.0))
-    assert "Half of 1 queries took at most 5 ms" in page
+    assert "Half of 1 query took at most 5 ms" in page
     assert "<path" in page
+
+
+def test_names_that_are_cut_alike_stay_apart_in_a_chart() -> None:
+    long = "x" * 60
+    labels = labels_of([long + "1", long + "2", "short", long + "1"])
+    assert labels[long + "1"] == "x" * 39 + "…"
+    assert labels[long + "2"] == "x" * 39 + "… (2)"
+    assert labels["short"] == "short"
 
 
 @pytest.mark.parametrize("letter", ["a", "<", "語"])

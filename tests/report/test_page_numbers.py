@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from eval_pipeline.cli.main import cli
 from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.pipeline.compare import compare
+from eval_pipeline.pipeline.load import load_bundles
 from eval_pipeline.pipeline.report import default_file, pair_page, run_page, suite_page
 from eval_pipeline.pipeline.show import show_run
 from eval_pipeline.report.numbers import change, value
@@ -96,7 +97,7 @@ def test_latency_judge_and_indexing_are_those_of_the_document(
     assert "37.5%" in reader.text
     assert "The judge is unstable" in reader.text
     assert "version 'latest' is a moving alias" in reader.text
-    assert "1 full scores in spite of unsupported claims" in reader.text
+    assert "1 full score in spite of unsupported claims" in reader.text
 
 
 def test_missing_and_unknown_queries_are_named(report_world: World, readers: dict[str, PageReader]) -> None:
@@ -251,8 +252,6 @@ def test_pages_are_named_after_what_they_show(report_world: World) -> None:
 
 
 def test_a_run_that_was_not_computed_has_a_page_all_the_same(report_world: World, tmp_path: Path) -> None:
-    from eval_pipeline.pipeline.load import load_bundles
-
     bundle = tmp_path / "bundle"
     shutil.copytree(report_world.folder / "bundle" / "datasets", bundle / "datasets")
     shutil.copytree(report_world.folder / "bundle" / "runs" / "run-b", bundle / "runs" / "run-b")
@@ -262,3 +261,15 @@ def test_a_run_that_was_not_computed_has_a_page_all_the_same(report_world: World
     assert "No headline metric is defined" in reader.text
     assert "missing:" in reader.text
     assert json.dumps("run-b").strip('"') in reader.text
+
+
+def test_a_run_that_waits_for_its_golden_set_says_so(report_world: World, tmp_path: Path) -> None:
+    bundle = tmp_path / "bundle"
+    shutil.copytree(report_world.folder / "bundle" / "runs" / "run-b", bundle / "runs" / "run-b")
+    settings = load_settings({"EVAL_PIPELINE_DB": str(tmp_path / "e.duckdb")})
+    load_bundles([bundle], settings, now=NOW)
+    registry = load_registry(settings)
+    run = PageReader(run_page(settings, registry, "run-b"))
+    assert run.rows("formulas-table")["hit_at_k"][-1] == "missing"
+    suite = PageReader(suite_page(settings, registry))
+    assert "waits for its golden set" in suite.text

@@ -1,0 +1,208 @@
+"""Comparisons and gates as Markdown and JUnit, and on the command line."""
+
+from __future__ import annotations
+
+import json
+import re
+from xml.etree import ElementTree
+
+import pytest
+from click.testing import CliRunner
+
+from eval_pipeline.cli.main import cli
+from eval_pipeline.report.junit import render_gate_junit
+from eval_pipeline.report.markdown import escaped, render_gate_md, render_report_md
+from tests.bundle_files import write_archive
+from tests.compare.pairs_of_runs import answered, compared, expecting_one, ranked, store_of
+
+AWKWARD = "a|b\\c\n<i>d & &lt;"
+GOLDEN = [
+    *expecting_one(12),
+    {"query_id": AWKWARD, "expected_chunk_ids": ["doc/1", "doc/|2"], "expected_doc_ids": ["doc"]},
+]
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("documents")
+    span = [{"start": 0, "end": 100}]
+    write_archive(folder / "bundle", "v1", [{"chunk_id": "doc/1", "doc_id": "doc", "source_spans": span}])
+    good = {row["query_id"]: answered(True) for row in GOLDEN}
+    good[AWKWARD] = ranked("doc/|2", "doc/1")
+    bad = {row["query_id"]: answered(False) for row in GOLDEN}
+    return store_of(
+        folder,
+        GOLDEN,
+        {"run-a": good, "run-b": bad, "run-c": good},
+        config={"run-c": {"chunker_version": "v2"}},
+    )
+
+
+@pytest.fixture(scope="module")
+def document(settings):
+    return compared(settings)
+
+
+def cells(line: str) -> list[str]:
+    """A table row's cells as a Markdown reader splits them: at pipes that nothing escapes."""
+    return [cell.strip() for cell in re.findall(r"(?:\\.|[^|\\])+", line.strip("|"))]
+
+
+def run(settings, *words: str):
+    return CliRunner().invoke(cli, [*words, "--db", str(settings.db)])
+
+
+def test_the_markdown_has_the_deltas_and_every_win_loss_and_regression(document) -> None:
+    text = render_report_md(document)
+    assert text.startswith("# run-a → run-b\n")
+    assert "| hit@1 | 1.0000 | 0.0000 | −1.0000 |" in text
+    losses = [line for line in text.splitlines() if "loss, regression" in line]
+    assert len(losses) == 13
+    assert "## Wins, losses, regressions" in text and "exact" in text
+    assert text.endswith("\n") and "\n\n\n" not in text
+
+
+def test_no_query_or_chunk_id_breaks_the_table(document) -> None:
+    (line,) = [
+        line
+        for line in render_report_md(document).splitlines()
+        if "loss, regression" in line and "a\\|b" in line
+    ]
+    assert cells(line)[:5] == [
+        "a\\|b\\\\c↵&lt;i>d & &amp;lt;",
+        "loss, regression",
+        "1",
+        "—",
+        "doc/1, doc/\\|2",
+    ]
+
+
+def test_escaped_text_keeps_every_kind_of_line_break_out() -> None:
+    assert escaped("a\r\nb\u2028c\x0bd\x85e") == "a↵↵b↵c↵d↵e"
+    assert escaped("plain_id-1.md") == "plain_id-1.md"
+
+
+def test_the_markdown_of_two_chunkers_shows_the_fallback_and_its_thresholds(settings) -> None:
+    text = render_report_md(compared(settings, "run-a", "run-c"))
+    assert "fallback_doc_span" in text and "## By document and span" in text
+    assert "| 25% |" in text and "| 75% |" in text
+    assert "\\* Not to be taken at face value: labels name the chunks of one chunker version." in text
+
+
+def test_json_on_standard_output_is_one_document_and_always_the_same_bytes(settings, document) -> None:
+    results = [
+        run(settings, "compare", "run-a", "run-b", *words) for words in (["--format", "json"], ["--json"])
+    ]
+    assert [result.exit_code for result in results] == [0, 0]
+    assert json.loads(results[0].stdout) == document
+    assert results[0].stdout == results[1].stdout
+
+
+def test_the_table_fits_80_columns_and_says_what_to_run_next(settings) -> None:
+    result = run(settings, "compare", "run-a", "run-b")
+    assert result.exit_code == 0
+    assert max(len(line) for line in result.stdout.splitlines()) <= 80
+    assert "eval-pipeline gate run-b --baseline run-a" in result.stdout
+    assert "−1.0000" in result.stdout and "p adj." in result.stdout
+    table = result.stdout.split("lost chunk")[1].split("… of 13 that moved")[0]
+    assert table.count("loss") == 10
+
+
+@pytest.mark.parametrize(
+    ("name", "opening"), [("c.md", "# run-a"), ("c.html", "<!doctype html"), ("c.txt", "run-a →")]
+)
+def test_the_suffix_of_the_file_chooses_the_format(settings, tmp_path, name, opening) -> None:
+    target = tmp_path / "new" / name
+    result = run(settings, "compare", "run-a", "run-b", "--output", str(target))
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert f"wrote {target}" in result.stderr
+    assert target.read_text("utf-8").lower().startswith(opening)
+
+
+def test_strict_mode_refuses_with_5_and_writes_nothing(settings, tmp_path) -> None:
+    target = tmp_path / "refused.md"
+    words = ["compare", "run-a", "run-c", "--strict-chunker-version", "--output", str(target)]
+    result = CliRunner().invoke(cli, [*words, "--db", str(settings.db)])
+    assert result.exit_code != 0 and result.exception is not None
+    assert getattr(result.exception, "exit_code", None) == 5
+    assert not target.exists() and result.stdout == ""
+
+
+def test_contradicting_formats_are_wrong_usage(settings) -> None:
+    assert run(settings, "compare", "run-a", "run-b", "--json", "--format", "md").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("candidate", "minimum_n", "code", "verdict"),
+    [("run-b", 10, 1, "fail"), ("run-a", 5, 0, "pass"), ("run-a", 500, 4, "inconclusive")],
+)
+def test_the_gates_exit_code_is_its_verdict(settings, tmp_path, candidate, minimum_n, code, verdict) -> None:
+    config = tmp_path / "gate.toml"
+    config.write_text(f'[[gate.rules]]\nmetric = "hit@5"\nminimum_n = {minimum_n}\n')
+    baseline = "run-a" if candidate == "run-b" else "run-b"
+    result = run(settings, "gate", candidate, "--baseline", baseline, "--config", str(config), "--json")
+    assert result.exit_code == code
+    assert json.loads(result.stdout)["verdict"] == verdict
+
+
+def test_an_inconclusive_gate_can_be_made_to_fail(settings, tmp_path) -> None:
+    config = tmp_path / "gate.toml"
+    config.write_text('[gate]\non_inconclusive = "fail"\n[[gate.rules]]\nmetric = "scope_miss_rate"\n')
+    words = ["gate", "run-b", "--baseline", "run-a", "--config", str(config), "--format", "junit"]
+    result = run(settings, *words)
+    assert result.exit_code == 1
+    assert ElementTree.fromstring(result.stdout).get("failures") == "1"
+
+
+def test_a_gates_table_fits_80_columns(settings) -> None:
+    result = run(settings, "gate", "run-b", "--baseline", "run-a")
+    assert max(len(line) for line in result.stdout.splitlines()) <= 80
+
+
+GATE = {
+    "verdict": "fail",
+    "candidate": "b",
+    "baseline": "a",
+    "preconditions": [],
+    "skipped": ["mrr: undefined in both runs"],
+    "on_inconclusive": "warn",
+    "rules": [
+        {
+            "verdict": verdict,
+            "label": f"hit@5 [tag=x|{verdict}\x01]",
+            "kind": "change",
+            "baseline": 0.8,
+            "candidate": None,
+            "delta": -0.1,
+            "p_adjusted": 0.0001,
+            "reason": 'worse <than> "0.02"\nby far',
+            "n": 40,
+        }
+        for verdict in ("pass", "fail", "inconclusive")
+    ],
+}
+
+
+def test_junit_is_xml_with_a_case_per_rule() -> None:
+    root = ElementTree.fromstring(render_gate_junit(GATE))
+    assert (root.get("tests"), root.get("failures"), root.get("skipped")) == ("3", "1", "1")
+    cases = root.findall("./testsuite/testcase")
+    assert [len(case) for case in cases] == [0, 1, 1]
+    assert cases[1][0].tag == "failure" and cases[1][0].get("message") == 'worse <than> "0.02"\nby far'
+    assert cases[2][0].tag == "skipped"
+
+
+def test_a_precondition_is_a_skipped_case_of_its_own() -> None:
+    gate = {**GATE, "rules": [], "verdict": "inconclusive", "preconditions": ["another judge"]}
+    root = ElementTree.fromstring(render_gate_junit(gate))
+    assert [case.get("name") for case in root.iter("testcase")] == ["another judge"]
+    assert root.get("skipped") == "1"
+    assert "- another judge" in render_gate_md(gate)
+
+
+def test_a_gate_in_markdown_names_every_rule_that_says_something() -> None:
+    text = render_gate_md(GATE)
+    assert text.startswith("# Gate: fail\n")
+    rows = [line for line in text.splitlines() if "hit@5" in line]
+    assert len(rows) == 3 and all(len(cells(row)) == 7 for row in rows)
+    assert "Not judged: mrr: undefined in both runs." in text

@@ -1,0 +1,289 @@
+"""A gate over stored runs: pass, fail, inconclusive, and why."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eval_pipeline.errors import InvalidConfig, UnknownName, UsageError
+from eval_pipeline.formulas.registry import load_registry
+from eval_pipeline.pipeline.gate import gate
+from eval_pipeline.settings import Settings
+from tests.bundle_files import compute, load, write_golden, write_lines, write_run
+from tests.compare.pairs_of_runs import answered, copied, expecting_one, ranked, store_of
+
+N = 100
+NIGHTS = 16
+
+
+def results(lost: int = 0, *, n: int = N, **rest: Any) -> dict[str, Any]:
+    """All chunks found but the first few."""
+    return {f"q{number:04}": answered(number >= lost, **rest) for number in range(n)}
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("gates")
+    golden = [
+        {**row, "category": "easy" if number < 40 else "hard"} for number, row in enumerate(expecting_one(N))
+    ]
+    judged = {"answer": {"text": "x"}, "judge": {"groundedness": {"score": 4}}}
+    bundle = folder / "bundle"
+    for run_id, cases in (("extracted", [1, 1, 0]), ("extracted-well", [1] * 10)):
+        write_lines(
+            bundle / "runs" / run_id / "extractions.jsonl",
+            [
+                {"case_id": f"c{number}", "ground_truth": {"a": 1}, "extracted": {"a": value}}
+                for number, value in enumerate(cases)
+            ],
+        )
+    return store_of(
+        folder,
+        golden,
+        {
+            "base": results(),
+            "same": results(),
+            "worse": results(20),
+            "slightly-worse": results(3),
+            "incomplete": results(n=90),
+            "other-chunker": results(30),
+            "judged": results(**judged),
+            "judged-otherwise": results(**judged),
+            "unjudged": results(),
+            "hardly-judged": {**results(), **results(n=40, **judged)},
+            "extracted": results(),
+            "extracted-well": results(),
+            "never-found": {f"q{number:04}": ranked() for number in range(N)},
+            **{f"night-{night:02}": results(night) for night in range(NIGHTS)},
+        },
+        config={
+            "other-chunker": {"chunker_version": "v2"},
+            "judged": {"judge": {"model": "m", "version": "1"}},
+            "judged-otherwise": {"judge": {"model": "m", "version": "2"}},
+            "unjudged": {"judge": {"model": "m", "version": "1"}},
+            "hardly-judged": {"judge": {"model": "m", "version": "1"}},
+        },
+        described={f"night-{night:02}": {"suite": "slow decline"} for night in range(NIGHTS)},
+    )
+
+
+def asked(
+    settings: Settings, candidate: str, baseline: str | None = "base", *, config: Path | None = None
+) -> dict[str, Any]:
+    return gate(settings, load_registry(settings), candidate, baseline, config_file=config)
+
+
+def rule_of(document: dict[str, Any], label: str) -> dict[str, Any]:
+    (rule,) = [one for one in document["rules"] if one["label"] == label]
+    return rule
+
+
+def config_in(folder: Path, text: str) -> Path:
+    path = folder / "gate.toml"
+    path.write_text(text)
+    return path
+
+
+def test_a_run_like_the_baseline_passes(settings) -> None:
+    document = asked(settings, "same")
+    assert (document["verdict"], document["preconditions"]) == ("pass", [])
+    assert {rule["verdict"] for rule in document["rules"]} == {"pass"}
+    assert rule_of(document, "hit@5")["reason"] == "no query changed"
+
+
+def test_a_loss_beyond_the_margin_that_is_hardly_chance_fails(settings) -> None:
+    document = asked(settings, "worse")
+    rule = rule_of(document, "hit@5")
+    assert (document["verdict"], rule["verdict"]) == ("fail", "fail")
+    assert (rule["baseline"], rule["candidate"], rule["delta"], rule["margin"]) == (1.0, 0.8, -0.2, 0.02)
+    assert rule["p_adjusted"] < 0.05 and rule["ci_low"] < -0.02
+
+
+def test_a_loss_that_may_be_chance_is_inconclusive_and_says_how_many_queries_it_needs(settings) -> None:
+    document = asked(settings, "slightly-worse")
+    rule = rule_of(document, "hit@5")
+    assert (document["verdict"], rule["verdict"], rule["delta"]) == ("inconclusive", "inconclusive", -0.03)
+    assert "may be chance" in rule["reason"] and "queries, there are 100" in rule["reason"]
+
+
+def test_the_document_has_the_keys_of_the_contract(settings) -> None:
+    document = asked(settings, "worse")
+    assert {"format", "verdict", "candidate", "baseline", "preconditions", "rules"} <= set(document)
+    assert {
+        "metric",
+        "verdict",
+        "baseline",
+        "candidate",
+        "delta",
+        "margin",
+        "p_adjusted",
+        "ci_low",
+        "reason",
+    } <= set(document["rules"][0])
+    assert json.dumps(document, allow_nan=False) == json.dumps(asked(settings, "worse"), allow_nan=False)
+
+
+def test_an_improvement_passes(settings) -> None:
+    document = asked(settings, "base", "worse")
+    assert document["verdict"] == "pass"
+    assert rule_of(document, "hit@5")["reason"] == "better, with 95 % confidence"
+
+
+def test_a_missing_tenth_of_the_queries_decides_nothing(settings) -> None:
+    document = asked(settings, "incomplete")
+    assert (document["verdict"], document["rules"]) == ("inconclusive", [])
+    assert "the candidate answered 90 of 100 golden queries" in document["preconditions"][0]
+
+
+def test_another_judge_decides_nothing(settings) -> None:
+    document = asked(settings, "judged-otherwise", "judged")
+    assert document["verdict"] == "inconclusive"
+    assert any("judge configurations differ" in problem for problem in document["preconditions"])
+
+
+def test_a_run_against_itself_decides_nothing(settings) -> None:
+    document = asked(settings, "base", "base")
+    assert document["verdict"] == "inconclusive"
+    assert "same run" in document["preconditions"][0]
+
+
+def test_chunk_ids_of_two_chunkers_are_not_judged_but_documents_are(settings) -> None:
+    document = asked(settings, "other-chunker")
+    assert rule_of(document, "hit@5")["verdict"] == "inconclusive"
+    assert "chunker versions" in rule_of(document, "hit@5")["reason"]
+    assert rule_of(document, "recall@5_doc")["verdict"] == "pass"
+
+
+def test_differing_definitions_decide_nothing(settings, tmp_path) -> None:
+    copy = copied(settings, tmp_path)
+    (tmp_path / "eval-pipeline.toml").write_text("[formulas.reciprocal_rank]\ncutoff = 3\n")
+    compute(copy, on=4, reasons=None, run_ids=["same"], definitions=["metrics.reciprocal_rank"])
+    document = asked(copy, "same")
+    assert document["verdict"] == "inconclusive"
+    assert "reciprocal_rank was computed differently" in document["preconditions"][0]
+
+
+def test_corrected_labels_decide_nothing_until_both_runs_are_computed(settings, tmp_path) -> None:
+    copy = copied(settings, tmp_path)
+    write_golden(tmp_path / "more", expecting_one(N - 1))
+    load(copy, tmp_path / "more", on=4)
+    document = asked(copy, "same")
+    assert document["verdict"] == "inconclusive"
+    assert all("labels of 'kb' have changed" in problem for problem in document["preconditions"])
+
+
+def test_an_uncomputed_candidate_decides_nothing(settings, tmp_path) -> None:
+    copy = copied(settings, tmp_path)
+    write_run(tmp_path / "more", "new", [{"query_id": "q0000", **answered(True)}])
+    load(copy, tmp_path / "more", on=4)
+    assert "`eval-pipeline run new`" in asked(copy, "new")["preconditions"][0]
+
+
+def test_a_default_rule_that_neither_run_raises_is_left_out_and_said(settings) -> None:
+    skipped = asked(settings, "same")["skipped"]
+    assert "scope_miss_rate: undefined in both runs" in skipped
+    assert "extraction.macro_f1: the candidate has no extraction cases" in skipped
+
+
+def test_a_rule_somebody_wrote_never_passes_on_an_undefined_metric(settings, tmp_path) -> None:
+    config = config_in(tmp_path, '[[gate.rules]]\nmetric = "scope_miss_rate"\n')
+    document = asked(settings, "same", config=config)
+    rule = rule_of(document, "scope_miss_rate")
+    assert (document["verdict"], rule["verdict"]) == ("inconclusive", "inconclusive")
+    assert rule["reason"] == "undefined in the baseline and the candidate"
+    assert rule["delta"] is None
+
+
+def test_a_metric_that_only_the_baseline_has_never_passes(settings) -> None:
+    document = asked(settings, "unjudged", "judged")
+    rule = rule_of(document, "judge_groundedness")
+    assert (rule["verdict"], rule["reason"]) == ("inconclusive", "undefined in the candidate")
+    assert document["verdict"] == "inconclusive"
+
+
+def test_a_metric_that_lost_most_of_its_queries_never_passes(settings) -> None:
+    rule = rule_of(asked(settings, "hardly-judged", "judged"), "judge_groundedness")
+    assert rule["verdict"] == "inconclusive"
+    assert "for 40 of the baseline's 100 queries only" in rule["reason"]
+
+
+def test_too_few_queries_for_a_rule_are_inconclusive(settings, tmp_path) -> None:
+    config = config_in(tmp_path, '[[gate.rules]]\nmetric = "hit@5"\nminimum_n = 200\n')
+    rule = rule_of(asked(settings, "same", config=config), "hit@5")
+    assert (rule["verdict"], rule["reason"]) == ("inconclusive", "only 100 queries; the rule wants 200")
+
+
+def test_slices_are_rules_of_their_own(settings, tmp_path) -> None:
+    config = config_in(
+        tmp_path,
+        '[gate]\ndrift_nights = 0\n[[gate.rules]]\nmetric = "hit@5"\nslices = ["category", "vault=moon"]\n',
+    )
+    document = asked(settings, "worse", config=config)
+    verdicts = {rule["label"]: rule["verdict"] for rule in document["rules"]}
+    assert verdicts == {
+        "hit@5": "fail",
+        "hit@5 [category=easy]": "fail",
+        "hit@5 [category=hard]": "pass",
+        "hit@5 [vault=moon]": "inconclusive",
+    }
+    assert rule_of(document, "hit@5 [category=easy]")["delta"] == -0.5
+
+
+def test_a_deterministic_replay_is_judged_by_the_margin_alone(settings, tmp_path) -> None:
+    rules = '[[gate.rules]]\nmetric = "hit@5"\n'
+    config = config_in(tmp_path, f'[gate]\nevidence = "margin"\n{rules}')
+    assert rule_of(asked(settings, "slightly-worse", config=config), "hit@5")["verdict"] == "fail"
+    assert asked(settings, "same", config=config)["verdict"] == "pass"
+    wide = config_in(tmp_path, f'[gate]\nevidence = "margin"\n{rules}margin = 0.03\n')
+    assert rule_of(asked(settings, "slightly-worse", config=wide), "hit@5")["verdict"] == "pass"
+
+
+def test_the_extraction_target_is_held_against_the_unrounded_macro_f1(settings) -> None:
+    missed = rule_of(asked(settings, "extracted"), "extraction.macro_f1 ≥ 0.9")
+    assert (missed["verdict"], missed["candidate"], missed["n"]) == ("fail", 0.6667, 3)
+    assert rule_of(asked(settings, "extracted-well"), "extraction.macro_f1 ≥ 0.9")["verdict"] == "pass"
+
+
+def test_a_target_can_be_set_for_any_metric(settings, tmp_path) -> None:
+    config = config_in(
+        tmp_path,
+        '[[gate.rules]]\nmetric = "hit@5"\nat_least = 0.85\n[[gate.rules]]\nmetric = "error_rate"\nat_most = 0.1\n',
+    )
+    document = asked(settings, "worse", config=config)
+    assert rule_of(document, "hit@5 ≥ 0.85")["verdict"] == "fail"
+    assert rule_of(document, "error_rate ≤ 0.1")["verdict"] == "pass"
+
+
+def test_a_slow_decline_fails_although_no_single_night_does(settings, tmp_path) -> None:
+    config = config_in(tmp_path, '[[gate.rules]]\nmetric = "hit@5"\n')
+    document = asked(settings, "night-15", "night-14", config=config)
+    assert rule_of(document, "hit@5")["verdict"] != "fail"
+    drift = rule_of(document, "hit@5 over 14 nights")
+    assert (drift["verdict"], drift["kind"], document["verdict"]) == ("fail", "drift", "fail")
+    assert drift["delta"] == pytest.approx(-0.13)
+    switched_off = config_in(tmp_path, '[gate]\ndrift_nights = 0\n[[gate.rules]]\nmetric = "hit@5"\n')
+    assert asked(settings, "night-15", "night-14", config=switched_off)["verdict"] != "fail"
+
+
+def test_four_nights_are_the_fewest_a_decline_is_looked_for_in(settings, tmp_path) -> None:
+    config = config_in(tmp_path, '[[gate.rules]]\nmetric = "hit@5"\n')
+    few = asked(settings, "night-02", "night-01", config=config)
+    assert [rule["kind"] for rule in few["rules"]] == ["change"]
+    assert any(one.startswith("drift: fewer than 4") for one in few["skipped"])
+
+
+def test_the_baseline_may_stand_in_the_configuration(settings, tmp_path) -> None:
+    config = config_in(tmp_path, '[baselines]\nnightly = "base"\n')
+    assert asked(settings, "same", None, config=config)["baseline"] == "base"
+    with pytest.raises(UsageError, match="--baseline RUN_ID"):
+        asked(settings, "same", None)
+
+
+def test_unknown_names_and_files_are_errors(settings, tmp_path) -> None:
+    with pytest.raises(UnknownName, match="did you mean base"):
+        asked(settings, "same", "bases")
+    with pytest.raises(InvalidConfig, match="there is no file"):
+        asked(settings, "same", config=tmp_path / "none.toml")

@@ -1,0 +1,175 @@
+"""What moves by itself, which queries flip, which slices moved, and how sure a difference is."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import numpy as np
+import pytest
+
+from eval_pipeline.formulas.registry import load_registry
+from eval_pipeline.pipeline.noise import identical_pairs
+from eval_pipeline.pipeline.significance import Compared, compare_metric, moved_slices, significance_of
+from eval_pipeline.report.movements import within_noise
+from eval_pipeline.settings import load_settings
+from eval_pipeline.stats import benjamini_hochberg
+from eval_pipeline.stats.binary import mcnemar_exact
+from eval_pipeline.store.identical_runs import RecentRun
+from eval_pipeline.store.pairs import MetricPairs
+from tests.compare.pairs_of_runs import answered, compared, expecting_one, store_of
+
+NIGHTS = 22
+QUERIES = 10
+
+
+def night_results(night: int) -> dict[str, dict[str, object]]:
+    """One query flips from night to night, all others are found every time."""
+    return {
+        f"q{number:04}": answered(number != 3 or night % 2 == 0, answer={"text": "x"})
+        for number in range(QUERIES)
+    }
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory):
+    runs = {f"night-{night:02}": night_results(night) for night in range(NIGHTS)}
+    runs["broken"] = {f"q{number:04}": answered(False) for number in range(QUERIES)}
+    runs["repaired"] = night_results(0)
+    runs["changed"] = {f"q{number:04}": answered(number > 4) for number in range(QUERIES)}
+    described = {run_id: {"commit_hash": "c0ffee"} for run_id in runs}
+    described["changed"] = {"commit_hash": "beef"}
+    described["repaired"] = {"commit_hash": "c0ffee", "replaces": "broken"}
+    return store_of(tmp_path_factory.mktemp("nights"), expecting_one(QUERIES), runs, described=described)
+
+
+def test_identical_nights_give_every_metric_a_band(settings) -> None:
+    document = compared(settings, "repaired", "changed")
+    # 22 nights and the repaired one are 22 neighbouring pairs; the broken run was replaced and does not count.
+    assert document["identical_pairs"] == {"n": NIGHTS, "needed": 19}
+    assert document["noise"]["hit@1"] == {"low": -0.1, "high": 0.1, "pairs": NIGHTS}
+    assert document["noise"]["error_rate"] == {"low": 0.0, "high": 0.0, "pairs": NIGHTS}
+    assert document["noise"]["scope_miss_rate"] is None
+    assert within_noise(document, "hit@1") is False
+
+
+def test_queries_that_flip_between_identical_nights_are_listed(settings) -> None:
+    document = compared(settings, "repaired", "changed")
+    assert document["flaky_queries"] == [{"query_id": "q0003", "flips": NIGHTS, "pairs": NIGHTS}]
+
+
+def test_the_compared_pair_is_no_evidence_of_its_own_noise(settings) -> None:
+    document = compared(settings, "night-20", "night-21")
+    assert document["identical_pairs"]["n"] == NIGHTS - 2
+    assert within_noise(document, "hit@1") is True
+
+
+def test_nights_after_the_compared_runs_are_not_looked_at(settings) -> None:
+    document = compared(settings, "night-01", "night-04")
+    assert document["identical_pairs"]["n"] == 4
+    assert document["noise"]["hit@1"] is None
+
+
+def run(number: int, **facts: object) -> RecentRun:
+    values = {
+        "run_key": number,
+        "run_id": f"r{number}",
+        "night": dt.date(2026, 9, number),
+        "commit_hash": "c",
+        "replicate_of": None,
+        "replaces": None,
+        "chunker_version": "v1",
+        "configuration": "{}",
+        "judge": "null",
+        **facts,
+    }
+    return RecentRun(**values)
+
+
+def test_only_repetitions_of_one_system_are_pairs() -> None:
+    runs = [
+        run(1),
+        run(2, configuration='{"top_k": 5}'),
+        run(3),
+        run(4, commit_hash=None),
+        run(5, commit_hash=None),
+        run(6, commit_hash=None, replicate_of="r5"),
+        run(7),
+        run(8, commit_hash="d", replicate_of="r7"),
+        run(9, replicate_of="gone"),
+    ]
+    assert identical_pairs(runs) == [(1, 3), (3, 7), (7, 8), (8, 9), (5, 6)]
+
+
+def test_a_run_that_was_replaced_is_no_repetition() -> None:
+    assert identical_pairs([run(1), run(2), run(3, replaces="r2"), run(4)]) == [(1, 3), (3, 4)]
+    assert identical_pairs([]) == []
+
+
+@pytest.fixture(scope="module")
+def formulas(tmp_path_factory):
+    return load_registry(load_settings({}, db=tmp_path_factory.mktemp("none") / "e.duckdb")).keys()
+
+
+def pairs(a: list[float | None], b: list[float | None]) -> MetricPairs:
+    sides = [np.array([0.0 if value is None else value for value in side]) for side in (a, b)]
+    known = [np.array([value is not None for value in side]) for side in (a, b)]
+    return MetricPairs(sides[0], sides[1], known[0], known[1])
+
+
+def test_only_queries_that_both_runs_define_are_tested(formulas) -> None:
+    one = Compared("hit@5", formulas["hit@5"], pairs([1, 1, 0, None, 1], [0, 1, 0, 1, None]))
+    entry = significance_of([one], ["hit@5", "mrr"], run_a="a", run_b="b", groups=None)
+    assert (entry["hit@5"]["n"], entry["hit@5"]["delta"]) == (3, -0.3333)
+    assert entry["hit@5"]["test"] == "mcnemar_exact"
+    assert entry["mrr"] == {**dict.fromkeys(entry["mrr"]), "n": 0}
+
+
+def test_p_values_are_adjusted_over_the_metrics_shown(formulas) -> None:
+    worse = pairs([1.0] * 12, [0.0] * 10 + [1.0] * 2)
+    same = pairs([1.0] * 12, [1.0] * 12)
+    compared_metrics = [
+        Compared("hit@5", formulas["hit@5"], worse),
+        Compared("hit@10", formulas["hit@10"], same),
+    ]
+    entries = significance_of(compared_metrics, ["hit@5", "hit@10"], run_a="a", run_b="b", groups=None)
+    raw = [mcnemar_exact(0, 10), 1.0]
+    assert entries["hit@5"]["p_value"] == pytest.approx(raw[0], rel=1e-5)
+    assert entries["hit@5"]["p_adjusted"] == pytest.approx(benjamini_hochberg(raw)[0], rel=1e-5)
+    assert entries["hit@10"]["test"] == "identical"
+
+
+def test_paraphrases_of_one_question_are_one_piece_of_evidence(formulas) -> None:
+    one = Compared("hit@5", formulas["hit@5"], pairs([1.0] * 12, [0.0] * 12))
+    alone = compare_metric(one, seed=1, groups=None)
+    grouped = compare_metric(one, seed=1, groups=["g1"] * 6 + ["g2"] * 6)
+    assert alone.p_value is not None and grouped.p_value is not None
+    assert alone.p_value < 0.001 and grouped.p_value >= 0.5
+    assert grouped.clusters == 2
+
+
+def test_slices_are_ranked_by_how_sure_their_movement_is(formulas) -> None:
+    a, b = [1.0] * 40, [0.0] * 12 + [1.0] * 28
+    one = Compared("hit@5", formulas["hit@5"], pairs(a, b))
+    slices = {
+        ("tag", "sunk"): np.arange(12),
+        ("tag", "half"): np.arange(8, 24),
+        ("tag", "calm"): np.arange(20, 40),
+        ("tag", "tiny"): np.arange(4),
+    }
+    found = moved_slices([one], slices, groups=None)
+    assert [entry["slice_value"] for entry in found] == ["sunk", "half"]
+    assert (found[0]["n_queries"], found[0]["delta"], found[0]["metric"]) == (12, -1.0, "hit@5")
+    # Only one of the four slices has enough movement to be tested at all, so nothing is lost to adjustment.
+    assert found[0]["p_adjusted"] == pytest.approx(mcnemar_exact(0, 12), rel=1e-5)
+    assert found[1]["p_adjusted"] is None
+
+
+def test_a_slice_stands_once_with_its_surest_metric(formulas) -> None:
+    sunk = pairs([1.0] * 10, [0.0] * 10)
+    partly = pairs([1.0] * 10, [0.0] * 7 + [1.0] * 3)
+    found = moved_slices(
+        [Compared("hit@1", formulas["hit@1"], partly), Compared("hit@5", formulas["hit@5"], sunk)],
+        {("tag", "all"): np.arange(10)},
+        groups=None,
+    )
+    assert [entry["metric"] for entry in found] == ["hit@5"]
