@@ -186,7 +186,7 @@ def changed_line(settings, run_id):
 
 
 def test_a_run_delivered_again_is_due_by_default_and_no_other_run_is(settings, registry, bundle):
-    run_id = list(bundle.runs)[0]
+    run_id = next(iter(bundle.runs))
     changed_line(settings, run_id)
     done = compute(settings, registry, on=7)
     assert done.runs == {run_id}
