@@ -6,7 +6,7 @@ import contextlib
 import io
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +71,9 @@ def command(
         write(_text(document, chosen), output)
 
 
-def format_of(wanted: str | None, output: Path | None, *, as_json: bool) -> str:
+def format_of(
+    wanted: str | None, output: Path | None, *, as_json: bool, by_suffix: Mapping[str, str] = BY_SUFFIX
+) -> str:
     """The format that was asked for, by one way or another."""
     if as_json:
         if wanted not in (None, "json"):
@@ -79,7 +81,7 @@ def format_of(wanted: str | None, output: Path | None, *, as_json: bool) -> str:
         return "json"
     if wanted:
         return wanted
-    return BY_SUFFIX.get(output.suffix.lower(), "table") if output else "table"
+    return by_suffix.get(output.suffix.lower(), "table") if output else "table"
 
 
 def _text(document: dict[str, Any], chosen: str) -> str | Callable[[], None]:

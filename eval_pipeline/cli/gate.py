@@ -14,6 +14,7 @@ from eval_pipeline.cli.options import as_json, with_store
 from eval_pipeline.cli.output import WIDTH, number, say, table
 from eval_pipeline.settings import Settings
 
+BY_SUFFIX = {".json": "json", ".md": "md", ".markdown": "md", ".xml": "junit"}
 FAILED = 1
 INCONCLUSIVE = 4
 
@@ -34,7 +35,7 @@ INCONCLUSIVE = 4
     "--format",
     "wanted",
     type=click.Choice(["table", "json", "md", "junit"]),
-    help="What to write.  [table]",
+    help="What to write.  [table, or by the suffix of FILE]",
 )
 @click.option(
     "--output",
@@ -61,7 +62,7 @@ def command(
     from eval_pipeline.formulas.registry import load_registry
     from eval_pipeline.pipeline.gate import gate
 
-    chosen = format_of(wanted, None, as_json=as_json)
+    chosen = format_of(wanted, output, as_json=as_json, by_suffix=BY_SUFFIX)
     document = gate(settings, load_registry(settings), candidate, baseline, config_file=config_file, tell=say)
     if chosen == "json":
         write(json_text(document), output)

@@ -162,8 +162,8 @@ def latency_chart(values: Sequence[float], p50: float, p95: float) -> Chart:
     return Chart(
         "latency",
         "Total time of a query",
-        f"Half of {count(len(values), 'query', plural='queries')} took at most {p50:,.0f} ms, "
-        f"95 of 100 at most {p95:,.0f} ms; the slowest took {max(values):,.0f} ms.",
+        f"Half of {count(len(values), 'query', plural='queries')} took at most {p50:,.0f} ms, 95 of 100 at most "
+        f"{p95:,.0f} ms; the slowest took {max(values):,.0f} ms.",
         specification_of(chart),
     )
 

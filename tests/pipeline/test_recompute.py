@@ -215,7 +215,7 @@ def test_taking_a_change_back_gives_the_first_numbers_again(settings, registry):
 
 
 def test_a_corrected_label_is_due_only_when_asked_for_and_only_for_its_dataset(settings, registry, bundle):
-    dataset = bundle.runs[list(bundle.runs)[0]]["run"]["dataset"]
+    dataset = bundle.runs[next(iter(bundle.runs))]["run"]["dataset"]
     of_dataset = {run_id for run_id, parts in bundle.runs.items() if parts["run"]["dataset"] == dataset}
     folder = settings.db.parent / "bundle" / "datasets" / dataset
     for path in folder.glob("queries.*"):
@@ -239,7 +239,7 @@ def test_the_status_counts_every_cell_once_and_says_why_it_is_stale(settings, re
         "frozen": 0,
     }
     assert [asset["name"] for asset in fresh["assets"]] == list(registry.definitions)
-    changed_line(settings, list(bundle.runs)[0])
+    changed_line(settings, next(iter(bundle.runs)))
     status = find_status(settings, registry)
     assert (status["format"], status["runs"], status["waiting"]) == (1, n_runs, [])
     assert sum(status["cells"].values()) == n_runs * len(status["assets"])
