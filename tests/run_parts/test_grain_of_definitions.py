@@ -55,7 +55,8 @@ group by run_key, error
 def own_settings(folder: Path, **files: str) -> Settings:
     for name, text in files.items():
         write_text(folder / "own" / f"{name.replace('__', '/')}.sql", text)
-    write_text(folder / "eval-pipeline.toml", f'[datasets.{DATASET}]\nformulas = ["plain"]\n')
+    if "metrics__plain" in files:
+        write_text(folder / "eval-pipeline.toml", f'[datasets.{DATASET}]\nformulas = ["plain"]\n')
     environ = {
         "EVAL_PIPELINE_SQL": str(folder / "own"),
         "EVAL_PIPELINE_CONFIG": str(folder / "eval-pipeline.toml"),

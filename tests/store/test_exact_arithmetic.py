@@ -17,9 +17,9 @@ from tests.bundle_files import settings_in
 def con(tmp_path_factory):
     helpers = load_registry(settings_in(tmp_path_factory.mktemp("shipped"))).helpers
     connection = duckdb.connect()
-    for name in ("exact_sum", "rounded", "count_within"):
-        arguments = ", ".join(helpers[name].header.arguments)
-        connection.execute(f"create macro {name}({arguments}) as ({helpers[name].body})")
+    for name, helper in helpers.items():
+        arguments = ", ".join(helper.header.arguments)
+        connection.execute(f"create macro {name}({arguments}) as ({helper.body})")
     yield connection
     connection.close()
 
