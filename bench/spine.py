@@ -1,237 +1,200 @@
-"""The spine's speed and memory over a history, as ratios inside one run.
+"""How fast the way from hits to aggregates is over a history, and how much memory it takes.
 
-    python bench/spine.py [--runs 1000] [--queries 1000] [--rounds 3] [--work FOLDER]
+    python bench/spine.py [--runs 1000] [--queries 1000] [--hits 10] [--rounds 3] [--work FOLDER]
 
-Everything is measured against one scan of the hits in the same process, best of several rounds. Prints a table and
-writes bench/results/spine.json.
+Ratios are taken inside one run: both sides take turns in one process and the best round of each counts. Every step
+runs in a process of its own, whose peak memory is noted. Prints a table and writes bench/results/spine.json. README.md
+says what each row means.
 """
 
 from __future__ import annotations
 
 import argparse
-import datetime as dt
 import json
-import resource
+import os
+import platform
 import shutil
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent))
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
 
-from history import Shape, draw_questions, write_history, write_runs
+from history import Shape, draw_questions, run_name, write_history, write_one_file, write_runs  # noqa: E402
 
-from eval_pipeline.formulas.registry import load_registry
-from eval_pipeline.pipeline.load import load_bundles
-from eval_pipeline.pipeline.measure import measure
-from eval_pipeline.pipeline.status import find_status
-from eval_pipeline.settings import Settings, load_settings
-from eval_pipeline.store.connect import open_reader
-
-RANK_FACTS = {"facts.found_chunks", "facts.chunk_ranks", "facts.document_ranks"}
-RANK_FORMULAS = {"metrics.hit_at_k", "metrics.reciprocal_rank", "metrics.recall_at_k_doc"}
-AGGREGATES = {f"aggregates.run_metrics:{name}" for name in RANK_FORMULAS}
-SCAN = "select count(*), sum(hash(chunk_key)) from raw.hits"
-METRIC_SCAN = """
-select sum("hit@1" + "hit@3" + "hit@5" + "hit@10"), sum(mrr),
-    sum("recall@1_doc" + "recall@3_doc" + "recall@5_doc" + "recall@10_doc")
-from metrics.hit_at_k join metrics.reciprocal_rank using (run_key, query_key)
-join metrics.recall_at_k_doc using (run_key, query_key)
-"""
+FEW = 10
+RANK_FACTS = ("facts.found_chunks", "facts.chunk_ranks", "facts.document_ranks")
+RANK_FORMULAS = ("metrics.hit_at_k", "metrics.reciprocal_rank", "metrics.recall_at_k_doc")
+FROM_HITS = ("facts.repeated_hits", "facts.chunk_ranks", "facts.document_ranks", *RANK_FORMULAS)
 
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table; `goal` is None for what is only reported."""
+    """One line of the table: by the clock and, for ratios, by the processors' time."""
 
     name: str
     value: float
     unit: str
     goal: float | None = None
     at_least: bool = False
+    by_cpu: float | None = None
 
     @property
     def verdict(self) -> str:
+        """Met or missed, by the clock."""
         if self.goal is None:
             return ""
-        met = self.value >= self.goal if self.at_least else self.value <= self.goal
-        return "met" if met else "MISSED"
+        return "met" if (self.value >= self.goal if self.at_least else self.value <= self.goal) else "MISSED"
+
+    def line(self) -> str:
+        """80 columns at most."""
+        goal = "" if self.goal is None else f"{'≥' if self.at_least else '≤'} {self.goal:g}"
+        cpu = "" if self.by_cpu is None else f"{self.by_cpu:.1f}"
+        return (
+            f"{self.name:<44} {self.value:>9.2f} {self.unit:<4} {cpu:>6} {goal:>6} {self.verdict:<6}".rstrip()
+        )
 
 
-def now() -> dt.datetime:
-    return dt.datetime.now(dt.UTC).replace(tzinfo=None)
+@dataclass(frozen=True)
+class Step:
+    """What a process of its own measured."""
+
+    wall: dict[str, float]
+    cpu: dict[str, float]
+    peak_mb: float
+
+    def ratio(self, above: tuple[str, ...], below: str) -> tuple[float, float]:
+        """Sum of some times over another, by the clock and by the processors' time."""
+        wall = sum(self.wall[name] for name in above) / self.wall[below]
+        return wall, sum(self.cpu[name] for name in above) / self.cpu[below]
 
 
-def best(rounds: int, action: Callable[[], object]) -> float:
-    """The quickest of several rounds, in seconds."""
-    found = float("inf")
-    for _ in range(rounds):
-        started = time.perf_counter()
-        action()
-        found = min(found, time.perf_counter() - started)
-    return found
+def run_step(name: str, *arguments: Path | str) -> Step:
+    """One step in a process of its own."""
+    print(f"… {name} {' '.join(Path(one).name for one in map(str, arguments))}", file=sys.stderr, flush=True)
+    command = [sys.executable, str(HERE / "spine_steps.py"), name, *map(str, arguments)]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    return Step(**json.loads(done.stdout.splitlines()[-1]))
 
 
-def settings_in(folder: Path) -> Settings:
-    return load_settings(
-        {"EVAL_PIPELINE_DB": str(folder / "e.duckdb"), "EVAL_PIPELINE_CONFIG": str(folder / "none.toml")}
-    )
-
-
-def in_child(action: str, *paths: Path) -> tuple[float, float]:
-    """Seconds and peak memory in MB of one step in a process of its own."""
-    done = subprocess.run(
-        [sys.executable, __file__, "--child", action, *map(str, paths)],
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    seconds, megabytes = done.stdout.split()[-2:]
-    return float(seconds), float(megabytes)
-
-
-def child(action: str, paths: list[Path]) -> None:
-    """What a child process does; it prints its seconds and its peak memory."""
-    settings = settings_in(paths[0])
-    started = time.perf_counter()
-    if action == "load":
-        load_bundles([paths[1]], settings, now=now())
-    elif action == "measure":
-        measure(settings, load_registry(settings), now=now(), reasons=None)
-    elif action == "status":
-        find_status(settings, load_registry(settings))
-    elif action == "one more":
-        load_bundles([paths[1]], settings, now=now())
-        measure(settings, load_registry(settings), now=now())
-    seconds = time.perf_counter() - started
-    print(seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
-
-
-def scan_seconds(settings: Settings, rounds: int, sql: str = SCAN) -> float:
-    with open_reader(settings.db) as con:
-        return best(max(5, rounds), lambda: con.execute(sql).fetchall())
-
-
-def forced(settings: Settings, definitions: set[str]) -> float:
-    """Seconds to compute these definitions for every run, written."""
-    return measure(
-        settings, load_registry(settings), now=now(), reasons=None, definitions=definitions, force=True
-    ).seconds
-
-
-def pytrec_seconds(bundle: Path, runs: int) -> float:
-    """A peer from end to end: reading the files, building its dictionaries, the same rank metrics; scaled to `runs`."""
-    import pytrec_eval
-
-    looked_at = sorted((bundle / "runs").iterdir())[: max(1, min(runs, 20))]
-    golden = next((bundle / "datasets").iterdir()).glob("queries.*")
-    started = time.perf_counter()
-    qrels = {
-        row["query_id"]: dict.fromkeys(row["expected_chunk_ids"], 1)
-        for row in map(json.loads, next(golden).open(encoding="utf-8"))
-        if row.get("expected_chunk_ids")
-    }
-    evaluator = pytrec_eval.RelevanceEvaluator(qrels, {"success.1,5,10", "recip_rank", "recall.1,3,5,10"})
-    for folder in looked_at:
-        ranked = {
-            row["query_id"]: {hit["chunk_id"]: -float(rank) for rank, hit in enumerate(row["hits_top_k"])}
-            for row in map(json.loads, (folder / "results.jsonl").open(encoding="utf-8"))
-        }
-        evaluator.evaluate(ranked)
-    return (time.perf_counter() - started) / len(looked_at) * runs
-
-
-def one_more_run(work: Path, shape: Shape, runs: int) -> float:
-    """Seconds to load and score one run more in a store that has this many."""
-    small = work / f"store of {runs}"
-    if not (small / "e.duckdb").exists():
-        bundle = work / f"bundle of {runs}"
-        write_history(bundle, Shape(**{**vars(shape), "runs": runs}))
-        in_child("load", small, bundle)
-        in_child("measure", small)
-    found = float("inf")
-    for number in range(3):
-        extra = work / f"extra {runs} {number}"
-        write_runs(extra, shape, draw_questions(shape), range(100_000 + number, 100_001 + number))
-        found = min(found, in_child("one more", small, extra)[0])
-    return found
-
-
-def bench(work: Path, shape: Shape, rounds: int) -> list[Row]:
-    bundle, store = work / "bundle", work / f"store of {shape.runs}"
+def bench(work: Path, shape: Shape, rounds: int) -> Iterator[Row]:
+    """Every row, as it is measured."""
+    bundle, store = work / "bundle", work / "store"
     write_history(bundle, shape)
     hits = shape.runs * shape.queries * shape.hits
-    load, load_memory = in_child("load", store, bundle)
-    compute, compute_memory = in_child("measure", store)
-    status, status_memory = in_child("status", store)
-    settings = settings_in(store)
-    scans, facts, formulas, sums, metric_scans = [], [], [], [], []
-    for _ in range(rounds):
-        scans.append(scan_seconds(settings, rounds))
-        facts.append(forced(settings, RANK_FACTS))
-        formulas.append(forced(settings, RANK_FORMULAS))
-        metric_scans.append(scan_seconds(settings, rounds, METRIC_SCAN))
-        sums.append(forced(settings, AGGREGATES))
-    scan, bulk = min(scans), min(facts) + min(formulas)
-    peer = pytrec_seconds(bundle, shape.runs)
-    grown, young = one_more_run(work, shape, shape.runs), one_more_run(work, shape, 10)
-    help_seconds = best(3, lambda: shell("--help"))
-    first = sorted((bundle / "runs").iterdir())[0].name
-    show = best(3, lambda: shell("show", first, "--json", "--db", str(work / "store of 10" / "e.duckdb")))
-    return [
-        Row("one scan of the hits", scan * 1000, "ms"),
-        Row("raw hits to rank facts, in scans", min(facts) / scan, "×", 25),
-        Row("rank formulas from facts, written, in scans", min(formulas) / scan, "×", 6),
-        Row("aggregates with all slices, in metric scans", min(sums) / min(metric_scans), "×", 15),
-        Row("load from JSON Lines, million hits a second", hits / load / 1e6, "M/s", 0.8, at_least=True),
-        Row("all definitions over the history", compute, "s"),
-        Row("peak memory of load", load_memory, "MB", 1500),
-        Row("peak memory of computing", compute_memory, "MB", 1500),
-        Row("peak memory of status", status_memory, "MB", 1500),
-        Row("status", status, "s", 1),
-        Row(f"one more run at {shape.runs:,} against at 10", grown / young, "×", 1.3),
-        Row("pytrec_eval end to end, in bulk passes", peer / bulk, "×", 30, at_least=True),
-        Row("eval-pipeline --help", help_seconds, "s", 0.3),
-        Row("eval-pipeline show, small store", show, "s", 0.5),
-    ]
+    many = run_step("load", store, bundle)
+    yield Row("load, JSON Lines, a folder per run", hits / many.wall["load"] / 1e6, "M/s", 0.8, at_least=True)
+    write_one_file(work / "one-file", shape, draw_questions(shape))
+    one = run_step("load", work / "store-of-one-file", work / "one-file")
+    cpu = many.cpu["load"] / one.cpu["load"]
+    yield Row(
+        "… against the same rows in one file", many.wall["load"] / one.wall["load"], "×", 2.5, by_cpu=cpu
+    )
+    shutil.rmtree(work / "one-file")
+    shutil.rmtree(work / "store-of-one-file")
+    passes = run_step("passes", store, bundle, str(rounds))
+    yield from passes_rows(passes)
+    whole = run_step("measure", store)
+    yield Row("all definitions over the history", whole.wall["measure"], "s", 60)
+    asked = run_step("status", store)
+    yield Row("status", asked.wall["status"], "s", 1)
+    grown, young = one_more_run(work, shape, store)
+    yield Row(f"one more run at {shape.runs:,}, against at {FEW}", grown / young, "×", 1.3)
+    commands = run_step("shell", work / "store-of-few", run_name(0))
+    yield Row("eval-pipeline --help", commands.wall["help"], "s", 0.3)
+    yield Row("eval-pipeline show, small store", commands.wall["show"], "s", 0.5)
+    steps = {"load": many, "load of one file": one, "passes": passes, "measure": whole, "status": asked}
+    worst = max(steps, key=lambda name: steps[name].peak_mb)
+    yield Row(f"peak memory, in {worst}", steps[worst].peak_mb, "MB", 1500)
 
 
-def shell(*arguments: str) -> None:
-    subprocess.run([sys.executable, "-m", "eval_pipeline", *arguments], check=True, capture_output=True)
+def passes_rows(step: Step) -> Iterator[Row]:
+    """The rows that are multiples of a scan, and the peer."""
+    yield Row("one scan of the hits", step.wall["scan"] * 1000, "ms")
+    wall, cpu = step.ratio(RANK_FACTS, "scan")
+    yield Row("raw hits to rank facts, written", wall, "×", 25, by_cpu=cpu)
+    for name in (*RANK_FACTS, "facts.retrieved_chunks"):
+        wall, cpu = step.ratio((name,), "scan")
+        yield Row(f"  {name}", wall, "×", by_cpu=cpu)
+    wall, cpu = step.ratio(RANK_FORMULAS, "scan")
+    yield Row("rank formulas from facts, written", wall, "×", 6, by_cpu=cpu)
+    for name in RANK_FORMULAS:
+        wall, cpu = step.ratio((name,), "scan")
+        yield Row(f"  {name}", wall, "×", by_cpu=cpu)
+    wall, cpu = step.ratio(("aggregates",), "metric scan")
+    yield Row("aggregates with slices, in metric scans", wall, "×", 15, by_cpu=cpu)
+    for name, title, goal in (
+        ("peer", "pytrec_eval from the files", 30),
+        ("peer kernel", "  its kernel alone", None),
+    ):
+        wall, cpu = step.ratio(FROM_HITS, f"{name}, all runs")
+        yield Row(f"{title}, in our passes", 1 / wall, "×", goal, at_least=True, by_cpu=1 / cpu)
+
+
+def one_more_run(work: Path, shape: Shape, store: Path) -> tuple[float, float]:
+    """Seconds to load and score one run more in the whole store and in one of few runs, in turns."""
+    questions = draw_questions(shape)
+    small = Shape(**{**asdict(shape), "runs": FEW})
+    write_history(work / "bundle-of-few", small)
+    run_step("load", work / "store-of-few", work / "bundle-of-few")
+    run_step("measure", work / "store-of-few")
+    found = {store: float("inf"), work / "store-of-few": float("inf")}
+    for number in range(3):
+        extra = work / f"extra-{number}"
+        write_runs(extra, shape, questions, range(50_000 + number, 50_001 + number))
+        for place in found:
+            found[place] = min(found[place], run_step("one more", place, extra).wall["one more"])
+    return found[store], found[work / "store-of-few"]
+
+
+def machine() -> dict[str, Any]:
+    """What it was measured on, and how busy that was."""
+    return {
+        "processors": os.cpu_count(),
+        "machine": platform.machine(),
+        "python": platform.python_version(),
+        "load_average": os.getloadavg()[0],
+    }
 
 
 def main() -> None:
-    if sys.argv[1:2] == ["--child"]:
-        child(sys.argv[2], [Path(argument) for argument in sys.argv[3:]])
-        return
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--runs", type=int, default=1000)
-    parser.add_argument("--queries", type=int, default=1000)
+    parser.add_argument("--runs", type=int, default=1_000)
+    parser.add_argument("--queries", type=int, default=1_000)
+    parser.add_argument("--hits", type=int, default=10)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument(
-        "--work", type=Path, help="Where to work; a temporary folder, removed afterwards, by default."
+        "--work", type=Path, help="where to work; a temporary folder, removed afterwards, by default"
     )
     asked = parser.parse_args()
-    work = asked.work or Path(tempfile.mkdtemp(prefix="eval-pipeline-bench-"))
+    shape = Shape(asked.runs, asked.queries, asked.hits)
+    work = (asked.work or Path(tempfile.mkdtemp(prefix="eval-pipeline-bench-"))).resolve()
+    before = machine()
+    print(f"{'':<44} {'measured':>14} {'by CPU':>6} {'goal':>6}")
+    rows: list[Row] = []
     try:
-        rows = bench(work, Shape(runs=asked.runs, queries=asked.queries), asked.rounds)
+        for row in bench(work, shape, asked.rounds):
+            rows.append(row)
+            print(row.line(), flush=True)
     finally:
         if asked.work is None:
             shutil.rmtree(work, ignore_errors=True)
-    for row in rows:
-        goal = "" if row.goal is None else f"{'≥' if row.at_least else '≤'} {row.goal:g}"
-        print(f"{row.name:<46} {row.value:>9.2f} {row.unit:<4} {goal:>7} {row.verdict}")
-    target = Path(__file__).parent / "results" / "spine.json"
+    if before["load_average"] > (os.cpu_count() or 1):
+        print(
+            f"Others kept the machine busy (load {before['load_average']:.1f}): trust the ratios by CPU more."
+        )
+    target = HERE / "results" / "spine.json"
     target.parent.mkdir(exist_ok=True)
-    target.write_text(
-        json.dumps([vars(row) | {"verdict": row.verdict} for row in rows], indent=2, ensure_ascii=False)
-    )
+    found = [asdict(row) | {"verdict": row.verdict} for row in rows]
+    document = {"shape": asdict(shape), "machine": before, "rows": found}
+    target.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
