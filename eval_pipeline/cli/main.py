@@ -11,6 +11,7 @@ import click
 from eval_pipeline.errors import EvalPipelineError
 
 INTERNAL_ERROR = 70
+INTERRUPTED = 130
 
 COMMANDS = {
     "demo": "Load the shipped example, run everything, and show what to try.",
@@ -81,21 +82,28 @@ def cli(traceback: bool) -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and leave with its exit code."""
-    words = sys.argv[1:] if arguments is None else arguments
+    code = _run(sys.argv[1:] if arguments is None else arguments)
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _stop_writing()
+    sys.exit(code)
+
+
+def _run(words: list[str]) -> int:
     try:
         code = cli.main(args=words, prog_name="eval-pipeline", standalone_mode=False)
-    except click.exceptions.Abort:
-        code = _fail("interrupted", 130)
-    except KeyboardInterrupt:
-        code = _fail("interrupted", 130)
+    except SystemExit as left:
+        code = left.code
+    except (click.exceptions.Abort, KeyboardInterrupt):
+        code = _fail("interrupted", INTERRUPTED)
     except click.ClickException as error:
         error.show()
         code = error.exit_code
     except EvalPipelineError as error:
         code = _fail(str(error), error.exit_code)
     except BrokenPipeError:
-        # Whoever read our output has seen enough.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _stop_writing()
         code = 0
     except Exception as error:
         if "--traceback" in words:
@@ -105,7 +113,12 @@ def main(arguments: list[str] | None = None) -> None:
             "Nothing was half written. `eval-pipeline --traceback …` shows where it happened.",
             INTERNAL_ERROR,
         )
-    sys.exit(code if isinstance(code, int) else 0)
+    return code if isinstance(code, int) else 0
+
+
+def _stop_writing() -> None:
+    """Whoever read our output has seen enough; the interpreter's own last flush must not complain either."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _fail(message: str, code: int) -> int:

@@ -16,20 +16,31 @@ WIDTH = 80
 
 def print_json(document: Any) -> None:
     """One JSON document, the same text every time."""
-    sys.stdout.write(json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False) + "\n")
+    sys.stdout.write(_json_text(document, indent=2) + "\n")
 
 
 def print_json_line(document: Any) -> None:
     """One JSON document on one line."""
-    sys.stdout.write(json.dumps(document, ensure_ascii=False, allow_nan=False) + "\n")
+    sys.stdout.write(_json_text(document, indent=None) + "\n")
+
+
+def _json_text(document: Any, *, indent: int | None) -> str:
+    """Readable characters wherever the output can carry them."""
+    can_carry_all = "utf" in (sys.stdout.encoding or "").lower()
+    return json.dumps(document, ensure_ascii=not can_carry_all, indent=indent, allow_nan=False)
 
 
 def console() -> Console:
     """For people: coloured on a terminal only, 80 columns where the width is not known."""
     from rich.console import Console
 
+    class Pipe(Console):
+        def on_broken_pipe(self) -> None:
+            """Leave it to the command line, which knows the exit code."""
+            raise BrokenPipeError
+
     is_terminal = sys.stdout.isatty()
-    return Console(
+    return Pipe(
         width=None if is_terminal else WIDTH, highlight=False, soft_wrap=False, emoji=False, markup=False
     )
 
