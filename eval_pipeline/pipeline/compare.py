@@ -84,21 +84,16 @@ def refuse_unlike_chunkers(a: ComparedRun, b: ComparedRun) -> None:
 def comparison_document(material: Material, registry: Registry, reading: ComparisonReading) -> dict[str, Any]:
     """The document, from what was read; the same material gives the same bytes."""
     paired = material.paired
-    a, b = paired.a, paired.b
-    causes = causes_of(a, b)
+    causes = causes_of(paired.a, paired.b)
     aggregate_a, aggregate_b = _aggregates(material, reading)
     facts = _query_facts(material, reading, threshold=reading.overlap_threshold)
     per_query = judge_queries(facts, causes, reading)
     counts = count_kinds(per_query)
     mode = "exact" if paired.is_exact else "fallback_doc_span"
-    groups = paired.groups
-    caveats = caveats_of(paired, registry)
-    unstable = [metric for metric, reason in caveats.items() if reason == CHUNKERS_DIFFER]
-    tested = [one for one in paired.compared if one.metric not in unstable]
     return {
         "format": FORMAT,
-        "run_a": a.run_id,
-        "run_b": b.run_id,
+        "run_a": paired.a.run_id,
+        "run_b": paired.b.run_id,
         "aggregate_a": aggregate_a,
         "aggregate_b": aggregate_b,
         "deltas": {"chunker_version_match": mode, **deltas_of(aggregate_a, aggregate_b)},
@@ -109,22 +104,34 @@ def comparison_document(material: Material, registry: Registry, reading: Compari
         "only_in_b": list(paired.only_in_b),
         "warnings": warnings_of(material, registry, counts),
         "fallback_metrics": _fallback_metrics(facts) if material.spans else None,
+        **_evidence(paired, registry),
+        "fallback_significance": _fallback_significance(paired, facts) if material.spans else None,
+        "noise": material.noise.bands,
+        "identical_pairs": material.noise.pairs,
+        "flaky_queries": material.noise.flaky_queries,
+        "sensitivity": _sensitivity(material, counts, reading) if material.spans else None,
+    }
+
+
+def _evidence(paired: Paired, registry: Registry) -> dict[str, Any]:
+    """How sure the differences are; those that mean nothing across chunkers are not tested."""
+    groups = paired.groups
+    caveats = caveats_of(paired, registry)
+    unstable = [metric for metric, reason in caveats.items() if reason == CHUNKERS_DIFFER]
+    return {
         "significance": significance_of(
             paired.compared,
             paired.keys,
-            run_a=a.run_id,
-            run_b=b.run_id,
+            run_a=paired.a.run_id,
+            run_b=paired.b.run_id,
             groups=groups,
             untestable=unstable,
         ),
         "adjustment": ADJUSTMENT,
         "caveats": caveats,
-        "fallback_significance": _fallback_significance(material, facts) if material.spans else None,
-        "slices": moved_slices(tested, paired.slices, groups=groups),
-        "noise": material.noise.bands,
-        "identical_pairs": material.noise.pairs,
-        "flaky_queries": material.noise.flaky_queries,
-        "sensitivity": _sensitivity(material, counts, reading) if material.spans else None,
+        "slices": moved_slices(
+            [one for one in paired.compared if one.metric not in unstable], paired.slices, groups=groups
+        ),
     }
 
 
@@ -210,11 +217,11 @@ def _fallback_metrics(facts: Sequence[QueryFacts]) -> dict[str, Any]:
     return {"a": {**a, "n": len(usable)}, "b": {**b, "n": len(usable)}, "deltas": deltas_of(a, b)}
 
 
-def _fallback_significance(material: Material, facts: Sequence[QueryFacts]) -> dict[str, dict[str, Any]]:
+def _fallback_significance(paired: Paired, facts: Sequence[QueryFacts]) -> dict[str, dict[str, Any]]:
     """The tests of the fallback metrics, adjusted for each other."""
-    a, b = material.paired.a, material.paired.b
+    a, b = paired.a, paired.b
     places = [place for place, one in enumerate(facts) if one.is_expecting and one.is_comparable]
-    groups = material.paired.groups
+    groups = paired.groups
     own_groups = None if groups is None else [groups[place] for place in places]
     values_a = rank_values([facts[place].rank_a for place in places])
     values_b = rank_values([facts[place].rank_b for place in places])

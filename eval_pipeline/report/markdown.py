@@ -102,17 +102,17 @@ def _deltas(report: Report) -> str:
     if report["caveats"]:
         reasons = sorted(set(report["caveats"].values()))
         lines += ["", f"\\* Not to be taken at face value: {'; '.join(escaped(one) for one in reasons)}."]
-    if has_bands:
-        lines += ["", "Noise: how far identical runs differ; a delta inside the band says nothing."]
-    else:
-        pairs = report["identical_pairs"]
-        lines += [
-            "",
-            f"Noise floor: not known yet. Pairs of identical runs so far: {pairs['n']}; needed: {pairs['needed']}.",
-        ]
+    lines += ["", _noise_floor(report, has_bands=has_bands)]
     if undefined:
         lines += ["", f"Undefined in both runs: {escaped(', '.join(undefined))}."]
     return "\n".join(lines)
+
+
+def _noise_floor(report: Report, *, has_bands: bool) -> str:
+    if has_bands:
+        return "Noise: how far identical runs differ; a delta inside the band says nothing."
+    pairs = report["identical_pairs"]
+    return f"Noise floor: not known yet. Pairs of identical runs so far: {pairs['n']}; needed: {pairs['needed']}."
 
 
 def _delta_row(report: Report, metric: str, *, has_bands: bool) -> list[str]:
