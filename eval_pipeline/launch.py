@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 
 from eval_pipeline.errors import UsageError
 from eval_pipeline.formulas.registry import Registry, load_registry
+from eval_pipeline.pipeline.inbox import look_into
 from eval_pipeline.pipeline.measure import Progress
-from eval_pipeline.pipeline.runs import Computed, computed_by, due_runs, run_order
+from eval_pipeline.pipeline.runs import Computed, computed_by, due_runs
 from eval_pipeline.settings import PACKAGE, Settings, project_folder
 from eval_pipeline.store.connect import open_reader
 from eval_pipeline.store.lock import Tell
@@ -124,11 +125,11 @@ def _due_launches(
     tell: Tell | None,
 ) -> tuple[list[Launch], int]:
     """Bring what Dagster shows up to the store, and find what is to be computed; also its number of cells."""
-    from eval_pipeline.defs.launches import plan_launches, shown_runs, wanted_assets
-    from eval_pipeline.defs.partitions import register_runs, registered_runs
+    from eval_pipeline.defs.launches import all_names, plan_launches, shown_runs, wanted_assets
+    from eval_pipeline.defs.metadata import why_due
+    from eval_pipeline.defs.partitions import registered_runs
     from eval_pipeline.defs.processes import fail_dead_runs, runs_under_way
-    from eval_pipeline.defs.sensors import why_due
-    from eval_pipeline.defs.sources import report_sources
+    from eval_pipeline.defs.shown import show_store
 
     now = dt.datetime.now(dt.UTC).replace(tzinfo=None)
     fail_dead_runs(instance, now=now)
@@ -136,11 +137,10 @@ def _due_launches(
         due = due_runs(
             con, registry, reasons=asked.reasons, run_ids=asked.run_ids, definitions=asked.definitions
         )
-        order = run_order(con, now=now)
-        report_sources(instance, con)
-    register_runs(instance, order, may_move=not runs_under_way(instance))
+        inbox = look_into(settings.inbox)
+        show_store(instance, con, inbox, now=now, may_move=not runs_under_way(instance))
     launches = plan_launches(
-        wanted_assets(due, registry, shown_runs(instance)),
+        wanted_assets(due, all_names(registry), shown_runs(instance)),
         registered_runs(instance),
         states={run_id: run.state for run_id, run in due.items()},
         why={run_id: why_due(run) for run_id, run in due.items()},

@@ -60,12 +60,11 @@ def all_names(registry: Registry) -> frozenset[str]:
 
 
 def wanted_assets(
-    due: Mapping[str, DueRun], registry: Registry, shown: Collection[str]
+    due: Mapping[str, DueRun], names: frozenset[str], shown: Collection[str]
 ) -> dict[str, frozenset[str]]:
-    """What to compute of each run, with the raw parts where Dagster does not show (`shown`) what the store has."""
-    computed = all_names(registry)
+    """What of `names` to compute of each run, with the raw parts of a run that Dagster has not `shown` as it is."""
     return {
-        run_id: (run.definitions & computed)
+        run_id: (run.definitions & names)
         | (frozenset(RAW_NAMES) if run.was_delivered_again or run_id not in shown else frozenset())
         for run_id, run in due.items()
     }

@@ -9,6 +9,7 @@ import dagster as dg
 from eval_pipeline.defs.assets import computed_assets
 from eval_pipeline.defs.checks import all_checks
 from eval_pipeline.defs.jobs import make_jobs
+from eval_pipeline.defs.launches import all_names
 from eval_pipeline.defs.listening import Listener
 from eval_pipeline.defs.resources import StoreResource
 from eval_pipeline.defs.sensors import new_runs, nightly, stale_metrics
@@ -25,13 +26,13 @@ def build_definitions(
     hears = listener or Listener()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dg.BetaWarning)
-        jobs = make_jobs()
+        jobs, names = make_jobs(), all_names(registry)
         return dg.Definitions(
             assets=[*delivered_assets(hears), *computed_assets(registry, hears)],
             asset_checks=all_checks(registry),
             jobs=jobs.all(),
-            schedules=[nightly(jobs)],
-            sensors=[new_runs(jobs), stale_metrics(jobs)],
+            schedules=[nightly(jobs, names)],
+            sensors=[new_runs(jobs, names), stale_metrics(jobs, names)],
             resources={"store": StoreResource.of(settings)},
             executor=dg.in_process_executor,
         )

@@ -12,7 +12,7 @@ import dagster as dg
 from eval_pipeline.formulas.definition import Definition, is_key_name, render
 from eval_pipeline.formulas.registry import ALL_FORMULAS, Registry
 from eval_pipeline.formulas.tokens import Token, last_select, meaningful
-from eval_pipeline.pipeline.runs import RunSummary
+from eval_pipeline.pipeline.runs import DueRun, RunSummary
 
 REASON_WORDS = {
     "missing": "not computed before",
@@ -161,6 +161,11 @@ def why_it_ran(reasons: Mapping[str, str]) -> str:
         f"{REASON_WORDS.get(reason, reason)}: {name_runs(run_ids)}"
         for reason, run_ids in sorted(by_reason.items(), key=lambda entry: (-len(entry[1]), entry[0]))
     )
+
+
+def why_due(run: DueRun) -> str:
+    """What made a run due, in words: the reason nearest to the cause."""
+    return next(words for reason, words in REASON_WORDS.items() if reason in run.reasons.values())
 
 
 def name_runs(run_ids: Collection[str]) -> str:

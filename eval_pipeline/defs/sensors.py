@@ -20,17 +20,16 @@ from eval_pipeline.defs.jobs import (
 )
 from eval_pipeline.defs.launches import (
     Launch,
-    all_names,
     next_attempt,
     plan_launches,
     shown_runs,
     wanted_assets,
 )
-from eval_pipeline.defs.metadata import REASON_WORDS
-from eval_pipeline.defs.partitions import MOVES_PER_TICK, register_runs, register_sources, registered_runs
+from eval_pipeline.defs.metadata import why_due
+from eval_pipeline.defs.partitions import MOVES_PER_TICK, register_sources, registered_runs
 from eval_pipeline.defs.processes import fail_dead_runs, runs_under_way
 from eval_pipeline.defs.resources import StoreResource
-from eval_pipeline.defs.sources import report_sources
+from eval_pipeline.defs.shown import show_store
 from eval_pipeline.defs.tags import LAUNCH, WHY
 from eval_pipeline.formulas.registry import Registry, load_registry
 from eval_pipeline.pipeline.inbox import (
@@ -39,11 +38,10 @@ from eval_pipeline.pipeline.inbox import (
     WaitingSources,
     look_into,
     take_in_sources,
-    waiting_runs,
     waiting_sources,
 )
 from eval_pipeline.pipeline.measure import DUE
-from eval_pipeline.pipeline.runs import DueRun, digest, due_runs, run_order
+from eval_pipeline.pipeline.runs import DueRun, digest, due_runs
 from eval_pipeline.settings import PACKAGE, Settings, shipped_sql
 from eval_pipeline.store.connect import Connection
 
@@ -61,8 +59,8 @@ class Look:
     due: dict[str, DueRun]
 
 
-def new_runs(jobs: Jobs) -> dg.SensorDefinition:
-    """Watch the inbox, and what was loaded without being computed."""
+def new_runs(jobs: Jobs, names: frozenset[str]) -> dg.SensorDefinition:
+    """Watch the inbox, and what was loaded without being computed; `names` are the assets that can be launched."""
 
     @dg.sensor(
         name="new_runs",
@@ -84,8 +82,8 @@ def new_runs(jobs: Jobs) -> dg.SensorDefinition:
             return dg.SensorResult(skip_reason=f"{store.settings.inbox} is empty and there is no store yet")
         registry = load_registry(store.settings)
         look = _look(context.instance, store, inbox, registry)
-        requests = _source_requests(context.instance, look.sources, inbox)
-        requests = requests or _run_requests(context.instance, look, registry)
+        requests = _source_requests(context.instance, look.sources)
+        requests = requests or _run_requests(context.instance, look, names)
         if not requests:
             return dg.SensorResult(skip_reason="everything delivered is computed", cursor=seen)
         return dg.SensorResult(run_requests=requests[:LAUNCHES_PER_TICK], cursor=context.cursor)
@@ -93,8 +91,8 @@ def new_runs(jobs: Jobs) -> dg.SensorDefinition:
     return watch
 
 
-def stale_metrics(jobs: Jobs) -> dg.SensorDefinition:
-    """Ask the ledger what is stale, and launch that."""
+def stale_metrics(jobs: Jobs, names: frozenset[str]) -> dg.SensorDefinition:
+    """Ask the ledger what is stale, and launch what of it is among `names`."""
 
     @dg.sensor(
         name="stale_metrics",
@@ -115,8 +113,8 @@ def stale_metrics(jobs: Jobs) -> dg.SensorDefinition:
         registry = load_registry(store.settings)
         with store.reading() as con:
             due = due_runs(con, registry, reasons=None)
-            _register(context.instance, con, ())
-        wanted = {run_id: run.definitions & all_names(registry) for run_id, run in due.items()}
+            _show(context.instance, con, look_into(store.settings.inbox))
+        wanted = {run_id: run.definitions & names for run_id, run in due.items()}
         launches = _launches(context.instance, wanted, due)
         requests = _requests(context.instance, launches, RECOMPUTE_STALE, None)
         if not requests:
@@ -126,8 +124,8 @@ def stale_metrics(jobs: Jobs) -> dg.SensorDefinition:
     return watch
 
 
-def nightly(jobs: Jobs) -> dg.ScheduleDefinition:
-    """Every night: what has arrived and what is missing."""
+def nightly(jobs: Jobs, names: frozenset[str]) -> dg.ScheduleDefinition:
+    """Every night: what of `names` has arrived and is missing."""
 
     @dg.schedule(
         name="nightly",
@@ -149,7 +147,7 @@ def nightly(jobs: Jobs) -> dg.ScheduleDefinition:
             take_in_sources(store.settings, now=_now())
         registry = load_registry(store.settings)
         look = _look(context.instance, store, inbox, registry)
-        requests = _run_requests(context.instance, look, registry)
+        requests = _run_requests(context.instance, look, names)
         return requests or dg.SkipReason("everything delivered is computed")
 
     return launch
@@ -182,9 +180,8 @@ def _stamp(path: Path) -> str:
 def _look(instance: dg.DagsterInstance, store: StoreResource, inbox: Inbox, registry: Registry) -> Look:
     with _open(store) as con:
         sources = waiting_sources(con, inbox)
-        waiting = waiting_runs(con, inbox)
         due = due_runs(con, registry, reasons=DUE)
-        _register(instance, con, waiting)
+        waiting = _show(instance, con, inbox)
     register_sources(instance, sources.datasets, sources.chunker_versions)
     return Look(sources, waiting, due)
 
@@ -196,38 +193,30 @@ def _open(store: StoreResource) -> Iterator[Connection]:
         yield con
 
 
-def _register(instance: dg.DagsterInstance, con: Connection, waiting: Sequence[WaitingRun]) -> None:
-    order = run_order(con, waiting, now=_now())
-    register_runs(instance, order, may_move=True, most_moves=MOVES_PER_TICK)
-    report_sources(instance, con)
+def _show(instance: dg.DagsterInstance, con: Connection, inbox: Inbox) -> list[WaitingRun]:
+    return show_store(instance, con, inbox, now=_now(), may_move=True, most_moves=MOVES_PER_TICK)
 
 
-def _source_requests(
-    instance: dg.DagsterInstance, sources: WaitingSources, inbox: Inbox
-) -> list[dg.RunRequest]:
-    """Sources go first: runs are scored against them."""
-    found: list[dg.RunRequest] = []
+def _source_requests(instance: dg.DagsterInstance, sources: WaitingSources) -> list[dg.RunRequest]:
+    """Sources go first, since runs are scored against them, and one at a time, since it takes in all that waits."""
     for job, names in ((NEW_GOLDEN_SETS, sources.datasets), (NEW_CHUNK_ARCHIVES, sources.chunker_versions)):
         for name in names:
-            key = f"{job}:{name}:{inbox.signature}"
+            key = f"{job}:{name}:{sources.signature}"
             attempt = next_attempt(instance, key)
             if attempt:
-                found.append(
+                tags = {LAUNCH: digest([key]), WHY: DELIVERED}
+                return [
                     dg.RunRequest(
-                        run_key=f"{key}:{attempt}",
-                        run_config=QUIET,
-                        job_name=job,
-                        partition_key=name,
-                        tags={LAUNCH: digest([key]), WHY: DELIVERED},
+                        f"{key}:{attempt}", run_config=QUIET, job_name=job, partition_key=name, tags=tags
                     )
-                )
-    return found
+                ]
+    return []
 
 
-def _run_requests(instance: dg.DagsterInstance, look: Look, registry: Registry) -> list[dg.RunRequest]:
-    wanted = wanted_assets(look.due, registry, shown_runs(instance))
+def _run_requests(instance: dg.DagsterInstance, look: Look, names: frozenset[str]) -> list[dg.RunRequest]:
+    wanted = wanted_assets(look.due, names, shown_runs(instance))
     arrived = {run.run_id: run.signature for run in look.waiting}
-    wanted |= dict.fromkeys(arrived, all_names(registry))
+    wanted |= dict.fromkeys(arrived, names)
     launches = _launches(instance, wanted, look.due, arrived)
     return _requests(instance, launches, NIGHTLY_EVALUATION, DUE)
 
@@ -241,11 +230,6 @@ def _launches(
     states = {run_id: run.state for run_id, run in due.items()} | (arrived or {})
     why = {run_id: why_due(run) for run_id, run in due.items()} | dict.fromkeys(arrived or {}, DELIVERED)
     return plan_launches(wanted, registered_runs(instance), states=states, why=why)
-
-
-def why_due(run: DueRun) -> str:
-    """What made a run due, in words: the reason nearest to the cause."""
-    return next(REASON_WORDS[reason] for reason in REASON_WORDS if reason in run.reasons.values())
 
 
 def _requests(

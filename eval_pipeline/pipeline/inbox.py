@@ -73,6 +73,7 @@ class WaitingSources:
     datasets: tuple[str, ...] = ()
     chunker_versions: tuple[str, ...] = ()
     folders: tuple[Path, ...] = ()
+    signature: str = ""
 
 
 def look_into(inbox: Path) -> Inbox:
@@ -225,7 +226,8 @@ def waiting_sources(con: Connection, inbox: Inbox) -> WaitingSources:
     datasets = {source.dataset for source in named if source.dataset and source.chunker_version is None}
     versions = {source.chunker_version for source in named if source.chunker_version}
     folders = tuple(dict.fromkeys(source.folder for source in waiting))
-    return WaitingSources(tuple(sorted(datasets)), tuple(sorted(versions)), folders)
+    signature = _digest([f"{source.path} {_stamp(source.path.stat())}" for source in waiting])
+    return WaitingSources(tuple(sorted(datasets)), tuple(sorted(versions)), folders, signature)
 
 
 def _known_sources(con: Connection) -> dict[tuple[str | None, str | None], _Known]:

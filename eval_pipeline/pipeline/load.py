@@ -21,7 +21,7 @@ from eval_pipeline.ingest.parts import (
     read_run,
     read_run_document,
 )
-from eval_pipeline.ingest.problems import Problem
+from eval_pipeline.ingest.problems import Problem, printable
 from eval_pipeline.pipeline.delivered_parts import problem_of_rejection, read_part, weight_of
 from eval_pipeline.records import ArchiveChunk, Run
 from eval_pipeline.settings import Settings
@@ -239,7 +239,7 @@ def _in_order(load: _Load, folders: Sequence[RunFolder]) -> list[tuple[RunFolder
         try:
             readable.append((folder, read_run(folder.run_file)))
         except InputRejected as rejected:
-            load.report.rejected.append(folder.path.name)
+            load.report.rejected.append(printable(folder.path.name))
             _quarantine(
                 load, [problem_of_rejection(folder.run_file, rejected, run_id=folder.path.name)], content=None
             )

@@ -49,8 +49,10 @@ def few_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture
-def few_definitions(few_files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Launching and watching are the same for few definitions as for all of them, and quicker."""
-    monkeypatch.setattr(registry_module, "shipped_sql", lambda: few_files)
-    monkeypatch.setattr(registry_module, "PACKAGE", few_files)
+@pytest.fixture(scope="module")
+def few_definitions(few_files: Path) -> Iterator[None]:
+    """Computing, launching and watching are the same for few definitions as for all of them, and quicker."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(registry_module, "shipped_sql", lambda: few_files)
+        patch.setattr(registry_module, "PACKAGE", few_files)
+        yield

@@ -8,7 +8,7 @@ import dagster as dg
 import pytest
 
 from eval_pipeline.defs.jobs import make_jobs
-from eval_pipeline.defs.launches import MOST_ATTEMPTS, plan_launches
+from eval_pipeline.defs.launches import MOST_ATTEMPTS, RAW_NAMES, plan_launches
 from eval_pipeline.defs.partitions import registered_runs
 from eval_pipeline.defs.sensors import new_runs, nightly, stale_metrics
 from eval_pipeline.defs.tags import LAUNCH, ONLY_STALE, RANGE_END, RANGE_START, REASONS
@@ -25,6 +25,7 @@ from .deliveries import (
     utc_now,
 )
 
+NAMES = frozenset((*RAW_NAMES, "facts.chunk_ranks", "metrics.hit_at_k", CHANGED, "aggregates.run_metrics"))
 pytestmark = pytest.mark.usefixtures("few_definitions")
 
 
@@ -47,12 +48,12 @@ class Watch:
 
 @pytest.fixture
 def inbox_watch(instance, store):
-    return Watch(new_runs(make_jobs()), instance, store)
+    return Watch(new_runs(make_jobs(), NAMES), instance, store)
 
 
 @pytest.fixture
 def stale_watch(instance, store):
-    return Watch(stale_metrics(make_jobs()), instance, store)
+    return Watch(stale_metrics(make_jobs(), NAMES), instance, store)
 
 
 def record(instance, request, status=dg.DagsterRunStatus.SUCCESS):
@@ -285,7 +286,7 @@ def test_the_nightly_schedule_takes_sources_in_and_launches_what_arrived(setting
     deliver_golden(settings.inbox)
     deliver_run(settings.inbox, "r1", day=1)
     deliver_run(settings.inbox, "r2", day=2)
-    schedule = nightly(make_jobs())
+    schedule = nightly(make_jobs(), NAMES)
     with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
 
         def tick():
