@@ -25,7 +25,8 @@ dev: $(READY)
 # The generated pages under docs/, from what the product says of itself.
 docs: $(READY)
 	$(BIN)/python -c "from eval_pipeline.cli.main import cli; \
-	    from eval_pipeline.pipeline.reference_pages import project_root, write_pages; \
+	    from eval_pipeline.cli.reference import write_pages; \
+	    from eval_pipeline.pipeline.reference_pages import project_root; \
 	    [print('wrote', path.relative_to(project_root())) for path in write_pages(cli, project_root())]"
 
 lock:

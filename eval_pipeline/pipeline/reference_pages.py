@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from eval_pipeline import errors as product_errors
 from eval_pipeline import records
@@ -24,11 +24,7 @@ from eval_pipeline.settings import load_settings, project_folder, shipped_sql
 from eval_pipeline.stats import errors as statistics_errors
 from eval_pipeline.store.connect import open_in_memory
 
-if TYPE_CHECKING:
-    import click
-
 NOTICE = "<!-- Written by `make docs` from the product itself. Do not edit. -->\n\n"
-HELP_WIDTH = 88
 BUNDLE_RECORDS: dict[str, type[records.Record]] = {
     "golden_row": records.GoldenRow,
     "archive_line": records.ArchiveChunk,
@@ -62,29 +58,15 @@ def shipped_registry() -> Registry:
     return load_registry(replace(load_settings({}), own_sql=None, config=nowhere))
 
 
-def generated_pages(commands: click.Group) -> dict[str, str]:
-    """Every generated page: its place below the project, and its text."""
+def generated_pages() -> dict[str, str]:
+    """What the records, definitions, tables and errors say of themselves: place below the project, and text."""
     registry = shipped_registry()
     return {
         "docs/bundle.schema.json": bundle_schema(),
-        "docs/reference/commands.md": commands_page(commands),
         "docs/reference/metrics.md": metrics_page(registry, project_root()),
         "docs/reference/tables.md": tables_page(registry),
         "docs/reference/errors.md": errors_page(),
     }
-
-
-def write_pages(commands: click.Group, root: Path) -> list[Path]:
-    """Write every page that is out of date below the root; returns those."""
-    written: list[Path] = []
-    for place, text in generated_pages(commands).items():
-        path = root / place
-        if path.is_file() and path.read_text("utf-8") == text:
-            continue
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, "utf-8")
-        written.append(path)
-    return written
 
 
 def bundle_schema() -> str:
@@ -103,27 +85,6 @@ def bundle_schema() -> str:
         "$defs": dict(sorted(components.items())),
     }
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
-
-
-def commands_page(commands: click.Group) -> str:
-    """Every command's own help."""
-    lines = ["# Commands", "", "What `eval-pipeline COMMAND --help` prints.", ""]
-    for name, text in _helps(commands, "eval-pipeline", None):
-        lines += [f"## `{name}`", "", "```text", text, "```", ""]
-    return NOTICE + "\n".join(lines)
-
-
-def _helps(command: click.Command, name: str, parent: click.Context | None) -> Iterator[tuple[str, str]]:
-    import click
-
-    shape = {**command.context_settings, "terminal_width": HELP_WIDTH, "max_content_width": HELP_WIDTH}
-    context = click.Context(command, info_name=name, parent=parent, **shape)
-    yield context.command_path, command.get_help(context).rstrip()
-    if isinstance(command, click.Group):
-        for inner in command.list_commands(context):
-            found = command.get_command(context, inner)
-            if found is not None:
-                yield from _helps(found, inner, context)
 
 
 def metrics_page(registry: Registry, root: Path) -> str:

@@ -9,8 +9,9 @@ import pytest
 
 from eval_pipeline import records
 from eval_pipeline.cli.main import cli
+from eval_pipeline.cli.reference import all_pages
 from eval_pipeline.formulas.header import FIELDS
-from eval_pipeline.pipeline.reference_pages import generated_pages, shipped_registry
+from eval_pipeline.pipeline.reference_pages import shipped_registry
 from eval_pipeline.pipeline.verdicts import ComparisonReading
 from eval_pipeline.settings import project_folder
 
@@ -29,7 +30,7 @@ RECORDS = [
 
 @pytest.fixture(scope="module")
 def pages() -> dict[str, str]:
-    return generated_pages(cli)
+    return all_pages(cli)
 
 
 def anchors(text: str) -> list[str]:
