@@ -1,4 +1,4 @@
-"""eval-pipeline.toml: parameters, other readings, and which names apply to a dataset."""
+"""eval-pipeline.toml: parameters, other readings, which names apply to a dataset, gates and baselines."""
 
 from __future__ import annotations
 
@@ -21,7 +21,14 @@ class Config:
     formulas: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     datasets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     gate: Mapping[str, Any] = field(default_factory=dict)
-    baselines: Mapping[str, Any] = field(default_factory=dict)
+    baselines: Mapping[str, str] = field(default_factory=dict)
+
+    def baseline_of(self, suite: str | None, dataset: str) -> str | None:
+        """The run that others of this suite and dataset are held against; a suite's own wins."""
+        for name in (suite, dataset):
+            if name is not None and name in self.baselines:
+                return self.baselines[name]
+        return None
 
 
 def load_config(path: Path) -> Config:
@@ -42,4 +49,15 @@ def load_config(path: Path) -> Config:
         for name, entry in values.get(table, {}).items():
             if not isinstance(entry, dict):
                 raise InvalidConfig(f"{path}: {table}.{name} is a table of its own: [{table}.{name}]")
+    _check_baselines(values.get("baselines", {}), path)
     return Config(path, **{table: values.get(table, {}) for table in TABLES})
+
+
+def _check_baselines(entries: Mapping[str, Any], path: Path) -> None:
+    """Whether the run is there is for the store to say; here it is only asked whether it could be one."""
+    for name, run_id in entries.items():
+        if not isinstance(run_id, str) or not run_id.strip():
+            raise InvalidConfig(
+                f"{path}: [baselines] {name} is {run_id!r}; what stands there is the id of a run: "
+                f'{name} = "nightly-2026-09-01"'
+            )

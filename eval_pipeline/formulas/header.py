@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -42,11 +43,30 @@ Parameter = int | float | str | bool | list[Any]
 
 @dataclass(frozen=True)
 class Example:
-    """Given this row, the definition yields that."""
+    """Given this row, the definition yields that; read as YAML when somebody asks, since most commands do not."""
 
-    given: Any
-    expected: Any
     line: str
+    given_text: str
+    expected_text: str
+
+    @cached_property
+    def given(self) -> Any:
+        """A row, or the text of a call such as `count_within([1, 3], 2)`."""
+        return self._values[0]
+
+    @cached_property
+    def expected(self) -> Any:
+        """What the definition yields for it."""
+        return self._values[1]
+
+    @cached_property
+    def _values(self) -> tuple[Any, Any]:
+        import yaml
+
+        try:
+            return _load_yaml(self.given_text), _load_yaml(self.expected_text)
+        except yaml.YAMLError:
+            return self.given_text, self.expected_text
 
 
 @dataclass(frozen=True)
@@ -137,19 +157,12 @@ def _take_examples(text: str) -> tuple[str, list[str]]:
 
 
 def _example(line: str, *, path: Path) -> Example:
-    import yaml
-
     matched = _EXAMPLE.match(line)
     if not matched:
         raise DefinitionError(
             f"{path}: an example reads `- GIVEN => EXPECTED`, this one does not: {line.strip()}"
         )
-    try:
-        given, expected = _load_yaml(matched["given"]), _load_yaml(matched["expected"])
-    except yaml.YAMLError:
-        # A call such as `count_within([1, 3], 2)` is no YAML: it stays text.
-        given, expected = matched["given"], matched["expected"]
-    return Example(given, expected, line.strip().removeprefix("- "))
+    return Example(line.strip().removeprefix("- "), matched["given"], matched["expected"])
 
 
 def header_of(values: Mapping[str, Any], *, path: Path, examples: tuple[Example, ...] = ()) -> Header:

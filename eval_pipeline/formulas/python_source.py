@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property, wraps
+from functools import cached_property, lru_cache, wraps
 from pathlib import Path
 from typing import Any
 
@@ -172,18 +172,24 @@ def _own_modules(folder: Path) -> Iterator[None]:
 
 def _read(path: Path) -> _Source:
     try:
-        text = path.read_text("utf-8-sig")
-        tree = ast.parse(text)
+        source = _parsed(path, path.read_text("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise DefinitionError(f"{path}: not UTF-8 at byte {error.start}; save the file as UTF-8") from error
     except SyntaxError as error:
         raise DefinitionError(f"{path}:{error.lineno}: not Python: {error.msg}") from error
     except ValueError as error:
         raise DefinitionError(f"{path}: not Python: {error}") from error
-    source = _Source(path, text, tree)
     _check_imports(source)
     if not path.is_relative_to(_shared_folder()):
         _check_module_level(source)
         _check_calls(source)
     return source
+
+
+@lru_cache(maxsize=128)
+def _parsed(path: Path, text: str) -> _Source:
+    """Several formulas name the same files, and every command reads them."""
+    return _Source(path, text, ast.parse(text))
 
 
 def _shared_folder() -> Path:

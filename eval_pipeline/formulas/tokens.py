@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
 
 _TOKEN = re.compile(
     r"""
@@ -25,8 +25,7 @@ _TOKEN = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class Token:
+class Token(NamedTuple):
     """One token; `start` is its place in the text."""
 
     kind: str
@@ -43,18 +42,21 @@ class Token:
         return self.text.lower() if self.kind == "word" else self.text
 
 
-def tokenize(sql: str) -> Iterator[Token]:
-    """Every token of the text, blanks and comments too."""
-    for found in _TOKEN.finditer(sql):
-        yield Token(found.lastgroup or "sign", found.group(), found.start())
+@lru_cache(maxsize=512)
+def tokenize(sql: str) -> tuple[Token, ...]:
+    """Every token of the text, blanks and comments too; the same few texts are asked for again and again."""
+    return tuple(
+        Token(found.lastgroup or "sign", found.group(), found.start()) for found in _TOKEN.finditer(sql)
+    )
 
 
-def meaningful(sql: str) -> list[Token]:
-    """The tokens that carry meaning; a closing semicolon and a trailing comma before `from` carry none."""
+@lru_cache(maxsize=512)
+def meaningful(sql: str) -> tuple[Token, ...]:
+    """The tokens that carry meaning; closing semicolons carry none."""
     tokens = [token for token in tokenize(sql) if not token.is_blank]
     while tokens and tokens[-1].text == ";":
         tokens.pop()
-    return tokens
+    return tuple(tokens)
 
 
 def canonical(sql: str) -> str:
@@ -82,10 +84,14 @@ def called_functions(sql: str) -> set[str]:
 
 def parameter_names(sql: str) -> set[str]:
     """Every `$name` and `${name}`, inside quoted names too."""
+    if "$" not in sql:
+        return set()
     return {name.strip("{}") for name in re.findall(r"\$(\{\w+\}|\w+)", _without_comments(sql))}
 
 
 def _without_comments(sql: str) -> str:
+    if "--" not in sql and "/*" not in sql:
+        return sql
     return "".join(token.text for token in tokenize(sql) if token.kind != "comment")
 
 

@@ -27,7 +27,7 @@ with expected as (
     inner join labels.expected_document_counts as counts on items.query_key = counts.query_key
 ),
 
-found as not materialized (
+found as materialized (
     select
         hits.run_key,
         hits.query_key,

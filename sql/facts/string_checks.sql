@@ -3,7 +3,7 @@
 --   n_required_found: "How many of them it contains"
 --   n_forbidden: "How many texts the answer must not contain"
 --   n_forbidden_found: "How many of them it contains all the same"
--- version: 1
+-- version: 2
 -- parameters: {string_match: exact}
 -- choices: {string_match: [exact, casefold]}
 -- why: docs/decisions.md#a3-9
@@ -12,6 +12,7 @@
 --   - {must_contain: [Paris], answer: {text: "PARIS"}} => {n_required: 1, n_required_found: 0}
 --   - {must_contain: [Paris]} => {n_required: 1, n_required_found: 0, n_forbidden: 0, n_forbidden_found: 0}
 --   - {must_contain: [STRASSE], answer: {text: "die Straße"}, parameters: {string_match: casefold}} => {n_required_found: 1}
+--   - {must_contain: [Paris], answer: {text_withheld: true}} => {n_required: null, n_required_found: null}
 with checked as (
     select
         results.run_key,
@@ -45,3 +46,5 @@ select
 from raw.results as results
 inner join labels.queries as queries on results.query_key = queries.query_key
 left join counted on results.run_key = counted.run_key and results.query_key = counted.query_key
+-- An answer that is not blank and has no text was taken in without it: nobody can say what it contains.
+where results.answer_text_key is not null or coalesce(results.answer_is_blank, true)
