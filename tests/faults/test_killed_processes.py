@@ -1,0 +1,168 @@
+"""Power cuts, impatient operators, the kernel short of memory: a process may die at any moment and spoil nothing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from eval_pipeline.store.connect import open_reader
+from tests.bundle_files import ask, derived_tables, settings_in
+from tests.faults.killed_at import load_and_compute
+from tests.reference.bundles import random_bundle, write_bundle
+
+ROOT = Path(__file__).resolve().parents[2]
+DRIVER = Path(__file__).with_name("killed_at.py")
+# Where to be killed, as a share of all statements: while the store is made, loading, computing, at the very end.
+MOMENTS = (0.01, 0.13, 0.3, 0.64, 0.97)
+PATIENCE_SECONDS = 120
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("delivered")
+    write_bundle(random_bundle(11, queries=6, runs=3), folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def untouched(tmp_path_factory: pytest.TempPathFactory, bundle: Path) -> Path:
+    """A store that nobody was killed over."""
+    folder = tmp_path_factory.mktemp("untouched")
+    load_and_compute(settings_in(folder), bundle)
+    return folder
+
+
+def environment(folder: Path) -> dict[str, str]:
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+    return kept | {"PYTHONPATH": str(ROOT), "DAGSTER_HOME": str(folder / "home")}
+
+
+def drive(folder: Path, bundle: Path, statement: int) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, DRIVER, folder / "e.duckdb", bundle, str(statement)],
+        cwd=folder,
+        env=environment(folder),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+    )
+
+
+@pytest.fixture(scope="module")
+def statements(tmp_path_factory: pytest.TempPathFactory, bundle: Path) -> int:
+    folder = tmp_path_factory.mktemp("counted")
+    return int(drive(folder, bundle, 0).stdout)
+
+
+def raw_tables(folder: Path) -> dict[str, list[tuple[object, ...]]]:
+    """What was delivered, without the times of loading and the numbers of deliveries."""
+    left_out = ("loaded_at", "delivery_key", "first_loaded_at", "superseded_at")
+    with open_reader(folder / "e.duckdb") as con:
+        names = con.execute(
+            "select schema_name, table_name, list(column_name order by column_index) from duckdb_columns() "
+            "where schema_name in ('raw', 'labels') and not internal and column_name not in (select unnest(?)) "
+            "group by all order by all",
+            [list(left_out)],
+        ).fetchall()
+        found = {}
+        for schema, table, columns in names:
+            listed = ", ".join(f'"{column}"' for column in columns)
+            rows = con.execute(f'select {listed} from {schema}."{table}"').fetchall()
+            found[f"{schema}.{table}"] = sorted(rows, key=repr)
+        return found
+
+
+def no_run_is_half_there(folder: Path) -> bool:
+    """Every part that a run is said to have has as many rows as it is said to have."""
+    rows = ask(
+        settings_in(folder),
+        "select p.n_rows, (select count(*) from raw.results r where r.run_key = p.run_key) "
+        "from raw.run_parts p where p.part = 'results'",
+    )
+    return all(said == found for said, found in rows)
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_killed_at_any_statement_the_same_commands_end_with_the_same_tables(
+    tmp_path, bundle, untouched, statements, moment
+):
+    dead = drive(tmp_path, bundle, max(1, int(statements * moment)))
+    assert dead.returncode == -signal.SIGKILL, dead.stderr
+    if (tmp_path / "e.duckdb").is_file() and moment > 0.05:
+        assert no_run_is_half_there(tmp_path)
+    again = drive(tmp_path, bundle, 0)
+    assert again.returncode == 0, again.stderr
+    assert derived_tables(settings_in(tmp_path)) == derived_tables(settings_in(untouched))
+    assert raw_tables(tmp_path) == raw_tables(untouched)
+
+
+def command(folder: Path, *words: str | Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "eval_pipeline", *map(str, words), "--db", str(folder / "e.duckdb")],
+        cwd=folder,
+        env=environment(folder),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def wait_until(happened: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not happened():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_run_killed_in_the_middle_of_its_dagster_run_is_finished_by_the_next_one(tmp_path, bundle):
+    loaded = command(tmp_path, "load", bundle)
+    loaded.communicate(timeout=PATIENCE_SECONDS)
+    settings = settings_in(tmp_path)
+    running = command(tmp_path, "run")
+
+    def has_begun() -> bool:
+        return bool(ask(settings, "select count(*) > 3 from ledger.cells")[0][0])
+
+    wait_until(has_begun, running)
+    running.kill()
+    running.communicate(timeout=PATIENCE_SECONDS)
+    assert running.returncode == -signal.SIGKILL
+    second = command(tmp_path, "run")
+    _, said = second.communicate(timeout=PATIENCE_SECONDS)
+    assert second.returncode == 0, said
+    states = command(tmp_path, "status", "--check")
+    printed, said = states.communicate(timeout=PATIENCE_SECONDS)
+    assert states.returncode == 0, (printed, said)
+    hit_rates = ask(
+        settings, "select run_id, metric, value from per_query_metrics where metric = 'mrr' order by all"
+    )
+    whole = tmp_path / "whole"
+    whole.mkdir()
+    load_and_compute(settings_in(whole), bundle)
+    assert hit_rates == ask(
+        settings_in(whole),
+        "select run_id, metric, value from per_query_metrics where metric = 'mrr' order by all",
+    )
+
+
+def test_loading_computing_and_reading_at_once_all_succeed(tmp_path, untouched, bundle):
+    first = command(tmp_path, "load", *(bundle / "datasets").iterdir())
+    first.communicate(timeout=PATIENCE_SECONDS)
+    at_once = [command(tmp_path, "load", folder) for folder in sorted((bundle / "runs").iterdir())]
+    at_once += [command(tmp_path, "load", bundle), command(tmp_path, "run")]
+    at_once += [command(tmp_path, "query", "from runs"), command(tmp_path, "status")]
+    ended = [(process.communicate(timeout=PATIENCE_SECONDS), process.returncode) for process in at_once]
+    assert [code for _, code in ended if code not in (0, 3)] == [], ended
+    last = command(tmp_path, "run")
+    _, said = last.communicate(timeout=PATIENCE_SECONDS)
+    assert last.returncode == 0, said
+    question = "select run_id, query_id, metric, value from per_query_metrics where metric in ('mrr', 'hit@1') order by all"
+    assert ask(settings_in(tmp_path), question) == ask(settings_in(untouched), question)
