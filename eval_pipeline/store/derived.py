@@ -144,18 +144,10 @@ def _rendered_applies(definition: Definition) -> str:
 def ensure_table(con: Connection, store: str, definition: Definition, columns: list[Column]) -> None:
     """Create the table, or give it the columns that it lacks; a column whose type changed is made anew."""
     table = table_of(definition, store)
+    listed = ", ".join(f"{quoted(column.name)} {column.kind}" for column in columns)
     con.execute(f'create schema if not exists "{store}".{definition.schema}')
-    existing = dict(
-        con.execute(
-            "select column_name, data_type from duckdb_columns() "
-            "where database_name = ? and schema_name = ? and table_name = ?",
-            [store, definition.schema, definition.short_name],
-        ).fetchall()
-    )
-    if not existing:
-        listed = ", ".join(f"{quoted(column.name)} {column.kind}" for column in columns)
-        con.execute(f"create table {table} ({listed})")
-        return
+    con.execute(f"create table if not exists {table} ({listed})")
+    existing = {row[0]: row[1] for row in con.execute(f"describe {table}").fetchall()}
     for column in columns:
         if column.name not in existing:
             con.execute(f"alter table {table} add column {quoted(column.name)} {column.kind}")
