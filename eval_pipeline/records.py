@@ -14,6 +14,8 @@ JudgeScore = Any
 Json = Any
 
 ID_LENGTH = 1024
+# Stands where a text has been; nothing is computed from it.
+FORGOTTEN = "(forgotten)"
 
 
 class Record(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -101,9 +103,10 @@ class Reference(Record):
 
 
 class Answer(Record):
-    """What the system said."""
+    """What the system said; `text_withheld`: it said something, and the text is kept back."""
 
     text: str | None = None
+    text_withheld: bool | None = None
     grounded: bool | None = None
     abstained: bool | None = None
     citations: list[Citation] | None = None

@@ -6,7 +6,7 @@ Parsing, hashing and compressing happen outside the interpreter's lock, and so d
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
@@ -18,7 +18,7 @@ THREADS = 2
 
 def read_ahead(
     pieces: Iterable[T], read: Callable[[T], R], *, weigh: Callable[[T], int], budget: int
-) -> Iterator[R]:
+) -> Generator[R, None, None]:
     """What `read` makes of every piece, in order; pieces of at most `budget` together are read beforehand.
 
     An error of `read` is raised where its piece is due.

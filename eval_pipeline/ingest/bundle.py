@@ -32,10 +32,15 @@ class ArchiveFile:
 
 @dataclass(frozen=True)
 class RunFolder:
-    """A run's folder and the files of its parts."""
+    """A run's folder and the files of its parts.
+
+    A file may have been made from another: `called` names that one, `problems` are its rows that did not come along.
+    """
 
     path: Path
     parts: dict[str, Path]
+    called: dict[str, Path] = field(default_factory=dict)
+    problems: dict[str, list[Problem]] = field(default_factory=dict)
 
     @property
     def run_file(self) -> Path:

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import pyarrow as pa
 
 from eval_pipeline.errors import InputRejected
+from eval_pipeline.ingest.parquet_rows import json_lines, row_batches
 
 BLOCK_BYTES = 16 << 20
 LINE_BYTES = 64 << 20
 UNPACKED_BYTES = 64 << 30
-SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".parquet")
+# Of parts that are held in memory as a whole: golden sets, archives, extraction cases, spot checks.
+HELD_BYTES = 4 << 30
+HONEST_BYTES = 1 << 30
+MOST_TIMES = 500
+PARQUET = ".parquet"
+SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.zst", PARQUET)
 CODECS = {".gz": "gzip", ".zst": "zstd"}
-PARQUET_ROWS = 2000
 
 
 class BinaryStream(Protocol):
@@ -75,24 +79,23 @@ def content_hash(path: Path) -> str:
     """Hash of the unpacked bytes: the same rows in another packing are the same delivery."""
     digest = hashlib.sha256()
     with open_unpacked(path) as stream:
-        size = 0
-        while chunk := stream.read(1 << 20):
+        for chunk in _chunks(stream, path, most_bytes=UNPACKED_BYTES, size=1 << 20):
             digest.update(chunk)
-            size += len(chunk)
-            if size > UNPACKED_BYTES:
-                raise InputRejected(f"{path.name} unpacks to more than {UNPACKED_BYTES >> 30} GiB")
     return digest.hexdigest()
 
 
-def line_blocks(path: Path, *, block_bytes: int = BLOCK_BYTES) -> Iterator[LineBlock]:
+def line_blocks(
+    path: Path, *, block_bytes: int = BLOCK_BYTES, most_bytes: int = UNPACKED_BYTES
+) -> Iterator[LineBlock]:
     """Blocks of whole lines, so that memory does not grow with the file."""
-    if path.name.endswith(".parquet"):
-        yield from _rows_as_lines(path)
+    if path.name.endswith(PARQUET):
+        for batch in row_batches(path, most_bytes=most_bytes):
+            yield LineBlock(json_lines(batch), batch.first_row)
         return
     with open_unpacked(path) as stream:
         rest = b""
         line = 1
-        while chunk := stream.read(block_bytes):
+        for chunk in _chunks(stream, path, most_bytes=most_bytes, size=block_bytes):
             data = rest + chunk
             cut = data.rfind(b"\n") + 1
             if not cut:
@@ -107,23 +110,23 @@ def line_blocks(path: Path, *, block_bytes: int = BLOCK_BYTES) -> Iterator[LineB
             yield LineBlock(rest, line)
 
 
-def _rows_as_lines(path: Path) -> Iterator[LineBlock]:
-    """A Parquet file's rows as lines of JSON, so that they are read and checked as every other row."""
-    import pyarrow.parquet as pq
+def _chunks(stream: BinaryStream, path: Path, *, most_bytes: int, size: int) -> Iterator[bytes]:
+    """The stream piece by piece, as long as what it unpacks to is a size that somebody could have meant."""
+    packed = path.stat().st_size
+    total = 0
+    while chunk := stream.read(size):
+        total += len(chunk)
+        if total > most_bytes:
+            raise InputRejected(
+                f"{path.name} unpacks to more than {_in_words(most_bytes)}; deliver it in parts"
+            )
+        if total > HONEST_BYTES and total > MOST_TIMES * packed:
+            raise InputRejected(
+                f"{path.name} unpacks to more than {MOST_TIMES} times its size: past {_in_words(HONEST_BYTES)} "
+                "that is taken for a bomb; deliver it unpacked"
+            )
+        yield chunk
 
-    line = 1
-    try:
-        with pq.ParquetFile(path) as file:
-            for batch in file.iter_batches(batch_size=PARQUET_ROWS):
-                rows = batch.to_pylist(maps_as_pydicts="lossy")
-                yield LineBlock(
-                    "".join(json.dumps(row, default=_as_text) + "\n" for row in rows).encode(), line
-                )
-                line += len(rows)
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise InputRejected(f"{path.name} cannot be read as Parquet: {error}") from error
 
-
-def _as_text(value: Any) -> str:
-    """Bytes that are no UTF-8 become what the row's own check refuses."""
-    return value.decode("utf-8", errors="surrogateescape") if isinstance(value, bytes) else str(value)
+def _in_words(size: int) -> str:
+    return f"{size >> 30} GiB" if size >= 1 << 30 else f"{size >> 20} MiB"

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from eval_pipeline.errors import InputRejected
-from eval_pipeline.ingest.files import line_blocks
+from eval_pipeline.ingest.files import HELD_BYTES, line_blocks
 from eval_pipeline.ingest.lines import BadRow, Line, read_lines, to_record
-from eval_pipeline.ingest.problems import Problem, id_fault, shorten, text_fault
+from eval_pipeline.ingest.problems import Problem, id_fault, refuse_too_many, shorten, text_fault
 from eval_pipeline.ingest.results import span_fault
 from eval_pipeline.ingest.yaml_items import yaml_items
 from eval_pipeline.records import GoldenRow, Span
@@ -29,11 +29,10 @@ class GoldenSet:
 
 def read_golden_set(path: Path) -> GoldenSet:
     """Read a whole golden set; a query named twice makes the set as a whole unusable."""
-    lines = _yaml_rows(path) if path.suffix in (".yaml", ".yml") else _json_rows(path)
     rows: list[GoldenRow] = []
     problems: list[Problem] = []
     first_seen: dict[str, int] = {}
-    for line in lines:
+    for line in golden_lines(path):
         if line.record is None:
             problems.append(
                 Problem(
@@ -45,6 +44,7 @@ def read_golden_set(path: Path) -> GoldenSet:
                     text=line.text,
                 )
             )
+            refuse_too_many(len(problems))
             continue
         query_id = line.record.query_id
         if query_id in first_seen:
@@ -60,8 +60,13 @@ def read_golden_set(path: Path) -> GoldenSet:
     return GoldenSet(rows, problems)
 
 
+def golden_lines(path: Path) -> Iterator[Line[GoldenRow]]:
+    """Every row of a golden set, checked by itself."""
+    return _yaml_rows(path) if path.suffix in (".yaml", ".yml") else _json_rows(path)
+
+
 def _json_rows(path: Path) -> Iterator[Line[GoldenRow]]:
-    blocks = list(line_blocks(path))
+    blocks = list(line_blocks(path, most_bytes=HELD_BYTES))
     for block in blocks:
         yield from read_lines(block, read_golden_row, last_block=block is blocks[-1])
 

@@ -22,6 +22,7 @@ from eval_pipeline.ingest.problems import (
 from eval_pipeline.records import Record
 
 R = TypeVar("R", bound=Record)
+T = TypeVar("T")
 BOM = b"\xef\xbb\xbf"
 TOO_DEEP = "nested too deeply to be read"
 
@@ -36,20 +37,20 @@ class BadRow(Exception):
 
 
 @dataclass(frozen=True)
-class Line(Generic[R]):
+class Line(Generic[T]):
     """One line of a file: the record it holds, or why it holds none."""
 
     number: int
     text: str
-    record: R | None = None
+    record: T | None = None
     field: str | None = None
     reason: str | None = None
     query_id: str | None = None
 
 
 def read_lines(
-    block: LineBlock, read: Callable[[dict[str, Any]], R], *, last_block: bool
-) -> Iterator[Line[R]]:
+    block: LineBlock, read: Callable[[dict[str, Any]], T], *, last_block: bool
+) -> Iterator[Line[T]]:
     """Every non-blank line of the block, read by `read`, which raises BadRow for what it cannot take."""
     lines = block.data.split(b"\n")
     last = max((number for number, raw in enumerate(lines) if raw.strip()), default=-1) if last_block else -1
@@ -61,7 +62,7 @@ def read_lines(
         yield _read_line(raw, block.first_line + offset, read, is_last=offset == last)
 
 
-def _read_line(raw: bytes, number: int, read: Callable[[dict[str, Any]], R], *, is_last: bool) -> Line[R]:
+def _read_line(raw: bytes, number: int, read: Callable[[dict[str, Any]], T], *, is_last: bool) -> Line[T]:
     text = shorten(raw.decode("utf-8", errors="replace").strip())
     try:
         value = decode(raw)

@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from eval_pipeline.errors import InputRejected
-from eval_pipeline.ingest.files import line_blocks, open_unpacked
+from eval_pipeline.ingest.files import HELD_BYTES, line_blocks, open_unpacked
 from eval_pipeline.ingest.lines import BOM, BadRow, Line, decode_object, read_lines, to_record
-from eval_pipeline.ingest.problems import Problem, first_text_fault, id_fault, shorten
+from eval_pipeline.ingest.problems import Problem, first_text_fault, id_fault, refuse_too_many, shorten
 from eval_pipeline.ingest.results import span_fault, with_joined_heading
 from eval_pipeline.records import ArchiveChunk, IndexReport, Record, Run, SpotCheck
 
 R = TypeVar("R", bound=Record)
+T = TypeVar("T")
 NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.:@+-]{0,126}[A-Za-z0-9])?\Z")
 LARGEST_COUNT = 1_000_000_000
 JSON_BYTES = 64 << 20
@@ -163,17 +164,21 @@ def _read_spot_check(row: dict[str, Any]) -> SpotCheck:
     return check
 
 
-def each_line(path: Path, read: Callable[[dict[str, Any]], R]) -> Iterator[Line[R]]:
+def each_line(path: Path, read: Callable[[dict[str, Any]], T]) -> Iterator[Line[T]]:
     """Every line of a JSON Lines file, read by `read`."""
-    blocks = line_blocks(path)
+    blocks = line_blocks(path, most_bytes=HELD_BYTES)
     block = next(blocks, None)
+    bad_rows = 0
     while block is not None:
         following = next(blocks, None)
-        yield from read_lines(block, read, last_block=following is None)
+        for line in read_lines(block, read, last_block=following is None):
+            bad_rows += line.record is None
+            refuse_too_many(bad_rows)
+            yield line
         block = following
 
 
-def problem_of(line: Line[R], path: Path, *, run_id: str | None = None) -> Problem:
+def problem_of(line: Line[T], path: Path, *, run_id: str | None = None) -> Problem:
     """A rejected line as a quarantine row."""
     return Problem(
         path=str(path),

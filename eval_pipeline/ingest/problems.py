@@ -9,9 +9,11 @@ from typing import Any
 
 import msgspec
 
+from eval_pipeline.errors import InputRejected
 from eval_pipeline.records import ID_LENGTH
 
 TEXT_SHOWN = 2000
+MOST_BAD_ROWS = 100_000
 
 _TYPE_WORDS = {
     "str": "text",
@@ -38,6 +40,14 @@ class Problem:
     query_id: str | None = None
     field: str | None = None
     text: str = ""
+
+
+def refuse_too_many(bad_rows: int) -> None:
+    """So many reasons fit no memory and help nobody: a part like that is refused as a whole."""
+    if bad_rows > MOST_BAD_ROWS:
+        raise InputRejected(
+            f"more than {MOST_BAD_ROWS:,} rows cannot be taken: the part is refused as a whole"
+        )
 
 
 def shorten(text: str) -> str:

@@ -73,7 +73,7 @@ def _results(table: pa.Table, row_no: pa.Array, hits: pa.Array, odd_scores: pa.A
         "selected_folders": table["selected_folders"],
         "has_answer": pc.is_valid(answer),
         "answer_text": _inside(answer, "text"),
-        "answer_text_is_blank": pc.equal(pc.utf8_length(pc.utf8_trim_whitespace(_inside(answer, "text"))), 0),
+        "answer_text_is_blank": _is_blank(answer),
         "grounded": _inside(answer, "grounded"),
         "abstained": _inside(answer, "abstained"),
         "judge_groundedness": _inside(groundedness, "score"),
@@ -93,6 +93,14 @@ def _results(table: pa.Table, row_no: pa.Array, hits: pa.Array, odd_scores: pa.A
         },
     }
     return pa.table(columns)
+
+
+def _is_blank(answer: pa.StructArray) -> pa.Array:
+    """Whether the text is white space only; null where there is none, unless one is said to be kept back."""
+    text = _inside(answer, "text")
+    is_blank = pc.equal(pc.utf8_length(pc.utf8_trim_whitespace(text)), 0)
+    is_withheld = pc.fill_null(_inside(answer, "text_withheld"), False)
+    return pc.if_else(pc.and_(pc.is_null(text), is_withheld), False, is_blank)
 
 
 def _inside(struct: pa.StructArray, name: str) -> pa.Array:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -26,37 +26,57 @@ from eval_pipeline.ingest.columns import (
     only_chunk,
     table_of,
 )
-from eval_pipeline.ingest.files import BLOCK_BYTES, LineBlock, line_blocks
+from eval_pipeline.ingest.files import BLOCK_BYTES, PARQUET, UNPACKED_BYTES, LineBlock, line_blocks
 from eval_pipeline.ingest.lines import BadRow, Line, read_lines, to_record
-from eval_pipeline.ingest.problems import Problem, id_fault
+from eval_pipeline.ingest.parquet_rows import RowBatch, columns_as, json_lines, row_batches
+from eval_pipeline.ingest.problems import Problem, id_fault, refuse_too_many
 from eval_pipeline.ingest.result_tables import ResultsBlock as ResultsBlock
 from eval_pipeline.ingest.result_tables import flatten, hit_field
 from eval_pipeline.records import Hit, Result
+
+B = TypeVar("B")
 
 LARGEST_OFFSET = 1 << 62
 AHEAD_BYTES = 3 * BLOCK_BYTES
 
 
-def read_results(path: Path, *, run_id: str) -> Iterator[ResultsBlock]:
-    """The file's rows, block by block; rows that cannot be taken come along as problems."""
-    pieces = _with_last(line_blocks(path))
+def read_results(path: Path, *, run_id: str, called: Path | None = None) -> Iterator[ResultsBlock]:
+    """The file's rows, block by block; rows that cannot be taken come along as problems of the file as it is called."""
+    named = str(called or path)
+    is_parquet = path.name.endswith(PARQUET)
+    blocks: Iterator[LineBlock | RowBatch] = (
+        row_batches(path, most_bytes=UNPACKED_BYTES) if is_parquet else line_blocks(path)
+    )
+    pieces = _with_last(blocks)
     first = next(pieces, None)
     if first is None:
         return
 
-    def read(piece: tuple[LineBlock, bool]) -> ResultsBlock:
+    def read(piece: tuple[LineBlock | RowBatch, bool]) -> ResultsBlock:
         block, is_last = piece
-        table = read_fast(block)
-        if table is None:
-            return _read_carefully(block, path=path, run_id=run_id, last_block=is_last)
-        return flatten(table)
+        table = read_fast_rows(block) if isinstance(block, RowBatch) else read_fast(block)
+        if table is not None:
+            return flatten(table)
+        if isinstance(block, RowBatch):
+            block = LineBlock(json_lines(block), block.first_row)
+        return _read_carefully(block, named=named, run_id=run_id, last_block=is_last)
 
-    yield read(first)
+    found = read(first)
+    bad_rows = len(found.problems)
+    yield found
     if not first[1]:
-        yield from read_ahead(pieces, read, weigh=lambda piece: len(piece[0].data), budget=AHEAD_BYTES)
+        for found in read_ahead(pieces, read, weigh=_weight, budget=AHEAD_BYTES):
+            bad_rows += len(found.problems)
+            refuse_too_many(bad_rows)
+            yield found
 
 
-def _with_last(blocks: Iterator[LineBlock]) -> Iterator[tuple[LineBlock, bool]]:
+def _weight(piece: tuple[LineBlock | RowBatch, bool]) -> int:
+    block = piece[0]
+    return int(block.rows.nbytes) if isinstance(block, RowBatch) else len(block.data)
+
+
+def _with_last(blocks: Iterator[B]) -> Iterator[tuple[B, bool]]:
     """Every block, and whether it is the last one."""
     block = next(blocks, None)
     while block is not None:
@@ -75,6 +95,15 @@ def read_fast(block: LineBlock) -> pa.Table | None:
         return None
     first = block.first_line
     return table.append_column("row_no", pa.array(np.arange(first, first + lines), pa.int64()))
+
+
+def read_fast_rows(batch: RowBatch) -> pa.Table | None:
+    """The rows of a Parquet file as the same columns, or None when any of them deserves a second look."""
+    table = columns_as(batch.rows, arrow_schema(Result))
+    if table is None or not _is_clean(table):
+        return None
+    first = batch.first_row
+    return table.append_column("row_no", pa.array(np.arange(first, first + table.num_rows), pa.int64()))
 
 
 def _parse(data: bytes) -> pa.Table | None:
@@ -177,7 +206,7 @@ def _arrays(table: pa.Table) -> Iterator[pa.Array]:
         yield only_chunk(table[name])
 
 
-def _read_carefully(block: LineBlock, *, path: Path, run_id: str, last_block: bool) -> ResultsBlock:
+def _read_carefully(block: LineBlock, *, named: str, run_id: str, last_block: bool) -> ResultsBlock:
     problems: list[Problem] = []
     good: list[Line[Result]] = []
     odd: list[str | None] = []
@@ -192,7 +221,7 @@ def _read_carefully(block: LineBlock, *, path: Path, run_id: str, last_block: bo
         if line.record is None:
             problems.append(
                 Problem(
-                    path=str(path),
+                    path=named,
                     line=line.number,
                     run_id=run_id,
                     query_id=line.query_id,

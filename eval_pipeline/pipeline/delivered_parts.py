@@ -15,23 +15,29 @@ from eval_pipeline.ingest.results import read_results
 from eval_pipeline.store.parts import PartDelivery
 
 
-def read_part(part: str, path: Path, content: str, *, run_id: str, in_memory: int) -> PartDelivery:
-    """One part; results whose rows hold more than `in_memory` bytes are read while they are written."""
-    delivery = PartDelivery(part=part, path=str(path), content_hash=content, n_bytes=path.stat().st_size)
+def read_part(
+    part: str, path: Path, content: str, *, run_id: str, in_memory: int, called: Path | None = None
+) -> PartDelivery:
+    """One part; results whose rows hold more than `in_memory` bytes are read while they are written.
+
+    `called` is the file that was delivered, where it is another than the one to be read.
+    """
+    named = called or path
+    delivery = PartDelivery(part=part, path=str(named), content_hash=content, n_bytes=named.stat().st_size)
     if part == "results":
-        delivery.blocks = _blocks_of(_ResultsFile(path, run_id), in_memory)
+        delivery.blocks = _blocks_of(_ResultsFile(path, run_id, named), in_memory)
         if isinstance(delivery.blocks, list):
             delivery.problems = [problem for block in delivery.blocks for problem in block.problems]
     elif part == "extractions":
         delivery.cases = list(read_extractions(path))
         _reject_duplicate_cases(delivery)
         delivery.problems = [
-            problem_of(line, path, run_id=run_id) for line in delivery.cases if line.record is None
+            problem_of(line, named, run_id=run_id) for line in delivery.cases if line.record is None
         ]
     elif part == "judge_spot_check":
         delivery.checks = list(read_spot_checks(path))
         delivery.problems = [
-            problem_of(line, path, run_id=run_id) for line in delivery.checks if line.record is None
+            problem_of(line, named, run_id=run_id) for line in delivery.checks if line.record is None
         ]
     elif part == "index_report":
         try:
@@ -39,7 +45,7 @@ def read_part(part: str, path: Path, content: str, *, run_id: str, in_memory: in
         except InputRejected as rejected:
             if rejected.field is None:
                 raise
-            delivery.problems = [problem_of_rejection(path, rejected, run_id=run_id)]
+            delivery.problems = [problem_of_rejection(named, rejected, run_id=run_id)]
     return delivery
 
 
@@ -49,9 +55,10 @@ class _ResultsFile:
 
     path: Path
     run_id: str
+    called: Path
 
     def __iter__(self) -> Iterator[ResultsBlock]:
-        return read_results(self.path, run_id=self.run_id)
+        return read_results(self.path, run_id=self.run_id, called=self.called)
 
 
 def _blocks_of(file: _ResultsFile, in_memory: int) -> list[ResultsBlock] | _ResultsFile:

@@ -5,6 +5,7 @@ Every load leaves one bundle folder, named by its time, so that loading the fold
 
 from __future__ import annotations
 
+import datetime as dt
 import shutil
 from pathlib import Path
 
@@ -14,6 +15,16 @@ from eval_pipeline.errors import StoreError
 def kept_folder(db: Path) -> Path:
     """Where deliveries to this store are kept."""
     return db.with_name(db.name + ".deliveries")
+
+
+def stamp_of(time: dt.datetime) -> str:
+    """What the folder of a load's deliveries is called."""
+    return time.strftime("%Y%m%dT%H%M%S.%f")
+
+
+def kept_places(db: Path, time: dt.datetime) -> list[Path]:
+    """The folders that a load at this time has kept its deliveries in, the newest first."""
+    return sorted(kept_folder(db).glob(f"{stamp_of(time)}*"), reverse=True)
 
 
 def keep(source: Path, target: Path) -> None:

@@ -34,17 +34,24 @@ counted as (
         count(*) filter (where kind = 'forbidden' and is_found) as n_forbidden_found
     from checked
     group by run_key, query_key
+),
+
+-- An answer that is not blank and has no text was taken in without it: nobody can say what it contains.
+answers as (
+    select
+        run_key,
+        query_key,
+        answer_text_key is not null or coalesce(answer_is_blank, true) as is_readable
+    from raw.results
 )
 
 select
-    results.run_key,
-    results.query_key,
-    coalesce(counted.n_required, 0) as n_required,
-    coalesce(counted.n_required_found, 0) as n_required_found,
-    coalesce(counted.n_forbidden, 0) as n_forbidden,
-    coalesce(counted.n_forbidden_found, 0) as n_forbidden_found
-from raw.results as results
-inner join labels.queries as queries on results.query_key = queries.query_key
-left join counted on results.run_key = counted.run_key and results.query_key = counted.query_key
--- An answer that is not blank and has no text was taken in without it: nobody can say what it contains.
-where results.answer_text_key is not null or coalesce(results.answer_is_blank, true)
+    answers.run_key,
+    answers.query_key,
+    case when answers.is_readable then coalesce(counted.n_required, 0) end as n_required,
+    case when answers.is_readable then coalesce(counted.n_required_found, 0) end as n_required_found,
+    case when answers.is_readable then coalesce(counted.n_forbidden, 0) end as n_forbidden,
+    case when answers.is_readable then coalesce(counted.n_forbidden_found, 0) end as n_forbidden_found
+from answers
+inner join labels.queries as queries on answers.query_key = queries.query_key
+left join counted on answers.run_key = counted.run_key and answers.query_key = counted.query_key

@@ -7,7 +7,6 @@ import math
 import subprocess
 import sys
 from functools import cache
-from pathlib import Path
 from random import Random
 
 import pytest
@@ -148,7 +147,7 @@ def disagreement(data):
     block = LineBlock(data, 1)
     table = reader.read_fast(block)
     try:
-        careful = reader._read_carefully(block, path=Path("results.jsonl"), run_id="r", last_block=True)
+        careful = reader._read_carefully(block, named="results.jsonl", run_id="r", last_block=True)
     except InputRejected as rejected:
         return ("taken, though cut off: " + rejected.reason if table is not None else None), table is not None
     if table is None:

@@ -1,0 +1,199 @@
+"""`load` and `init` as somebody types them: what is printed, the exit codes, Ctrl-C, and one's own data in one go."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from eval_pipeline.cli.main import main
+from tests.bundle_files import ask, hits, settings_in, write_golden, write_lines, write_run
+
+
+@pytest.fixture
+def typed(tmp_path, monkeypatch, capsys):
+    """Type a command in an empty folder; gives exit code, standard output and standard error."""
+    monkeypatch.chdir(tmp_path)
+    for name in [one for one in os.environ if one.startswith(("EVAL_PIPELINE", "DAGSTER"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("EVAL_PIPELINE_DB", str(tmp_path / "e.duckdb"))
+
+    def run(*words: str) -> tuple[int, str, str]:
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as left:
+            main(list(words))
+        printed = capsys.readouterr()
+        return int(left.value.code or 0), printed.out, printed.err
+
+    return run
+
+
+@pytest.fixture
+def own(tmp_path):
+    """Rows as a small tool writes them."""
+    return write_lines(
+        tmp_path / "own.jsonl",
+        [
+            {
+                "qid": "q1",
+                "retrieved": [{"id": "d#1", "score": 0.5}, {"id": "d#2", "score": 0.4}],
+                "output": "yes",
+            },
+            {"qid": "q2", "retrieved": [], "output": "no"},
+        ],
+    )
+
+
+def test_a_file_of_ones_own_is_in_the_store_after_two_commands(typed, own, tmp_path):
+    code, out, err = typed("init", "own.jsonl")
+    assert code == 0
+    assert [json.loads(line)["query_id"] for line in out.splitlines()] == ["q1", "q2"]
+    assert "Next: `eval-pipeline load own.jsonl --mapping mapping.toml" in err
+    assert "before the last '#'" in err
+    code, out, _ = typed(
+        "load", "own.jsonl", "--mapping", "mapping.toml", "--run-id", "mine", "--dataset", "kb"
+    )
+    assert (code, out.splitlines()[0]) == (
+        0,
+        "Loaded 1 run, 2 results, 0 golden sets, 0 archives; 0 parts unchanged.",
+    )
+    assert ask(settings_in(tmp_path), "select chunk_id, doc_id from hits order by rank") == [
+        ("d#1", "d"),
+        ("d#2", "d"),
+    ]
+
+
+def test_a_mapping_that_is_there_is_not_written_over_unless_it_is_forced(typed, own, tmp_path):
+    mapping = tmp_path / "mapping.toml"
+    mapping.write_text("# mine\n")
+    code, _, err = typed("init", "own.jsonl")
+    assert code == 2
+    assert "--force" in err and "--output" in err
+    assert mapping.read_text() == "# mine\n"
+    assert typed("init", "own.jsonl", "--output", "other.toml")[0] == 0
+    assert typed("init", "own.jsonl", "--force")[0] == 0
+    assert mapping.read_text() == (tmp_path / "other.toml").read_text()
+
+
+def test_init_as_a_document_says_what_it_found_and_what_it_did_not_use(typed, own, tmp_path):
+    code, out, _ = typed("init", "own.jsonl", "--json")
+    document = json.loads(out)
+    assert (code, document["format"], document["rows_per"]) == (0, 1, "query")
+    assert document["fields"]["hits"]["list"] == "retrieved"
+    assert document["rows"][0]["hits_top_k"][0]["chunk_id"] == "d#1"
+    written = tomllib.loads((tmp_path / "mapping.toml").read_text())
+    assert {table: written[table] for table in document["fields"]} == document["fields"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("own.xlsx", "x", "of no known kind"),
+        ("own.jsonl", "", "has no row that can be read"),
+        ("own.jsonl", "[1]\n", "has no row that can be read"),
+        ("own.json", '{"a": 1', "cannot be read"),
+        ("own.parquet", "no parquet", "cannot be read"),
+        ("gone.jsonl", None, "is no file"),
+    ],
+)
+def test_init_refuses_what_it_cannot_read_and_writes_nothing(typed, tmp_path, name, content, words):
+    if content is not None:
+        (tmp_path / name).write_text(content)
+    code, _, err = typed("init", name)
+    assert code == 2
+    assert words in err
+    assert not (tmp_path / "mapping.toml").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("load", "gone"), "gone is not there"),
+        (("load", "own.jsonl"), "--run-id and --dataset is not said"),
+        (("load", "own.jsonl", "--run-id", "r"), "--dataset is not said"),
+        (("load", "own.jsonl", "bundle", "--run-id", "r", "--dataset", "d"), "load it by itself"),
+        (("load", "bundle", "--run-id", "r"), "--run-id goes with a file of results"),
+        (("load", "own.jsonl", "--run-id", "r", "--dataset", "d"), "has no query_id"),
+        (("load", "own.jsonl", "--mapping", "gone.toml", "--run-id", "r", "--dataset", "d"), "gone.toml"),
+    ],
+)
+def test_wrong_usage_says_what_is_missing_and_makes_no_store(typed, own, tmp_path, words, said):
+    write_run(tmp_path / "bundle", "run-1", [])
+    code, _, err = typed(*words)
+    assert code == 2
+    assert said in err
+    assert not (tmp_path / "e.duckdb").exists()
+
+
+def test_a_trial_says_what_would_happen_and_leaves_with_what_the_load_would(typed, tmp_path):
+    bundle = tmp_path / "bundle"
+    write_golden(bundle, [{"query_id": "q1"}])
+    write_run(bundle, "good", [{"query_id": "q1", "hits_top_k": hits("d/1")}])
+    code, out, err = typed("load", "bundle", "--dry-run")
+    assert code == 0
+    assert out.splitlines() == ["Would load 1 run, 1 result, 1 golden set, 0 archives; 0 parts unchanged."]
+    assert "Nothing was written." in err
+    assert not (tmp_path / "e.duckdb").exists()
+    assert typed("load", "bundle")[0] == 0
+    write_run(bundle, "good", [{"query_id": "q1"}, {"query_id": 2}])
+    code, out, err = typed("load", "bundle", "--dry-run")
+    assert code == 3
+    assert "Would replace parts of 1 run: good." in out
+    assert "1 row would be quarantined." in err
+    code, out, _ = typed("load", "bundle", "--dry-run", "--json")
+    document = json.loads(out)
+    assert (code, document["dry_run"], document["replaced"], document["quarantined"]) == (
+        3,
+        True,
+        ["good"],
+        1,
+    )
+
+
+def test_ctrl_c_ends_the_load_after_its_batch_and_the_same_command_goes_on(tmp_path):
+    """The load sends itself the signal when its third run is read, as a person would at some moment."""
+    bundle = tmp_path / "bundle"
+    for number in range(1, 7):
+        write_run(bundle, f"run-{number}", [{"query_id": "q1"}])
+    program = (
+        "import os, signal, sys\n"
+        "from eval_pipeline.pipeline import load_runs\n"
+        "real = load_runs.weight_of\n"
+        "seen = []\n"
+        "def weigh(part):\n"
+        "    seen.append(part)\n"
+        "    if len(seen) == 6: os.kill(os.getpid(), signal.SIGINT)\n"
+        "    return real(part)\n"
+        "load_runs.weight_of = weigh\n"
+        "from eval_pipeline.cli.main import main\n"
+        "main(sys.argv[1:])\n"
+    )
+    root = Path(__file__).parents[2]
+    words = ["load", str(bundle), "--db", str(tmp_path / "e.duckdb")]
+    done = subprocess.run(
+        [sys.executable, "-c", program, *words], cwd=root, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 130, done.stderr
+    assert "3 runs loaded and complete, 3 runs left" in done.stderr
+    assert "goes on from there" in done.stderr
+    assert "Traceback" not in done.stderr
+    stored = [run_id for (run_id,) in ask(settings_in(tmp_path), "select run_id from runs order by all")]
+    assert stored == ["run-1", "run-2", "run-3"]
+    again = subprocess.run(
+        [sys.executable, "-m", "eval_pipeline", *words], cwd=root, capture_output=True, text=True, timeout=120
+    )
+    assert again.returncode == 0
+    assert again.stdout.startswith("Loaded 3 runs, 3 results") and "3 parts unchanged" in again.stdout
+
+
+def test_the_handler_of_ctrl_c_is_given_back(typed, tmp_path):
+    write_run(tmp_path / "bundle", "run-1", [{"query_id": "q1"}])
+    before = signal.getsignal(signal.SIGINT)
+    assert typed("load", "bundle")[0] == 0
+    assert signal.getsignal(signal.SIGINT) is before
