@@ -14,13 +14,23 @@ from eval_pipeline.settings import Settings
 
 @click.command("status")
 @click.option("--check", is_flag=True, help="Exit with 1 when anything is stale or missing.")
+@click.option(
+    "--lint", is_flag=True, help="Instead: what looks odd in golden sets and runs. Warnings, no faults."
+)
 @with_store
 @as_json
-def command(check: bool, settings: Settings, as_json: bool) -> None:
+def command(check: bool, lint: bool, settings: Settings, as_json: bool) -> None:
     """Show for every derived table how many runs are fresh, stale (and why), or missing."""
     from eval_pipeline.formulas.registry import load_registry
-    from eval_pipeline.pipeline.status import find_status
+    from eval_pipeline.pipeline.status import find_lint, find_status
 
+    if lint:
+        warnings = find_lint(settings, tell=say)
+        if as_json:
+            print_json({"format": 1, "warnings": warnings})
+        else:
+            _print_lint(warnings)
+        return
     status = find_status(settings, load_registry(settings), tell=say)
     if as_json:
         print_json(status)
@@ -48,11 +58,50 @@ def _print(status: dict[str, Any]) -> None:
         f"{count(status['runs'], 'run')}: {cells['fresh']:,} cells fresh, {cells['stale']:,} stale, "
         f"{cells['missing']:,} missing"
     )
+    if cells["frozen"]:
+        frozen = status["frozen_runs"]
+        shown = ", ".join(frozen[:3]) + (" …" if len(frozen) > 3 else "")
+        print(
+            f"{count(cells['frozen'], 'cell')} frozen: the texts they were computed from were forgotten ({shown}); "
+            "the values stay and are never recomputed"
+        )
     if status["waiting"]:
         waiting = status["waiting"]
         shown = ", ".join(waiting[:3]) + (" …" if len(waiting) > 3 else "")
         say(f"{count(len(waiting), 'run')} waiting for a golden set: {shown}")
+    _say_what_stands_apart(status)
     if cells["missing"]:
         say("Next: `eval-pipeline run` computes what is missing.")
     if cells["stale"]:
         say("Next: `eval-pipeline plan` says what that would do, `apply` does it.")
+
+
+def _say_what_stands_apart(status: dict[str, Any]) -> None:
+    """Runs that stand for no night, rows that were rejected, labels that look odd."""
+    if status["incomplete"]:
+        shown = _some(status["incomplete"])
+        say(
+            f"{count(len(status['incomplete']), 'run')} incomplete (golden queries without a result): {shown}"
+        )
+    if status["superseded"]:
+        shown = _some([f"{run_id} by {newer}" for run_id, newer in status["superseded"].items()])
+        say(f"{count(len(status['superseded']), 'run')} replaced: {shown}")
+    if status["quarantined"]:
+        say(f"{count(status['quarantined'], 'row')} in quarantine: `eval-pipeline quarantine` says why.")
+    if status["warnings"]:
+        say(f"{count(status['warnings'], 'warning')} about labels and ranks: `eval-pipeline status --lint`")
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (" …" if len(names) > 3 else "")
+
+
+def _print_lint(warnings: list[dict[str, Any]]) -> None:
+    if not warnings:
+        print("Nothing looks odd.")
+        return
+    rows = [
+        (one["dataset"] or one["run_id"], one["query_id"], one["words"], one["decision"]) for one in warnings
+    ]
+    table(["in", "query", "warning", "see"], rows)
+    print(f"{count(len(warnings), 'warning')}; docs/decisions.md says what is made of each.")

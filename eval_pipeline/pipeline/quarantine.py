@@ -1,21 +1,87 @@
-"""What was rejected, and why."""
+"""What was rejected and why; and another try after a fix."""
 
 from __future__ import annotations
 
+import datetime as dt
+from collections.abc import Sequence
 from typing import Any
 
+from eval_pipeline.pipeline.load import LoadReport, load_found
+from eval_pipeline.pipeline.loading import LoadOptions
+from eval_pipeline.pipeline.rereading import plan_rereading
 from eval_pipeline.settings import Settings
 from eval_pipeline.store.connect import open_reader
+from eval_pipeline.store.deliveries import OpenProblem, count_problems, find_problems
 from eval_pipeline.store.lock import Tell
 
-COLUMNS = ("path", "line", "run_id", "query_id", "field", "reason", "text", "at")
+TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 
-def find_quarantine(settings: Settings, *, tell: Tell | None = None) -> list[dict[str, Any]]:
-    """Every rejected piece of input, oldest first."""
+def find_quarantine(
+    settings: Settings,
+    *,
+    run_ids: Sequence[str] | None = None,
+    datasets: Sequence[str] | None = None,
+    resolved: bool = False,
+    tell: Tell | None = None,
+) -> list[dict[str, Any]]:
+    """Every piece of input that is in quarantine now, or that was and is resolved, oldest first."""
     with open_reader(settings.db, tell=tell) as con:
-        rows = con.execute(
-            "select path, line, run_id, query_id, field, reason, text, strftime(rejected_at, '%Y-%m-%dT%H:%M:%SZ') "
-            "from ledger.quarantine order by rejected_at, path, line nulls first"
-        ).fetchall()
-    return [dict(zip(COLUMNS, row, strict=True)) for row in rows]
+        found = find_problems(con, run_ids=run_ids, datasets=datasets, resolved=resolved)
+    return [_entry(one) for one in found]
+
+
+def _entry(problem: OpenProblem) -> dict[str, Any]:
+    """A row of the document."""
+    names = ("path", "line", "run_id", "query_id", "field", "reason", "text")
+    entry: dict[str, Any] = {name: getattr(problem, name) for name in names}
+    entry |= {"at": problem.rejected_at.strftime(TIME), "dataset": problem.dataset}
+    if problem.resolved_at:
+        entry["resolved_at"] = problem.resolved_at.strftime(TIME)
+    return entry
+
+
+def count_resolved(
+    settings: Settings,
+    *,
+    run_ids: Sequence[str] | None = None,
+    datasets: Sequence[str] | None = None,
+    tell: Tell | None = None,
+) -> int:
+    """How much was in quarantine and is resolved."""
+    with open_reader(settings.db, tell=tell) as con:
+        return count_problems(con, run_ids=run_ids, datasets=datasets, resolved=True)
+
+
+def retry_quarantine(
+    settings: Settings,
+    *,
+    now: dt.datetime,
+    run_ids: Sequence[str] | None = None,
+    datasets: Sequence[str] | None = None,
+    no_text: bool = False,
+    tell: Tell | None = None,
+) -> dict[str, Any]:
+    """Read the files behind quarantine again, take in what is good now, and say what is mended and what is not."""
+    with open_reader(settings.db, tell=tell) as con:
+        before = find_problems(con, run_ids=run_ids, datasets=datasets)
+        plan = plan_rereading(con, settings.db, before)
+    reports: list[LoadReport] = []
+    for is_textless, bundles in ((False, plan.bundles), (True, plan.textless_bundles)):
+        if bundles:
+            options = LoadOptions(
+                no_text=no_text or is_textless, texts_again=False, read_again=frozenset(plan.read_again)
+            )
+            reports.append(load_found(bundles, settings, now=now, tell=tell, options=options))
+    with open_reader(settings.db, tell=tell) as con:
+        after = find_problems(con, run_ids=run_ids, datasets=datasets)
+    still = {one.place for one in after}
+    return {
+        "format": 1,
+        "mended": [_entry(one) for one in before if one.place not in still],
+        "rows": [_entry(one) for one in after],
+        "unread": [{"path": path, "why": why} for path, why in sorted(plan.unread.items())],
+        "taken_in": sorted(
+            {name for report in reports for name in (*report.golden_sets, *report.archives, *report.runs)}
+        ),
+    }
