@@ -9,7 +9,8 @@ EvalPipelineError
 ├── StoreError               the DuckDB file cannot be used                    exit code 2
 │   ├── StoreBusy            somebody else held it for too long
 │   ├── StoreMissing         there is no store yet
-│   └── StoreDamaged         the file is no DuckDB file, or is broken
+│   ├── StoreDamaged         the file is no DuckDB file, or is broken
+│   └── StoreForeign         another program's database, or one of another version
 └── InputRejected            a whole part of a bundle cannot be taken in       becomes a quarantine row
 """
 
@@ -74,6 +75,10 @@ class StoreMissing(StoreError):
 
 class StoreDamaged(StoreError):
     """The file at this path is no readable store."""
+
+
+class StoreForeign(StoreError):
+    """The file at this path is somebody else's: another program's, or a newer version's."""
 
 
 class InputRejected(EvalPipelineError):

@@ -10,7 +10,14 @@ from typing import Any
 
 import duckdb
 
-from eval_pipeline.errors import StoreBusy, StoreDamaged, StoreError, StoreMissing
+from eval_pipeline.errors import StoreBusy, StoreError, StoreMissing
+from eval_pipeline.store.damage import (
+    is_there,
+    opening_failed,
+    refuse_foreign,
+    refuse_other_files,
+    what_failed,
+)
 from eval_pipeline.store.lock import PATIENCE_SECONDS, Tell, reader_lock, writer_lock
 from eval_pipeline.store.migrate import is_current, migrate
 from eval_pipeline.store.views import refresh_shipped_views
@@ -21,21 +28,15 @@ MEMORY_LIMIT = "900MB"
 RETRY_SECONDS = 0.05
 MEMORY = ":memory:"
 STORE = "store"
-DISK_TROUBLE = (
-    duckdb.IOException,
-    duckdb.TransactionException,
-    duckdb.FatalException,
-    duckdb.OutOfMemoryException,
-)
 
 
 @contextmanager
 def open_writer(db: Path, *, tell: Tell | None = None) -> Iterator[Connection]:
     """The store for reading and writing; created, or brought up to date, when needed."""
-    with _says_what_failed(db):
+    with says_what_failed(db):
         db.parent.mkdir(parents=True, exist_ok=True)
         with writer_lock(db, tell=tell):
-            con = _connect(db, read_only=False)
+            con = connect(db, read_only=False)
             try:
                 migrate(con)
                 refresh_shipped_views(con)
@@ -45,32 +46,30 @@ def open_writer(db: Path, *, tell: Tell | None = None) -> Iterator[Connection]:
 
 
 @contextmanager
-def _says_what_failed(db: Path) -> Iterator[None]:
-    """A full disk, a folder without rights: in words, whoever was told by the system first."""
+def says_what_failed(db: Path) -> Iterator[None]:
+    """A full disk, a folder without rights, a broken file: in words, whoever was told by the system first."""
     try:
         yield
     except BrokenPipeError:
         raise
-    except OSError as error:
-        place = error.filename or db
-        raise StoreError(f"{place} cannot be used: {error.strerror or error}") from error
-    except DISK_TROUBLE as error:
-        raise StoreError(
-            f"{db} could not be read or written: {_first_line(str(error))}. Nothing was half written."
-        ) from error
+    except Exception as error:
+        failed = what_failed(db, error)
+        if failed is None:
+            raise
+        raise failed from error
 
 
 @contextmanager
 def open_reader(db: Path, *, tell: Tell | None = None) -> Iterator[Connection]:
     """The store for reading, for the length of a query or two."""
-    if not db.is_file():
+    if not is_there(db):
         raise StoreMissing(
             f"there is no store at {db}: `eval-pipeline load PATH` makes one, "
             "--db or EVAL_PIPELINE_DB names another place"
         )
     while True:
-        with _says_what_failed(db), reader_lock(db, tell=tell):
-            con = _connect(db, read_only=True)
+        with says_what_failed(db), reader_lock(db, tell=tell):
+            con = connect(db, read_only=True)
             try:
                 if is_current(con):
                     yield con
@@ -82,11 +81,30 @@ def open_reader(db: Path, *, tell: Tell | None = None) -> Iterator[Connection]:
 
 
 @contextmanager
+def open_as_it_is(db: Path, *, tell: Tell | None = None) -> Iterator[Connection | None]:
+    """The store for reading without bringing it up to date, for who must not write; None where there is none."""
+    if not is_there(db):
+        yield None
+        return
+    with says_what_failed(db), reader_lock(db, tell=tell):
+        con = connect(db, read_only=True)
+        try:
+            if not is_current(con):
+                raise StoreError(
+                    f"{db} was written by an earlier version, and bringing it up to date would write to it: "
+                    "`eval-pipeline status` does that"
+                )
+            yield con
+        finally:
+            con.close()
+
+
+@contextmanager
 def open_what_if(db: Path, *, tell: Tell | None = None) -> Iterator[Connection]:
     """The store for reading beside scratch space in memory: to compute what is not meant to be kept."""
     with open_reader(db, tell=tell):
         pass
-    with reader_lock(db, tell=tell):
+    with says_what_failed(db), reader_lock(db, tell=tell):
         con = duckdb.connect(MEMORY, config=_config(db))
         try:
             con.execute(f"attach '{str(db).replace(chr(39), chr(39) * 2)}' as {STORE} (read_only)")
@@ -129,34 +147,31 @@ def _config(db: Path | None) -> dict[str, str | bool | int | float | list[str]]:
     return config
 
 
-def _connect(db: Path, *, read_only: bool) -> Connection:
-    """Open the file, waiting for programs that hold it without knowing our lock."""
+def connect(db: Path, *, read_only: bool) -> Connection:
+    """Open the file, waiting for programs that hold it without knowing our lock; call it behind the lock."""
+    refuse_other_files(db)
     started = time.monotonic()
     while True:
         try:
-            return duckdb.connect(str(db), read_only=read_only, config=_config(db))
+            con = duckdb.connect(str(db), read_only=read_only, config=_config(db))
+            break
         except duckdb.IOException as error:
             message = str(error)
             if "lock" not in message.lower():
-                raise StoreDamaged(_damaged(db, message)) from error
+                raise opening_failed(db, error) from error
             if time.monotonic() - started > PATIENCE_SECONDS:
                 raise StoreBusy(
                     f"{db} is held by another program: {message}. Close it and try again."
                 ) from error
         except duckdb.Error as error:
-            raise StoreDamaged(_damaged(db, str(error))) from error
+            raise opening_failed(db, error) from error
         time.sleep(RETRY_SECONDS)
-
-
-def _damaged(db: Path, message: str) -> str:
-    return (
-        f"{db} cannot be opened: {_first_line(message)}. Move the file away and load again: what was delivered is "
-        f"kept in {db.name}.deliveries beside it, as bundles that `eval-pipeline load` takes."
-    )
-
-
-def _first_line(message: str) -> str:
-    return message.splitlines()[0] if message else "unreadable"
+    try:
+        refuse_foreign(con, db)
+    except BaseException:
+        con.close()
+        raise
+    return con
 
 
 def first_row(con: Connection, sql: str, parameters: Sequence[object] = ()) -> tuple[Any, ...] | None:

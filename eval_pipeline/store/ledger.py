@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from eval_pipeline.store.connect import Connection
+from eval_pipeline.store.forgotten_texts import PLACES_OF_RUNS
 
 PART_OF_TABLE = {
     "raw.results": "results",
@@ -39,6 +40,7 @@ class Wanted:
     families: tuple[str, ...]
     uses_archive: bool
     was: str = ""
+    texts: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -48,10 +50,8 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Cell:
-    """One derived table × one run, as it was computed."""
+    """One run's cell as it was computed."""
 
-    definition: str
-    source: str
     run_key: int
     n_rows: int
     seconds: float
@@ -67,8 +67,9 @@ def wanted_of(
     inputs: Iterable[str],
     source_fingerprint: str = "",
     was: str = "",
+    texts: Iterable[str] = (),
 ) -> Wanted:
-    """Sort a definition's inputs into parts of a run, label families and the archive."""
+    """Sort a definition's inputs into parts of a run, label families and the archive; `texts` are columns it reads."""
     tables = list(inputs)
     return Wanted(
         definition=definition,
@@ -80,11 +81,12 @@ def wanted_of(
         parts=tuple(sorted({PART_OF_TABLE[table] for table in tables if table in PART_OF_TABLE})),
         families=tuple(sorted(table.split(".", 1)[1] for table in tables if table.startswith("labels."))),
         uses_archive=any(table in ARCHIVE_TABLES for table in tables),
+        texts=tuple(sorted(texts)),
     )
 
 
 # The state of every cell in one statement. Inputs are hashed once per distinct set of inputs, not once per cell.
-STATES = """
+STATES = f"""
 create or replace temp table cell_states as
 with scored_runs as (
     select r.run_key, r.run_id, r.dataset_key, g.golden_key,
@@ -97,7 +99,11 @@ part_sets as (select distinct parts from wanted),
 family_sets as (select distinct families from wanted),
 results_hashes as (
     select p.parts, r.run_key,
-        md5(coalesce(string_agg(rp.part || ':' || rp.content_hash, ',' order by rp.part), '')) as results_hash
+        md5(coalesce(string_agg(
+            rp.part || ':' || rp.content_hash
+            || case when rp.times_read_again > 0 then ':' || rp.times_read_again else '' end,
+            ',' order by rp.part
+        ), '')) as results_hash
     from part_sets p
     cross join scored_runs r
     left join raw.run_parts rp on rp.run_key = r.run_key and list_contains(p.parts, rp.part)
@@ -136,6 +142,12 @@ expected as (
     join labels_hashes lh on lh.families = w.families and lh.golden_key = r.golden_key
     join archive_hashes ah on ah.dataset_key = r.dataset_key
 ),
+-- Where a text that a definition reads was forgotten, nothing is computed any more.
+frozen as (
+    select distinct w.definition, w.source, f.run_key
+    from ({PLACES_OF_RUNS}) f
+    join (select definition, source, unnest(texts) as place from wanted) w on w.place = f.place
+),
 renames as (select was, definition from wanted where was <> ''),
 current_cells as (
     select coalesce(d.definition, c.definition) as definition, coalesce(s.definition, c.source) as source,
@@ -143,22 +155,28 @@ current_cells as (
     from ledger.cells c
     left join renames d on d.was = c.definition
     left join renames s on s.was = c.source
+),
+compared as (
+    select e.*, c.n_rows, c.seconds, c.fingerprint as stored_fingerprint,
+        c.source_fingerprint as stored_source_fingerprint,
+        p.run_key is not null as is_pinned, f.run_key is not null as is_frozen,
+        case
+            when c.run_key is null then 'missing'
+            when c.results_hash <> e.results_hash then 'results'
+            when c.own_fingerprint <> e.own_fingerprint then 'formula'
+            when c.fingerprint <> e.fingerprint then 'parent'
+            when c.labels_hash <> e.labels_hash then 'labels'
+            when c.archive_hash <> e.archive_hash then 'archive'
+        end as reason_unless_frozen
+    from expected e
+    left join current_cells c on c.definition = e.definition and c.source = e.source and c.run_key = e.run_key
+    left join (select distinct definition, source, run_key, fingerprint from ledger.pins) p
+        on p.definition = e.definition and p.source = e.source and p.run_key = e.run_key
+        and p.fingerprint = c.fingerprint and c.results_hash = e.results_hash
+    left join frozen f on f.definition = e.definition and f.source = e.source and f.run_key = e.run_key
 )
-select e.*, c.n_rows, c.seconds, c.fingerprint as stored_fingerprint, c.source_fingerprint as stored_source_fingerprint,
-    p.run_key is not null as is_pinned,
-    case
-        when c.run_key is null then 'missing'
-        when c.results_hash <> e.results_hash then 'results'
-        when c.own_fingerprint <> e.own_fingerprint then 'formula'
-        when c.fingerprint <> e.fingerprint then 'parent'
-        when c.labels_hash <> e.labels_hash then 'labels'
-        when c.archive_hash <> e.archive_hash then 'archive'
-    end as reason
-from expected e
-left join current_cells c on c.definition = e.definition and c.source = e.source and c.run_key = e.run_key
-left join (select distinct definition, source, run_key, fingerprint from ledger.pins) p
-    on p.definition = e.definition and p.source = e.source and p.run_key = e.run_key
-    and p.fingerprint = c.fingerprint and c.results_hash = e.results_hash
+select *, case when not is_frozen then reason_unless_frozen end as reason
+from compared
 """
 
 
@@ -168,45 +186,59 @@ def find_states(
     *,
     unwanted: Sequence[tuple[str, str]] = (),
     run_keys: Sequence[int] = (),
+    only_due: bool = False,
 ) -> None:
-    """Fill the temporary table cell_states; `reason` is null where the cell is fresh.
+    """Fill the temporary table cell_states; `reason` is null where the cell is fresh, or frozen (`is_frozen`).
 
     `unwanted` holds (definition, dataset id) where a dataset does not want a definition; `run_keys` limits the answer.
+    With `only_due` fresh and frozen cells are left out, which in a long ledger is most of the table.
     """
-    table = pa.table(
-        {
-            "definition": [one.definition for one in wanted],
-            "source": [one.source for one in wanted],
-            "name": [one.source or one.definition for one in wanted],
-            "fingerprint": [one.fingerprint for one in wanted],
-            "own_fingerprint": [one.own_fingerprint for one in wanted],
-            "source_fingerprint": [one.source_fingerprint for one in wanted],
-            "was": [one.was for one in wanted],
-            "parts": pa.array([list(one.parts) for one in wanted], pa.list_(pa.string())),
-            "families": pa.array([list(one.families) for one in wanted], pa.list_(pa.string())),
-            "uses_archive": [one.uses_archive for one in wanted],
-        }
-    )
-    con.register("wanted", table)
-    con.register(
-        "unwanted_ids",
-        pa.table(
-            {
-                "definition": pa.array([name for name, _ in unwanted], pa.string()),
-                "dataset_id": pa.array([dataset for _, dataset in unwanted], pa.string()),
-            }
-        ),
-    )
+    _set_up_wanted(con, wanted)
     con.execute(
-        "create or replace temp table unwanted as "
-        "select u.definition, d.dataset_key from unwanted_ids u join raw.datasets d using (dataset_id)"
+        "create or replace temp table unwanted as select u.definition, d.dataset_key "
+        "from (select unnest(cast($names as varchar[])) as definition, "
+        "unnest(cast($datasets as varchar[])) as dataset_id) u join raw.datasets d using (dataset_id)",
+        {"names": [name for name, _ in unwanted], "datasets": [dataset for _, dataset in unwanted]},
     )
     con.execute("create or replace temp table asked_runs (run_key integer)")
     if run_keys:
         con.execute("insert into asked_runs select unnest(?)", [list(run_keys)])
-    con.execute(STATES)
-    con.unregister("wanted")
-    con.unregister("unwanted_ids")
+    con.execute(f"{STATES} where not is_frozen and reason_unless_frozen is not null" if only_due else STATES)
+
+
+def _set_up_wanted(con: Connection, wanted: Sequence[Wanted]) -> None:
+    """As parameters: an Arrow table made of lists would import pandas where it is installed, a quarter of a second."""
+    texts = {
+        "definition": [one.definition for one in wanted],
+        "source": [one.source for one in wanted],
+        "name": [one.source or one.definition for one in wanted],
+        "fingerprint": [one.fingerprint for one in wanted],
+        "own_fingerprint": [one.own_fingerprint for one in wanted],
+        "source_fingerprint": [one.source_fingerprint for one in wanted],
+        "was": [one.was for one in wanted],
+    }
+    lists = {
+        "parts": [list(one.parts) for one in wanted],
+        "families": [list(one.families) for one in wanted],
+        "texts": [list(one.texts) for one in wanted],
+    }
+    columns = [
+        *(f"unnest(cast(${name} as varchar[])) as {name}" for name in texts),
+        *(f"unnest(cast(${name} as varchar[][])) as {name}" for name in lists),
+        "unnest(cast($uses_archive as boolean[])) as uses_archive",
+    ]
+    con.execute(
+        f"create or replace temp table wanted as select {', '.join(columns)}",
+        {**texts, **lists, "uses_archive": [one.uses_archive for one in wanted]},
+    )
+
+
+def frozen_runs(con: Connection) -> list[str]:
+    """The runs with frozen cells among the temporary table cell_states, in run order."""
+    rows = con.execute(
+        "select run_id from temp.cell_states where is_frozen group by run_id, run_no order by run_no"
+    ).fetchall()
+    return [run_id for (run_id,) in rows]
 
 
 def record_cells(
@@ -229,11 +261,12 @@ def record_cells(
         }
     )
     con.register("new_cells", table)
-    con.execute(
-        f'delete from "{store}".ledger.cells where definition = ? and source = ? '
-        "and run_key in (select run_key from new_cells)",
-        [wanted.definition, wanted.source],
-    )
+    if any(cell.reason != "missing" for cell in cells):
+        con.execute(
+            f'delete from "{store}".ledger.cells where definition = ? and source = ? '
+            "and run_key in (select run_key from new_cells)",
+            [wanted.definition, wanted.source],
+        )
     con.execute(
         f'insert into "{store}".ledger.cells '
         "select s.definition, s.source, s.run_key, s.fingerprint, s.own_fingerprint, s.source_fingerprint, "

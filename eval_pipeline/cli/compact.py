@@ -1,0 +1,42 @@
+"""eval-pipeline compact"""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import click
+
+from eval_pipeline.cli.options import as_json, with_store
+from eval_pipeline.cli.output import count, megabytes, print_json, progress_bar, say
+from eval_pipeline.settings import Settings
+
+
+@click.command("compact")
+@with_store
+@as_json
+def command(settings: Settings, as_json: bool) -> None:
+    """Write the store's file anew, without the room, and what still stands in it, that removed rows have left.
+
+    It needs as much free space as the file takes; interrupted, it leaves the file as it was.
+    """
+    from eval_pipeline.pipeline.forget import compact_store
+
+    with progress_bar("copying bytes") as progress:
+        done = compact_store(
+            settings, now=dt.datetime.now(dt.UTC).replace(tzinfo=None), tell=say, progress=progress
+        )
+    if as_json:
+        print_json(
+            {
+                "format": 1,
+                "bytes_before": done.bytes_before,
+                "bytes_after": done.bytes_after,
+                "tables": done.tables,
+                "rows": done.rows,
+            }
+        )
+        return
+    print(
+        f"Compacted {settings.db.name}: {megabytes(done.bytes_before)} before, {megabytes(done.bytes_after)} now; "
+        f"{count(done.tables, 'table')} and {count(done.rows, 'row')} are the same."
+    )

@@ -1,0 +1,72 @@
+"""eval-pipeline rebuild"""
+
+from __future__ import annotations
+
+import datetime as dt
+import sys
+
+import click
+
+from eval_pipeline.cli.options import as_json, with_store
+from eval_pipeline.cli.output import count, print_json, progress_bar, say
+from eval_pipeline.errors import UsageError
+from eval_pipeline.settings import Settings
+
+
+@click.command("rebuild")
+@click.option("--yes", is_flag=True, help="Do not ask, although the store can be read.")
+@with_store
+@as_json
+def command(yes: bool, settings: Settings, as_json: bool) -> None:
+    """Make a broken store anew from the deliveries that are kept beside it; the old file is moved aside.
+
+    What was forgotten stays forgotten. What does not come back is said; `run` computes the metrics.
+    """
+    from eval_pipeline.pipeline.rebuild import LOST_ALWAYS, rebuild, why_unreadable
+
+    problem = why_unreadable(settings)
+    if problem:
+        say(problem)
+    elif not yes:
+        lost = "; ".join(LOST_ALWAYS)
+        if not sys.stdin.isatty():
+            raise UsageError(
+                f"{settings.db} can be read, and these would not come back: {lost}. --yes makes it anew all the same"
+            )
+        click.confirm(
+            f"{settings.db} can be read. These would not come back: {lost}. Make it anew?",
+            abort=True,
+            err=True,
+        )
+    with progress_bar("loading deliveries") as progress:
+        report = rebuild(
+            settings, now=dt.datetime.now(dt.UTC).replace(tzinfo=None), tell=say, progress=progress
+        )
+    if as_json:
+        print_json(
+            {
+                "format": 1,
+                "deliveries": report.deliveries,
+                "golden_sets": report.golden_sets,
+                "archives": report.archives,
+                "runs": report.runs,
+                "results": report.results,
+                "quarantined": report.quarantined,
+                "forgotten": report.forgotten,
+                "moved_to": str(report.moved_to) if report.moved_to else None,
+                "not_back": report.not_back,
+            }
+        )
+        return
+    print(
+        f"Made anew from {count(report.deliveries, 'delivery', plural='deliveries')}: "
+        f"{count(len(report.runs), 'run')}, {count(report.results, 'result')}, "
+        f"{count(len(report.golden_sets), 'golden set')}, {count(len(report.archives), 'archive')}; "
+        f"{count(report.quarantined, 'row')} in quarantine."
+    )
+    if report.moved_to:
+        print(f"The old file is {report.moved_to}; delete it when you do not need it any more.")
+    print("Not back: " + "; ".join(report.not_back) + ".")
+    if report.forgotten:
+        say(f"Left out because it was forgotten: {', '.join(report.forgotten)}")
+    say("Next: `eval-pipeline run` computes the metrics.")

@@ -1,0 +1,137 @@
+"""A file that is no store of ours, or is broken: found out before it is touched, and said with the way back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+
+from eval_pipeline.errors import EvalPipelineError, StoreDamaged, StoreError, StoreForeign
+from eval_pipeline.store.migrate import applied_numbers, newest_number
+
+MAGIC = b"DUCK"
+MAGIC_PLACE = 8
+DISK_TROUBLE = (
+    duckdb.IOException,
+    duckdb.TransactionException,
+    duckdb.FatalException,
+    duckdb.OutOfMemoryException,
+    duckdb.InternalException,
+    duckdb.SerializationException,
+)
+SIGNS_OF_DAMAGE = (
+    "corrupt",
+    "checksum",
+    "could not read enough bytes",
+    "not a valid duckdb",
+    "deserialize",
+    "failure while replaying wal",
+    "internal error",
+    "database has been invalidated",
+)
+OTHER_VERSION = "storage version"
+SHOWN_TABLES = 3
+
+
+def refuse_other_files(db: Path) -> None:
+    """Raise for a file that DuckDB would not know, or would want to read with an extension."""
+    if not is_there(db):
+        return
+    with db.open("rb") as file:
+        start = file.read(MAGIC_PLACE + len(MAGIC))
+    if not start:
+        raise StoreDamaged(_damaged(db, "it is empty"))
+    if start[MAGIC_PLACE:] != MAGIC:
+        raise StoreDamaged(_damaged(db, "it is no DuckDB database, or its beginning was overwritten"))
+
+
+def is_there(db: Path) -> bool:
+    """Whether there is a file; a folder that may not be looked into is an error about it."""
+    try:
+        return db.is_file()
+    except OSError as error:
+        raise _unusable(db, error) from error
+
+
+def refuse_foreign(con: duckdb.DuckDBPyConnection, db: Path) -> None:
+    """Raise for a DuckDB database of another program, or one that a newer version of this program has written."""
+    numbers = applied_numbers(con)
+    if numbers and max(numbers) > newest_number():
+        raise StoreForeign(
+            f"{db} was written by a newer version of eval-pipeline (its schema is number {max(numbers)}, this version "
+            f"knows {newest_number()}): update eval-pipeline, or name another file with --db or EVAL_PIPELINE_DB. "
+            + _way_back(db)
+        )
+    if numbers:
+        return
+    tables = con.execute(
+        "select case schema_name when 'main' then '' else schema_name || '.' end || table_name "
+        "from duckdb_tables() where database_name = current_database() and not internal order by all"
+    ).fetchall()
+    if tables:
+        shown = ", ".join(name for (name,) in tables[:SHOWN_TABLES]) + (
+            " …" if len(tables) > SHOWN_TABLES else ""
+        )
+        raise StoreForeign(
+            f"{db} is a DuckDB database of another program (it holds {shown}) and is left alone: name another file "
+            "with --db or EVAL_PIPELINE_DB. " + _way_back(db)
+        )
+
+
+def opening_failed(db: Path, error: duckdb.Error) -> StoreError:
+    """Why a file could not be opened."""
+    message = str(error)
+    if OTHER_VERSION in message:
+        return StoreForeign(
+            f"{db} was written by another version of DuckDB than the one installed here ({first_line(message)}): "
+            "install that version. " + _way_back(db)
+        )
+    return StoreDamaged(_damaged(db, first_line(message)))
+
+
+def what_failed(db: Path, error: BaseException) -> StoreError | None:
+    """The error as one about the store's file, if that is what it is."""
+    while isinstance(error, EvalPipelineError) and not isinstance(error, StoreError) and error.__cause__:
+        error = error.__cause__
+    if isinstance(error, OSError):
+        return _unusable(db, error)
+    if not isinstance(error, duckdb.Error):
+        return None
+    message = str(error)
+    if any(sign in message.lower() for sign in SIGNS_OF_DAMAGE):
+        return StoreDamaged(_damaged(db, first_line(message)))
+    if isinstance(error, DISK_TROUBLE):
+        return StoreError(
+            f"{db} could not be read or written: {first_line(message)}. Nothing was half written."
+        )
+    return None
+
+
+def _unusable(db: Path, error: OSError) -> StoreError:
+    place = Path(error.filename or db)
+    return StoreError(f"{place} cannot be used: {error.strerror or error}.{_rights(place, error)}")
+
+
+def _rights(place: Path, error: OSError) -> str:
+    if not isinstance(error, PermissionError):
+        return ""
+    return (
+        f" Whoever asks the store, even to read, notes in {place.parent} that it is in use: give yourself the right to "
+        "write there, or copy the store to a folder of your own."
+    )
+
+
+def _damaged(db: Path, why: str) -> str:
+    return f"{db} cannot be read: {why}. {_way_back(db)}"
+
+
+def _way_back(db: Path) -> str:
+    return (
+        f"To start over: `eval-pipeline rebuild --db {db}` moves the file aside (deleting nothing) and makes the store "
+        f"anew from the deliveries kept in {db.name}.deliveries."
+    )
+
+
+def first_line(message: str) -> str:
+    """What fits into a sentence."""
+    return message.splitlines()[0].rstrip(".! ") if message else "unreadable"

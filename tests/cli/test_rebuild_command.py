@@ -1,0 +1,335 @@
+"""A store that cannot be read: every command says why and what to do, and `rebuild` brings it back."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from eval_pipeline.cli.main import COMMANDS, cli, main
+from eval_pipeline.errors import StoreDamaged, StoreForeign
+from eval_pipeline.formulas.registry import load_registry
+from eval_pipeline.pipeline.forget import Request, forget, lift_tombstones
+from eval_pipeline.pipeline.status import find_status
+from eval_pipeline.store.connect import open_reader, open_writer
+from tests.bundle_files import ask, compute, day, derived_tables, load, settings_in, write_run
+from tests.cli.broken_stores import FOREIGN, UNREADABLE, cut_off, of_another_program
+from tests.store.conftest import computed_once as computed_once
+from tests.store.conftest import secrets as secrets
+from tests.store.forgettable import SECRET, places_with
+
+# Of these `demo` and `ui` start long work, `init`, `metrics` and `rebuild` need no readable store.
+WITHOUT_STORE = {"demo", "ui", "init", "metrics", "rebuild"}
+ARGUMENTS = {
+    "load": ["BUNDLE"],
+    "show": ["told"],
+    "compare": ["told", "kept"],
+    "gate": ["told", "--baseline", "kept"],
+    "explain": ["mrr", "told", "kept"],
+    "report": ["told", "--output", "page.html"],
+    "export": ["told", "--to", "out"],
+    "forget": ["told", "--yes"],
+    "query": ["select 1"],
+}
+
+
+def call(settings, *words, code=0):
+    """What a command prints to standard output; anything it says besides is in `stderr`."""
+    done = CliRunner().invoke(cli, [words[0], "--db", str(settings.db), *words[1:]])
+    assert done.exit_code == code, (done.output, done.exception)
+    return done
+
+
+def failing(settings, capsys, *words):
+    """Exit code and message of a command that fails, as somebody at a terminal gets it."""
+    with pytest.raises(SystemExit) as left:
+        main([words[0], "--db", str(settings.db), *words[1:]])
+    return left.value.code, capsys.readouterr().err
+
+
+def compared_views(settings):
+    """The public views, without what says when and from where something was delivered."""
+    queries = {
+        "runs": "select run_id, dataset, created_at, chunker_version, aggregate_json, first_loaded_at from runs",
+        "queries": "from queries",
+        "hits": "from hits",
+        "per_query_metrics": "from per_query_metrics",
+        "run_metrics": "from run_metrics",
+        "quarantine": "select line, run_id, query_id, field, reason, text from quarantine",
+        "deliveries": "select part, dataset, run_id, content_hash, n_rows, n_quarantined, delivered_at, "
+        "superseded_at from deliveries",
+    }
+    return {name: sorted(ask(settings, sql), key=repr) for name, sql in queries.items()}
+
+
+def beside(settings):
+    return sorted(path.name for path in settings.db.parent.iterdir() if "broken" in path.name)
+
+
+@pytest.mark.parametrize("kind", UNREADABLE)
+def test_a_broken_file_is_named_with_the_way_back_and_left_as_it_is(secrets, kind):
+    settings, _ = secrets
+    UNREADABLE[kind](settings.db)
+    broken = settings.db.read_bytes()
+    for opens in (open_reader, open_writer):
+        with pytest.raises(StoreDamaged, match="eval-pipeline rebuild"), opens(settings.db):
+            pass
+    assert settings.db.read_bytes() == broken
+
+
+@pytest.mark.parametrize("kind", FOREIGN)
+def test_somebody_elses_file_is_named_and_left_as_it_is(secrets, kind):
+    settings, _ = secrets
+    breaks, words = FOREIGN[kind]
+    breaks(settings.db)
+    foreign = settings.db.read_bytes()
+    for opens in (open_reader, open_writer):
+        with pytest.raises(StoreForeign) as raised, opens(settings.db):
+            pass
+        assert words in str(raised.value)
+    assert settings.db.read_bytes() == foreign
+
+
+def test_every_command_says_what_is_wrong_and_none_breaks_down(secrets, capsys, monkeypatch):
+    settings, bundle = secrets
+    monkeypatch.chdir(settings.db.parent)
+    monkeypatch.setenv("DAGSTER_HOME", str(settings.db.parent / "home"))
+    cut_off(settings.db)
+    for name in COMMANDS:
+        if name in WITHOUT_STORE:
+            continue
+        words = [str(bundle) if word == "BUNDLE" else word for word in ARGUMENTS.get(name, [])]
+        code, said = failing(settings, capsys, name, *words)
+        assert code == 2, (name, said)
+        assert "eval-pipeline rebuild" in said and "Traceback" not in said, (name, said)
+
+
+def test_a_file_that_is_broken_further_in_is_noticed_when_it_is_read(secrets, capsys):
+    settings, _ = secrets
+    data = bytearray(settings.db.read_bytes())
+    with open_reader(settings.db) as con:
+        blocks = con.execute(
+            "select block_id from pragma_storage_info('raw.hits') where block_id > 0 limit 1"
+        ).fetchall()
+    start = 12288 + blocks[0][0] * 262144
+    data[start + 100 : start + 5000] = b"\xff" * 4900
+    settings.db.write_bytes(data)
+    code, said = failing(settings, capsys, "query", "select sum(rank), max(text) from hits")
+    assert code == 2 and "eval-pipeline rebuild" in said
+    assert "cannot be read" in call(settings, "rebuild").stderr
+    assert len(beside(settings)) == 1
+
+
+def test_a_rebuilt_store_answers_as_the_old_one_did(secrets):
+    settings, bundle = secrets
+    write_run(bundle, "kept", [{"query_id": "q1", "answer": {"text": "anew"}}], created_at="2026-08-02")
+    write_run(bundle, "later", [{"query_id": "q2"}], created_at="2026-08-03")
+    load(settings, bundle, on=3)
+    compute(settings, on=4, reasons=None)
+    before = (derived_tables(settings), compared_views(settings))
+    cut_off(settings.db)
+    broken = settings.db.read_bytes()
+    document = json.loads(call(settings, "rebuild", "--json").stdout)
+    compute(settings, on=5)
+    assert (derived_tables(settings), compared_views(settings)) == before
+    assert document["deliveries"] == 2 and sorted(document["runs"]) == ["kept", "later", "told"]
+    assert document["not_back"] and Path(document["moved_to"]).read_bytes() == broken
+    assert beside(settings) == [Path(document["moved_to"]).name]
+    assert load(settings, bundle, on=6).runs == []
+
+
+def test_what_was_forgotten_stays_forgotten(secrets):
+    settings, bundle = secrets
+    forget(settings, load_registry(settings), Request("run", "told"), now=day(3))
+    cut_off(settings.db)
+    call(settings, "rebuild")
+    assert ask(settings, "select run_id from runs") == [("kept",)]
+    assert load(settings, bundle, on=5).forgotten == ["told"]
+    lift_tombstones(settings, "told", kind=None, now=day(6))
+    assert load(settings, bundle, on=7).runs == ["told"]
+
+
+def test_a_forget_that_was_killed_before_the_purge_does_not_come_back_by_rebuilding(secrets, monkeypatch):
+    settings, _ = secrets
+    monkeypatch.setattr("eval_pipeline.pipeline.forget.remove_kept", _killed)
+    with pytest.raises(KeyboardInterrupt):
+        forget(settings, load_registry(settings), Request("run", "told"), now=day(3))
+    cut_off(settings.db)
+    document = json.loads(call(settings, "rebuild", "--json").stdout)
+    assert document["forgotten"] == ["told"] and document["runs"] == ["kept"]
+
+
+def _killed(*_arguments):
+    raise KeyboardInterrupt
+
+
+def test_forgotten_texts_stay_forgotten_and_their_cells_frozen(secrets):
+    settings, _ = secrets
+    registry = load_registry(settings)
+    forget(settings, registry, Request("dataset", "kb", text=True), now=day(3))
+    before = {one["name"]: one["frozen"] for one in find_status(settings, registry)["assets"]}
+    numbers = "select metric, value from run_metrics where run_id = 'told' and slice = '' order by all"
+    stored = dict(ask(settings, numbers))
+    cut_off(settings.db)
+    document = json.loads(call(settings, "rebuild", "--json").stdout)
+    assert any("frozen" in one for one in document["not_back"])
+    Path(document["moved_to"]).unlink()
+    compute(settings, on=5)
+    assert {one["name"]: one["frozen"] for one in find_status(settings, registry)["assets"]} == before
+    came_back = dict(ask(settings, numbers))
+    assert came_back.items() <= stored.items()
+    assert "groundedness" not in came_back and {"hit@1", "mrr", "error_rate"} <= came_back.keys()
+    # The id of a query with the word in it is an id.
+    assert all(
+        "query_id" in place or "results" in place or place == "e.duckdb" for place in places_with(settings)
+    )
+
+
+def test_texts_that_were_delivered_again_are_there_after_rebuilding(secrets):
+    settings, bundle = secrets
+    registry = load_registry(settings)
+    forget(settings, registry, Request("run", "told", text=True), now=day(3))
+    lift_tombstones(settings, "told", kind=None, now=day(4))
+    load(settings, bundle, on=5)
+    compute(settings, on=6)
+    before = derived_tables(settings)["metrics.answer_strings"]
+    cut_off(settings.db)
+    call(settings, "rebuild")
+    compute(settings, on=7)
+    assert derived_tables(settings)["metrics.answer_strings"] == before
+    assert find_status(settings, registry)["cells"]["frozen"] == 0
+
+
+def test_a_store_that_can_be_read_is_made_anew_only_when_asked_to(secrets, capsys):
+    settings, _ = secrets
+    before = settings.db.read_bytes()
+    code, said = failing(settings, capsys, "rebuild")
+    assert code == 2 and "--yes" in said and settings.db.read_bytes() == before
+    call(settings, "rebuild", "--yes")
+    assert ask(settings, "select count(*) from runs") == [(2,)]
+    assert len(beside(settings)) == 1
+
+
+def test_a_store_that_was_deleted_comes_back(secrets):
+    settings, _ = secrets
+    settings.db.unlink()
+    document = json.loads(call(settings, "rebuild", "--json").stdout)
+    assert document["moved_to"] is None and sorted(document["runs"]) == ["kept", "told"]
+
+
+def test_without_kept_deliveries_nothing_is_touched(secrets, capsys):
+    settings, _ = secrets
+    shutil.rmtree(settings.db.with_name(settings.db.name + ".deliveries"))
+    of_another_program(settings.db)
+    before = settings.db.read_bytes()
+    code, said = failing(settings, capsys, "rebuild")
+    assert code == 2 and "holds no deliveries" in said
+    assert settings.db.read_bytes() == before and beside(settings) == []
+
+
+def test_a_rebuild_that_fails_leaves_the_old_file_in_its_place(secrets, monkeypatch):
+    settings, _ = secrets
+    cut_off(settings.db)
+    broken = settings.db.read_bytes()
+    monkeypatch.setattr("eval_pipeline.pipeline.rebuild._forget_texts_again", _killed)
+    done = CliRunner().invoke(cli, ["rebuild", "--db", str(settings.db)])
+    assert done.exit_code != 0
+    assert settings.db.read_bytes() == broken and beside(settings) == []
+    assert not list(settings.db.parent.glob("*.rebuilding*"))
+
+
+IN_TROUBLE = """
+import os, resource, signal, sys
+from pathlib import Path
+import eval_pipeline.pipeline.load, eval_pipeline.pipeline.measure, eval_pipeline.pipeline.forget
+import eval_pipeline.pipeline.rebuild, eval_pipeline.cli.status, eval_pipeline.cli.compact, eval_pipeline.cli.load
+import eval_pipeline.pipeline.status, eval_pipeline.formulas.registry, eval_pipeline.cli.forget
+import eval_pipeline.cli.rebuild, duckdb, pyarrow, zstandard, rich.console
+from eval_pipeline.formulas.registry import load_registry
+from eval_pipeline.settings import load_settings
+from eval_pipeline.cli.main import main
+load_registry(load_settings({}))
+trouble, words = sys.argv[1], sys.argv[2:]
+if trouble == "full":
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 18, 1 << 18))
+elif os.geteuid() == 0:
+    os.setegid(65534)
+    os.seteuid(65534)
+main(words)
+"""
+
+
+def in_trouble(trouble, folder, *words):
+    done = subprocess.run(
+        [sys.executable, "-c", IN_TROUBLE, trouble, *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=folder,
+    )
+    assert "Traceback" not in done.stderr and "internal error" not in done.stderr, done.stderr[-2000:]
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize("words", [["compact"], ["forget", "kept", "--yes"], ["rebuild", "--yes"]])
+def test_on_a_full_disk_nothing_is_lost(secrets, words):
+    """A file that must not grow beyond a quarter of a megabyte is to the store what a full disk is."""
+    settings, _ = secrets
+    code, said = in_trouble("full", settings.db.parent, words[0], "--db", str(settings.db), *words[1:])
+    assert code == 2 and "error:" in said
+    assert ask(settings, "select run_id from runs where run_id = 'told'") == [("told",)]
+    assert not list(settings.db.parent.glob("*.compacting*"))
+    assert beside(settings) == []
+    call(settings, *words)
+
+
+@pytest.fixture
+def read_only_folder(computed_once):
+    """A store that everybody may read and nobody may write, in a place that everybody may enter."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name).resolve()
+        shutil.copytree(computed_once, folder, dirs_exist_ok=True)
+        for path in (folder, *folder.rglob("*")):
+            path.chmod(0o555 if path.is_dir() else 0o444)
+        yield folder
+        for path in (folder, *folder.rglob("*")):
+            path.chmod(0o755)
+
+
+def test_in_a_folder_that_cannot_be_written_every_command_says_so(read_only_folder):
+    """For the superuser a folder is never read-only, so the process gives its rights up."""
+    folder = read_only_folder
+    settings = settings_in(folder)
+    before = settings.db.read_bytes()
+    for words in (
+        ["status"],
+        ["load", "bundle"],
+        ["forget", "told", "--yes"],
+        ["compact"],
+        ["rebuild", "--yes"],
+    ):
+        code, said = in_trouble("read-only", folder, words[0], "--db", str(settings.db), *words[1:])
+        assert code == 2 and "Permission denied" in said and "right to write" in said, (words, said)
+    assert settings.db.read_bytes() == before
+
+
+def test_a_word_that_was_forgotten_is_in_no_file_after_rebuilding(secrets):
+    settings, _ = secrets
+    forget(settings, load_registry(settings), Request("dataset", "kb"), now=day(3))
+    load(settings, _other_bundle(settings), on=4)
+    cut_off(settings.db)
+    call(settings, "rebuild")
+    assert places_with(settings, SECRET) == []
+
+
+def _other_bundle(settings):
+    bundle = settings.db.parent / "bundle" / "other"
+    write_run(bundle, "elsewhere", [{"query_id": "q1"}], dataset="another")
+    return bundle

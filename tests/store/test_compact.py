@@ -1,0 +1,140 @@
+"""Compacting: a smaller file with the same contents, or the old file as it was."""
+
+from __future__ import annotations
+
+import shutil
+from collections import namedtuple
+
+import pytest
+
+from eval_pipeline.errors import StoreError, StoreMissing
+from eval_pipeline.settings import shipped_sql
+from eval_pipeline.store import compact as compaction
+from eval_pipeline.store.compact import compact
+from eval_pipeline.store.connect import open_reader, open_writer, transaction
+from tests.bundle_files import ask, compute, derived_tables, load, write_run
+from tests.store.forgettable import SECRET, places_with
+
+Usage = namedtuple("Usage", "total used free")
+
+
+def public_views(settings):
+    with open_reader(settings.db) as con:
+        names = con.execute(
+            "select view_name from duckdb_views() where not internal and schema_name = 'main' order by all"
+        ).fetchall()
+        return {name: sorted(con.execute(f"from main.{name}").fetchall(), key=repr) for (name,) in names}
+
+
+def test_everything_is_the_same_after_compacting(secrets):
+    settings, _ = secrets
+    before = (derived_tables(settings), public_views(settings))
+    compacted = compact(settings.db)
+    assert (derived_tables(settings), public_views(settings)) == before
+    assert compacted.rows == sum(
+        n for (n,) in ask(settings, "select estimated_size from duckdb_tables() where not internal")
+    )
+    numbers = [
+        number for (number,) in ask(settings, "select number from main.schema_migrations order by all")
+    ]
+    assert numbers == sorted(int(path.name[:4]) for path in (shipped_sql() / "schema").glob("[0-9]*.sql"))
+
+
+def test_loading_and_computing_go_on_after_compacting(secrets):
+    settings, bundle = secrets
+    compact(settings.db)
+    assert compute(settings, on=3).cells == {}
+    write_run(bundle, "later", [{"query_id": "q1"}])
+    assert load(settings, bundle, on=4).runs == ["later"]
+    assert compute(settings, on=5).runs == {"later"}
+
+
+def test_what_was_removed_is_in_the_file_until_it_is_compacted(secrets):
+    settings, _ = secrets
+    with open_writer(settings.db) as con, transaction(con):
+        con.execute("delete from raw.texts")
+    assert SECRET.encode() in settings.db.read_bytes()
+    with open_writer(settings.db) as con:
+        con.execute("update raw.query_ids set query_id = 'q' where contains(query_id, ?)", [SECRET])
+        con.execute("delete from ledger.quarantine")
+        for table in (
+            "raw.results",
+            "raw.extraction_cases",
+            "raw.spot_checks",
+            "labels.strings",
+            "labels.supports",
+        ):
+            con.execute(f"delete from {table}")
+        con.execute("update raw.runs set document = '{}'")
+        con.execute("delete from raw.chunk_ids where contains(chunk_id, ?)", [SECRET])
+        con.execute("delete from ledger.lint")
+    compact(settings.db)
+    shutil.rmtree(settings.db.with_name(settings.db.name + ".deliveries"))
+    assert places_with(settings) == []
+
+
+def test_a_store_with_a_view_upon_a_view_and_a_sequence_keeps_them(secrets):
+    settings, _ = secrets
+    with open_writer(settings.db) as con:
+        con.execute("create sequence main.numbers start 7; select nextval('main.numbers')").fetchall()
+        con.execute("create view main.z_first as select run_id from main.runs")
+        con.execute("create view main.a_second as select run_id from main.z_first")
+        con.execute("create macro main.twice(x) as x * 2")
+        con.execute("create table main.checked (a integer primary key check (a > 0), b varchar default 'x')")
+    compact(settings.db)
+    with open_writer(settings.db) as con:
+        assert con.execute("select nextval('main.numbers'), main.twice(4)").fetchall() == [(8, 8)]
+        assert con.execute("select count(*) from main.a_second").fetchall() == [(2,)]
+        con.execute("insert into main.checked (a) values (1)")
+        assert con.execute("from main.checked").fetchall() == [(1, "x")]
+        with pytest.raises(Exception, match="CHECK"):
+            con.execute("insert into main.checked values (-1, 'y')")
+
+
+def test_a_copy_that_differs_does_not_take_the_place(secrets, monkeypatch):
+    settings, _ = secrets
+    before = settings.db.read_bytes()
+    real = compaction._copy
+
+    def copies_too_little(db, fresh):
+        found = real(db, fresh)
+        con = compaction.connect(fresh, read_only=False)
+        con.execute("delete from raw.hits")
+        con.close()
+        return found
+
+    monkeypatch.setattr(compaction, "_copy", copies_too_little)
+    with pytest.raises(StoreError, match=r"raw\.hits"):
+        compact(settings.db)
+    assert settings.db.read_bytes() == before
+    assert not list(settings.db.parent.glob("*.compacting*"))
+
+
+def test_without_room_for_a_copy_the_store_stays_as_it_is(secrets, monkeypatch):
+    settings, _ = secrets
+    before = settings.db.read_bytes()
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(10**9, 10**9, 1000))
+    with pytest.raises(StoreError, match="make room"):
+        compact(settings.db)
+    assert settings.db.read_bytes() == before
+
+
+def test_there_is_nothing_to_compact_where_there_is_no_store(tmp_path):
+    with pytest.raises(StoreMissing):
+        compact(tmp_path / "e.duckdb")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_leftovers_of_a_killed_compaction_are_removed(secrets):
+    settings, _ = secrets
+    settings.db.with_name("e.duckdb.compacting").write_text(SECRET)
+    settings.db.with_name("e.duckdb.compacting.wal").write_text(SECRET)
+    compact(settings.db)
+    assert not list(settings.db.parent.glob("*.compacting*"))
+
+
+def test_how_far_it_got_is_told(secrets):
+    settings, _ = secrets
+    told: list[tuple[int, int]] = []
+    compacted = compact(settings.db, progress=lambda done, total: told.append((done, total)))
+    assert told[-1] == (compacted.bytes_before, compacted.bytes_before)

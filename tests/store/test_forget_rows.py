@@ -1,0 +1,249 @@
+"""Forgetting a run or a dataset: nothing of it is left, nothing of anybody else goes, and it does not come back."""
+
+from __future__ import annotations
+
+import pytest
+
+from eval_pipeline.errors import UnknownName, UsageError
+from eval_pipeline.formulas.registry import load_registry
+from eval_pipeline.pipeline.comparison_pairs import find_pairs, store_comparisons
+from eval_pipeline.pipeline.forget import Request, find_request, forget, lift_tombstones
+from eval_pipeline.store.connect import open_reader
+from eval_pipeline.store.kept import kept_folder
+from eval_pipeline.store.key_columns import columns_with_key, stored_columns
+from tests.bundle_files import (
+    ask,
+    compute,
+    day,
+    derived_tables,
+    hits,
+    load,
+    settings_in,
+    write_golden,
+    write_run,
+)
+from tests.store.forgettable import SECRET, places_with, write_told
+
+
+def forget_it(settings, name, *, kind="run", on=3, **options):
+    text = options.pop("text", False)
+    history = options.pop("history", False)
+    return forget(
+        settings, load_registry(settings), Request(kind, name, text, history), now=day(on), **options
+    )
+
+
+def run_rows(settings, run_key):
+    """Tables that still refer to a run, besides what says that it was there."""
+    with open_reader(settings.db) as con:
+        return {
+            column.plain_table
+            for column in columns_with_key(stored_columns(con), "run")
+            if con.execute(
+                f'select count(*) from {column.full_table} where "{column.name}" = ?', [run_key]
+            ).fetchall()[0][0]
+        }
+
+
+def test_the_secret_is_readable_everywhere_before_it_is_forgotten(secrets):
+    settings, _ = secrets
+    found = places_with(settings)
+    assert "raw.texts.text" in found and "raw.extraction_cases.ground_truth" in found
+    assert "ledger.quarantine.text" in found and "raw.chunk_ids.chunk_id" in found
+    assert any(place.startswith("e.duckdb.deliveries") for place in found)
+
+
+def test_of_a_forgotten_dataset_no_byte_is_left(secrets):
+    settings, _ = secrets
+    report = forget_it(settings, "kb", kind="dataset")
+    assert places_with(settings) == []
+    assert report.runs == ["told", "kept"]
+    for table in ("raw.runs", "raw.results", "raw.hits", "labels.queries", "raw.archives", "raw.datasets"):
+        assert ask(settings, f"select count(*) from {table}") == [(0,)], table
+    for table in ("raw.query_ids", "raw.chunk_ids", "raw.doc_ids", "raw.case_ids", "raw.texts"):
+        assert ask(settings, f"select count(*) from {table}") == [(0,)], table
+    assert not list(kept_folder(settings.db).rglob("*.zst"))
+
+
+def test_a_forgotten_run_leaves_no_row_and_no_id_that_only_it_used(secrets):
+    settings, _ = secrets
+    (run_key,) = ask(settings, "select run_key from raw.runs where run_id = 'told'")[0]
+    forget_it(settings, "told")
+    assert run_rows(settings, run_key) == {"ledger.tombstones"}
+    assert ask(settings, "from raw.query_ids where contains(query_id, ?)", SECRET) == []
+    assert ask(settings, "select chunk_id from raw.chunk_ids order by all") == [("d1/1",), ("d2/1",)]
+    assert ask(settings, "from raw.case_ids") == []
+
+
+def test_what_others_share_stays_and_their_numbers_do_not_move(secrets):
+    settings, _ = secrets
+    (kept_key,) = ask(settings, "select run_key from raw.runs where run_id = 'kept'")[0]
+    before = {
+        table: [row for row in rows if row[0] == kept_key] for table, rows in derived_tables(settings).items()
+    }
+    forget_it(settings, "told")
+    assert derived_tables(settings) == before
+    assert ask(settings, "select text from hits") == [("a passage that both runs retrieved",)]
+    assert ask(settings, "select count(*) from queries") == [(2,)]
+    assert ask(settings, "select count(*) from raw.archive_chunks") == [(1,)]
+    done = compute(settings, on=4)
+    assert done.cells == {}
+
+
+def test_forgetting_does_not_bring_anything_back_with_the_next_delivery(secrets):
+    settings, bundle = secrets
+    forget_it(settings, "told")
+    report = load(settings, bundle, on=4)
+    assert report.forgotten == ["told"] and report.runs == []
+    assert ask(settings, "select run_id from runs") == [("kept",)]
+    assert not [path for path in kept_folder(settings.db).rglob("*") if path.name == "told"]
+
+
+def test_a_forgotten_dataset_keeps_out_its_golden_set_its_archives_and_its_runs(secrets):
+    settings, bundle = secrets
+    forget_it(settings, "kb", kind="dataset")
+    write_run(bundle, "new", [{"query_id": "q1"}])
+    report = load(settings, bundle, on=4)
+    assert sorted(report.forgotten) == ["kb", "kept", "new", "told"]
+    assert places_with(settings) == []
+
+
+def test_a_store_that_was_deleted_and_loaded_anew_still_knows_what_was_forgotten(secrets):
+    settings, bundle = secrets
+    forget_it(settings, "told")
+    settings.db.unlink()
+    assert load(settings, bundle, on=4).forgotten == ["told"]
+    assert load(settings, bundle, on=5).forgotten == ["told"]
+    assert ask(settings, "select name from ledger.tombstones") == [("told",)]
+
+
+def test_lifted_it_comes_back_with_a_delivery_and_counts_as_it_did(secrets):
+    settings, bundle = secrets
+    before = derived_tables(settings)
+    (old_key,) = ask(settings, "select run_key from raw.runs where run_id = 'told'")[0]
+    forget_it(settings, "told")
+    assert lift_tombstones(settings, "told", kind=None, now=day(4)) == ["told"]
+    assert load(settings, bundle, on=5).runs == ["told"]
+    compute(settings, on=6)
+    (new_key,) = ask(settings, "select run_key from raw.runs where run_id = 'told'")[0]
+    assert new_key != old_key
+    values = "select metric, slice, slice_value, value, n from run_metrics where run_id = 'told' order by all"
+    after = ask(settings, values)
+    expected = sorted(
+        (row[2], row[3], row[4], row[5], row[6])
+        for row in before["aggregates.run_metrics"]
+        if row[0] == old_key
+    )
+    assert sorted(after) == expected
+
+
+def test_lifting_a_dataset_lifts_the_runs_that_went_with_it(secrets):
+    settings, bundle = secrets
+    forget_it(settings, "kb", kind="dataset")
+    assert lift_tombstones(settings, "kb", kind=None, now=day(4)) == ["kb", "kept", "told"]
+    report = load(settings, bundle, on=5)
+    assert report.forgotten == [] and report.golden_sets == ["kb"] and sorted(report.runs) == ["kept", "told"]
+
+
+def test_the_name_of_what_was_never_forgotten_cannot_be_lifted(secrets):
+    with pytest.raises(UnknownName, match="kept"):
+        lift_tombstones(secrets[0], "kept", kind=None, now=day(4))
+
+
+def test_replaced_values_stay_as_numbers_unless_the_history_goes_too(secrets):
+    settings, bundle = secrets
+    write_golden(bundle, [{"query_id": "q1", "expected_chunk_ids": ["zz"], "tags": [SECRET]}])
+    load(settings, bundle, on=3)
+    compute(settings, on=4, reasons=None)
+    asked = "select value, n from formula_history where run_id = 'told' and metric = 'hit@1' and valid_to is not null"
+    before = ask(settings, asked)
+    assert before
+    forget_it(settings, "told", on=5)
+    assert ask(settings, asked) == before
+    assert ask(
+        settings, "select count(*) from formula_history where run_id = 'told' and valid_to is null"
+    ) == [(0,)]
+    forget_it(settings, "kb", kind="dataset", on=6, history=True)
+    assert ask(settings, "select count(*) from ledger.aggregate_history where run_key <> 1") == [(0,)]
+
+
+def test_a_dry_run_counts_and_changes_nothing(secrets):
+    settings, _ = secrets
+    size = settings.db.stat().st_size
+    before = (derived_tables(settings), places_with(settings))
+    would = forget_it(settings, "told", dry_run=True)
+    assert (derived_tables(settings), places_with(settings)) == before
+    assert ask(settings, "from ledger.tombstones") == []
+    assert settings.db.stat().st_size == size
+    done = forget_it(settings, "told")
+    assert (would.removed, would.kept, would.runs) == (done.removed, done.kept, done.runs)
+    assert done.removed.rows["raw.results"] == 3
+
+
+def test_a_key_of_a_forgotten_run_is_not_given_to_another(secrets):
+    settings, bundle = secrets
+    (last,) = ask(settings, "select max(run_key) from raw.runs")[0]
+    (name,) = ask(settings, "select run_id from raw.runs where run_key = ?", last)[0]
+    forget_it(settings, name)
+    write_run(bundle, "newest", [{"query_id": "q1", "hits_top_k": hits("d1/1")}])
+    load(settings, bundle, on=4)
+    assert ask(settings, "select run_key > ? from raw.runs where run_id = 'newest'", last) == [(True,)]
+
+
+def test_every_delivery_of_a_run_is_purged_and_that_it_was_delivered_stays_known(secrets):
+    settings, bundle = secrets
+    write_run(bundle, "told", [{"query_id": "q1", "answer": {"text": f"second {SECRET}"}}])
+    load(settings, bundle, on=2)
+    deliveries = "select part, content_hash from deliveries where run_id = 'told' order by all"
+    before = ask(settings, deliveries)
+    forget_it(settings, "told")
+    assert ask(settings, deliveries) == before
+    assert ask(
+        settings, "select count(*) from deliveries where run_id = 'told' and superseded_at is null"
+    ) == [(0,)]
+    assert not list(kept_folder(settings.db).rglob("told"))
+
+
+def test_a_run_that_was_only_rejected_can_be_forgotten(tmp_path):
+    settings = settings_in(tmp_path)
+    bundle = tmp_path / "bundle"
+    write_golden(bundle, [{"query_id": "q"}])
+    row = {"query_id": "q", "answer": {"text": SECRET}}
+    write_run(bundle, "twice", [row, row])
+    load(settings, bundle)
+    assert places_with(settings)
+    request = find_request(settings, "twice", kind=None, text=False, history=False)
+    forget(settings, load_registry(settings), request, now=day(3))
+    assert places_with(settings) == []
+    assert load(settings, bundle, on=4).forgotten == ["twice"]
+
+
+def test_an_unknown_name_and_one_that_means_two_things_are_refused(secrets):
+    settings, bundle = secrets
+    with pytest.raises(UnknownName, match="told"):
+        find_request(settings, "tolt", kind=None, text=False, history=False)
+    write_told(bundle, run_id="kb")
+    load(settings, bundle, on=3)
+    with pytest.raises(UsageError, match="--kind"):
+        find_request(settings, "kb", kind=None, text=False, history=False)
+    assert find_request(settings, "kb", kind="run", text=False, history=False).kind == "run"
+
+
+def test_forgetting_twice_finds_nothing_the_second_time(secrets):
+    settings, _ = secrets
+    forget_it(settings, "told")
+    again = forget_it(settings, "told", on=4)
+    assert not again.has_done_something and again.compacted is None
+    assert ask(settings, "select count(*) from ledger.tombstones") == [(1,)]
+
+
+def test_a_comparison_goes_with_either_of_its_runs(secrets):
+    settings, _ = secrets
+    registry = load_registry(settings)
+    with open_reader(settings.db) as con:
+        pairs = [(one.run_a, one.run_b) for one in find_pairs(con, registry)]
+    store_comparisons(settings, registry, pairs, now=day(3))
+    tables = ("comparisons.pairs", "comparisons.queries", "comparisons.deltas")
+    assert all(ask(settings, f"select count(*) > 0 from {table}") == [(True,)] for table in tables)
+    forget_it(settings, "told", on=4)
+    assert all(ask(settings, f"select count(*) from {table}") == [(0,)] for table in tables)
