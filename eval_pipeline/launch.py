@@ -8,17 +8,19 @@ import shutil
 import signal
 import socket
 import sys
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from eval_pipeline.errors import UsageError
 from eval_pipeline.formulas.registry import Registry, load_registry
+from eval_pipeline.pipeline.comparison_pairs import PAIRS, due_pairs, find_pairs, is_due
 from eval_pipeline.pipeline.inbox import look_into
 from eval_pipeline.pipeline.measure import Progress
 from eval_pipeline.pipeline.runs import Computed, computed_by, due_runs
 from eval_pipeline.settings import PACKAGE, Settings, project_folder
+from eval_pipeline.store.comparisons import compared_by
 from eval_pipeline.store.connect import open_reader
 from eval_pipeline.store.lock import Tell
 
@@ -45,6 +47,12 @@ class Asked:
     reasons: Collection[str] | None
     definitions: Collection[str] | None
     note: str | None
+    pages: bool = False
+
+    @property
+    def includes_comparisons(self) -> bool:
+        """Whether pairs of runs are asked for too; they rest on everything, so tables that are named leave them out."""
+        return self.definitions is None or PAIRS in self.definitions
 
 
 @dataclass(frozen=True)
@@ -68,11 +76,13 @@ def run_in_dagster(
     reasons: Collection[str] | None,
     definitions: Collection[str] | None = None,
     note: str | None = None,
+    pages: bool = False,
     tell: Tell | None = None,
     progress: Progress | None = None,
 ) -> Summary:
     """Compute, as Dagster runs of this process, what is due for one of the reasons (None: any).
 
+    Tables of runs first, then the comparisons that rest on them, then with `pages` what is published of both.
     `definitions` and `run_ids` limit it; `note` is kept beside every number that is replaced. Everything
     that can be computed is; then the first thing that went wrong is raised as it was.
     """
@@ -80,7 +90,8 @@ def run_in_dagster(
 
     listener = Listener(tell, progress)
     with _environment(EVENT_ENVIRONMENT), open_instance(settings) as instance:
-        found = _execute(settings, instance, listener, Asked(run_ids, reasons, definitions, note))
+        asked = Asked(run_ids, reasons, definitions, note, pages)
+        found = _execute(settings, instance, listener, asked)
     if listener.errors:
         raise listener.errors[0]
     return found
@@ -93,27 +104,79 @@ def _execute(
     asked: Asked,
 ) -> Summary:
     from eval_pipeline.definitions import build_definitions
+    from eval_pipeline.defs.jobs import NEW_COMPARISONS, NIGHTLY_EVALUATION, PUBLISH_PAGES
 
     registry = load_registry(settings)
     launches, listener.total = _due_launches(settings, instance, registry, asked, tell=listener.tell)
-    definitions = build_definitions(settings, registry=registry, listener=listener)
-    started: list[str] = []
-    failed_checks: list[str] = []
+    work = Work(
+        settings,
+        instance,
+        registry,
+        build_definitions(settings, registry=registry, listener=listener),
+        listener,
+    )
     for launch in launches:
-        result = _execute_launch(definitions, instance, launch, asked)
-        started.append(result.run_id)
-        failed_checks += [
+        work.execute(launch, NIGHTLY_EVALUATION, asked)
+    if asked.includes_comparisons:
+        for launch in _due_comparisons(work, asked):
+            work.execute(launch, NEW_COMPARISONS, asked)
+    if asked.pages:
+        work.execute(None, PUBLISH_PAGES, asked)
+    with open_reader(settings.db, tell=listener.tell) as con:
+        computed = computed_by(con, work.started)
+        pairs = compared_by(con, work.started)
+    return Summary(_with_comparisons(computed, pairs), tuple(work.started), tuple(work.failed_checks))
+
+
+def _with_comparisons(computed: Computed, pairs: Sequence[tuple[str, str]]) -> Computed:
+    """Comparisons are counted like the tables they rest on, each for its second run."""
+    if not pairs:
+        return computed
+    runs = {*computed.runs, *(run_b for _, run_b in pairs)}
+    return replace(computed, cells={**computed.cells, PAIRS: len(pairs)}, runs=tuple(sorted(runs)))
+
+
+@dataclass
+class Work:
+    """What one command executes in Dagster, and what came of it."""
+
+    settings: Settings
+    instance: dg.DagsterInstance
+    registry: Registry
+    definitions: dg.Definitions
+    listener: Listener
+    started: list[str] = field(default_factory=list)
+    failed_checks: list[str] = field(default_factory=list)
+
+    def execute(self, launch: Launch | None, job: str, asked: Asked) -> None:
+        """Execute a job, of a range of partitions where there is a launch; errors are remembered, not raised."""
+        result = _execute_job(self.definitions, self.instance, job, launch, asked)
+        self.started.append(result.run_id)
+        self.failed_checks += [
             f"{check.asset_key.to_user_string()}: {check.check_name}: {check.description}"
             for check in result.get_asset_check_evaluations()
             if not check.passed
         ]
         if _was_interrupted(result):
             raise KeyboardInterrupt
-        if not result.success and not listener.errors:
-            listener.errors.append(_failure_of(result))
-    with open_reader(settings.db, tell=listener.tell) as con:
-        computed = computed_by(con, started)
-    return Summary(computed, tuple(started), tuple(failed_checks))
+        if not result.success and not self.listener.errors:
+            self.listener.errors.append(_failure_of(result))
+
+
+def _due_comparisons(work: Work, asked: Asked) -> list[Launch]:
+    """The pairs that can be compared now, as ranges."""
+    from eval_pipeline.defs.comparisons import comparison_launches, names_of
+    from eval_pipeline.defs.partitions import register_comparisons, registered_comparisons
+    from eval_pipeline.defs.processes import runs_under_way
+
+    with open_reader(work.settings.db, tell=work.listener.tell) as con:
+        pairs = find_pairs(con, work.registry)
+    may_move = not runs_under_way(work.instance)
+    register_comparisons(work.instance, names_of(pairs), may_move=may_move)
+    due = [one for one in pairs if one.is_ready and is_due(one, reasons=asked.reasons, run_ids=asked.run_ids)]
+    return comparison_launches(
+        due, registered_comparisons(work.instance), may_cover_gaps=asked.run_ids is None
+    )
 
 
 def _due_launches(
@@ -137,6 +200,11 @@ def _due_launches(
         due = due_runs(
             con, registry, reasons=asked.reasons, run_ids=asked.run_ids, definitions=asked.definitions
         )
+        pairs = (
+            due_pairs(con, registry, reasons=asked.reasons, run_ids=asked.run_ids)
+            if asked.includes_comparisons
+            else []
+        )
         inbox = look_into(settings.inbox)
         show_store(instance, con, inbox, now=now, may_move=not runs_under_way(instance))
     launches = plan_launches(
@@ -146,23 +214,23 @@ def _due_launches(
         why={run_id: why_due(run) for run_id, run in due.items()},
         may_cover_gaps=asked.run_ids is None,
     )
-    return launches, sum(run.n_cells for run in due.values())
+    return launches, sum(run.n_cells for run in due.values()) + len(pairs)
 
 
-def _execute_launch(
+def _execute_job(
     definitions: dg.Definitions,
     instance: dg.DagsterInstance,
-    launch: Launch,
+    job: str,
+    launch: Launch | None,
     asked: Asked,
 ) -> dg.ExecuteInProcessResult:
-    from eval_pipeline.defs.jobs import NIGHTLY_EVALUATION
     from eval_pipeline.defs.processes import PROCESS_TAG, this_process
 
-    job = definitions.resolve_job_def(NIGHTLY_EVALUATION)
-    return job.execute_in_process(
+    range_tags = launch.tags(asked.reasons) if launch else {}
+    return definitions.resolve_job_def(job).execute_in_process(
         instance=instance,
-        asset_selection=launch.selection(),
-        tags=launch.tags(asked.reasons) | {PROCESS_TAG: this_process()} | _asked_tags(asked),
+        asset_selection=launch.selection() if launch else None,
+        tags=range_tags | {PROCESS_TAG: this_process()} | _asked_tags(asked),
         run_config=QUIET,
         raise_on_error=False,
     )

@@ -21,6 +21,7 @@ from eval_pipeline.report.numbers import change, interval, p_value, rank, value
 SHOWN_QUERIES = 10
 SHOWN_SLICES = 5
 SHOWN_FLAKY = 5
+LONGEST_NAME = 24
 
 Report = Mapping[str, Any]
 
@@ -32,9 +33,9 @@ def print_comparison(report: Report) -> None:
     print(f"{report['run_a']} → {report['run_b']}")
     print(f"{n} in both runs, matched {MODES[mode]}")
     if report["causes"]:
-        print(f"known differences: {', '.join(report['causes'])}")
+        print(_filled(f"known differences: {', '.join(report['causes'])}"))
     for warning in report["warnings"]:
-        print(fill(f"! {warning}", WIDTH, subsequent_indent="  "))
+        print(_filled(f"! {warning}"))
     print()
     _print_deltas(report)
     if report["fallback_metrics"]:
@@ -61,7 +62,7 @@ def _print_deltas(report: Report) -> None:
         tested = report["significance"][metric]
         rows.append(
             (
-                metric + ("*" if metric in report["caveats"] else ""),
+                _broken(metric + ("*" if metric in report["caveats"] else "")),
                 value(report["aggregate_a"][metric]),
                 value(report["aggregate_b"][metric]),
                 change(report["deltas"][metric]),
@@ -73,13 +74,8 @@ def _print_deltas(report: Report) -> None:
     if rows:
         table(columns, rows, numbers=columns[1:])
         print("p adj.: one test per metric over the queries of both runs, Benjamini–Hochberg")
-    if unchanged:
-        print(
-            fill(
-                f"no query changed, though a difference of … would have shown: {_unchanged(report, unchanged)}",
-                WIDTH,
-            )
-        )
+    for line in _unchanged(report, unchanged):
+        print(_filled(line))
     if any(report["noise"].values()):
         print("~ no more than identical runs differ")
     if report["caveats"]:
@@ -88,12 +84,31 @@ def _print_deltas(report: Report) -> None:
         print(fill(f"undefined in both: {', '.join(undefined)}", WIDTH))
 
 
-def _unchanged(report: Report, metrics: Sequence[str]) -> str:
-    """The metrics under the smallest difference that as many queries would have shown."""
-    by_reach: dict[str, list[str]] = {}
+def _unchanged(report: Report, metrics: Sequence[str]) -> Iterator[str]:
+    """The metrics under the smallest difference that as many queries would have shown; of a run with itself none."""
+    if not metrics or report["run_a"] == report["run_b"]:
+        return
+    by_reach: dict[float | None, list[str]] = {}
     for metric in metrics:
-        by_reach.setdefault(value(report["significance"][metric]["mde"]), []).append(metric)
-    return "; ".join(f"{reach} in {', '.join(named)}" for reach, named in by_reach.items())
+        by_reach.setdefault(report["significance"][metric]["mde"], []).append(metric)
+    unseen = by_reach.pop(None, [])
+    if by_reach:
+        told = "; ".join(f"{value(reach)} in {', '.join(named)}" for reach, named in by_reach.items())
+        yield f"no query changed, though a difference of … would have shown: {told}"
+    if unseen:
+        yield f"no query changed, and what would have shown is not known: {', '.join(unseen)}"
+
+
+def _broken(name: str) -> str:
+    """A name too long for its column goes on at one of its own joints."""
+    if len(name) <= LONGEST_NAME:
+        return name
+    place = name.rfind("_", 0, LONGEST_NAME) + 1
+    return f"{name[:place]}\n{name[place:]}" if place else name
+
+
+def _filled(text: str) -> str:
+    return fill(text, WIDTH, subsequent_indent="  ", break_on_hyphens=False)
 
 
 def _mark(report: Report, metric: str) -> str:
@@ -120,13 +135,13 @@ def _print_fallback(report: Report) -> None:
         f"{float(threshold):.0%}: {counts['win']} won, {counts['loss']} lost"
         for threshold, counts in report["sensitivity"].items()
     ]
-    print(f"by the share of characters that has to match: {'; '.join(told)}")
+    print(_filled(f"by the share of characters that has to match: {'; '.join(told)}"))
 
 
 def _print_counts(report: Report) -> None:
     counts = report["counts"]
     told = [f"{number:,} {name.replace('_', ' ')}" for name, number in counts.items() if number]
-    print(f"\nqueries: {', '.join(told) if told else 'none in both runs'}")
+    print("\n" + _filled(f"queries: {', '.join(told) if told else 'none in both runs'}"))
 
 
 def _print_queries(report: Report) -> None:
@@ -175,12 +190,15 @@ def _print_flaky(report: Report) -> None:
     flaky = report["flaky_queries"]
     if flaky:
         named = shown_first([entry["query_id"] for entry in flaky], SHOWN_FLAKY)
-        print(f"\nflaky between identical runs: {named}")
+        print("\n" + _filled(f"flaky between identical runs: {named}"))
 
 
 def _next(report: Report) -> Iterator[str]:
     """Commands that answer the question this comparison raises; only such as there are."""
     a, b = report["run_a"], report["run_b"]
+    if a == b:
+        yield f"eval-pipeline show {a}"
+        return
     if any("--all" in warning for warning in report["warnings"]):
         yield "eval-pipeline run --all"
     metric = surest_metric(report)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import sys
 from pathlib import Path
 from textwrap import fill
@@ -43,6 +44,7 @@ INCONCLUSIVE = 4
     metavar="FILE",
     help="Where to.  [standard output]",
 )
+@click.option("--no-store", is_flag=True, help="Do not keep the verdict in the store.")
 @with_store
 @as_json
 def command(
@@ -51,16 +53,19 @@ def command(
     config_file: Path | None,
     wanted: str | None,
     output: Path | None,
+    no_store: bool,
     settings: Settings,
     as_json: bool,
 ) -> None:
     """Say whether CANDIDATE is good enough: exit code 0 pass, 1 fail, 4 inconclusive.
 
     A rule fails when the loss exceeds its margin and is hardly chance, passes when a larger loss can be ruled out, and
-    is inconclusive otherwise. With on_inconclusive = "fail" in [gate], inconclusive leaves with 1.
+    is inconclusive otherwise. With on_inconclusive = "fail" in [gate], inconclusive leaves with 1. The verdict is kept
+    for the report of the suite, where the store can be written.
     """
     from eval_pipeline.formulas.registry import load_registry
     from eval_pipeline.pipeline.gate import gate
+    from eval_pipeline.pipeline.gate_verdicts import keep_verdict
 
     chosen = format_of(wanted, output, as_json=as_json, by_suffix=BY_SUFFIX)
     document = gate(settings, load_registry(settings), candidate, baseline, config_file=config_file, tell=say)
@@ -76,6 +81,8 @@ def command(
         write(render_gate_junit(document), output)
     else:
         write(lambda: _print(document), output)
+    if not no_store:
+        keep_verdict(settings, document, now=dt.datetime.now(dt.UTC).replace(tzinfo=None), tell=say)
     sys.exit(exit_code(document))
 
 
@@ -112,7 +119,7 @@ def _print(document: dict[str, Any]) -> None:
         print()
         table(columns, rows, numbers=columns[2:])
         print("p adj.: one-sided, Holm over all rules\n")
-        for rule in shown:
+        for rule in sorted(shown, key=lambda rule: bool(rule["verdict"] != "fail")):
             if rule["verdict"] != "pass":
                 print(fill(f"{rule['label']}: {rule['reason']}", WIDTH, subsequent_indent="  "))
     if quiet:

@@ -12,13 +12,23 @@ from eval_pipeline.settings import Settings
 @click.command("run")
 @click.argument("run_ids", nargs=-1, metavar="[RUN_ID…]")
 @click.option("--all", "everything", is_flag=True, help="Also what is stale for any other reason.")
+@click.option(
+    "--pages",
+    is_flag=True,
+    help="Also write HTML pages of what is new to EVAL_PIPELINE_REPORTS, about a second each (the nightly job does).",
+)
 @with_store
 @as_json
-def command(run_ids: tuple[str, ...], everything: bool, settings: Settings, as_json: bool) -> None:
-    """Compute, through Dagster, what is missing or was delivered anew: for these runs, or for all."""
+def command(
+    run_ids: tuple[str, ...], everything: bool, pages: bool, settings: Settings, as_json: bool
+) -> None:
+    """Compute, through Dagster, what is missing or was delivered anew: for these runs, or for all.
+
+    The newest runs of every suite are then compared with the night before and with their pinned baseline.
+    """
     from eval_pipeline.launch import run_in_dagster
+    from eval_pipeline.pipeline.due import DUE
     from eval_pipeline.pipeline.headlines import check_runs
-    from eval_pipeline.pipeline.measure import DUE
 
     check_runs(settings, run_ids, tell=say)
     with progress_bar("computing cells") as progress:
@@ -26,6 +36,7 @@ def command(run_ids: tuple[str, ...], everything: bool, settings: Settings, as_j
             settings,
             run_ids=set(run_ids) or None,
             reasons=None if everything else DUE,
+            pages=pages,
             tell=say,
             progress=progress,
         )
@@ -33,7 +44,9 @@ def command(run_ids: tuple[str, ...], everything: bool, settings: Settings, as_j
         print_json({"format": 1, "runs": sorted(summary.computed.runs), "cells": summary.computed.cells})
         return
     cells = sum(summary.computed.cells.values())
-    if not cells:
+    if cells:
+        print(f"Computed {count(cells, 'cell')} of {count(len(summary.computed.runs), 'run')}.")
+    else:
         print("Nothing to compute: everything asked for is there.")
-        return
-    print(f"Computed {count(cells, 'cell')} of {count(len(summary.computed.runs), 'run')}.")
+    if pages:
+        print(f"The pages are in {settings.reports}.")

@@ -22,6 +22,7 @@ from eval_pipeline.defs.tags import NOTE, only_named, only_stale, wanted_reasons
 from eval_pipeline.errors import DefinitionError
 from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.registry import ALL_FORMULAS, Registry
+from eval_pipeline.pipeline.headlines import part_headlines
 from eval_pipeline.pipeline.measure import measure
 from eval_pipeline.pipeline.runs import RangeState, range_states, run_summaries
 
@@ -132,12 +133,14 @@ def _compute(
     with store.reading() as con:
         states = range_states(con, names, run_ids, dagster_run_id=context.run.run_id)
         summaries = run_summaries(con, run_ids, headline_keys(registry))
+        parts = part_headlines(con, registry, run_ids)
     for one in selected:
         if one.name in errors:
             continue
         if ALL_FORMULAS in one.reads:
             for run_id, summary in summaries.items():
-                context.add_asset_metadata(run_metadata(summary), key_of(one.name), run_id)
+                metadata = run_metadata(summary, parts.get(run_id, {}))
+                context.add_asset_metadata(metadata, key_of(one.name), run_id)
         yield _result(one.name, states[one.name])
     if errors:
         raise next(iter(errors.values()))

@@ -6,9 +6,18 @@ from typing import Any
 import dagster as dg
 
 from eval_pipeline.defs.assets import RESULTS, key_of
+from eval_pipeline.defs.delivery_checks import delivery_checks
 from eval_pipeline.defs.resources import StoreResource
 from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.registry import ALL_FORMULAS, Registry
+from eval_pipeline.pipeline.quality_checks import (
+    EXTRACTION,
+    JUDGE,
+    badly_configured_judges,
+    missed_extraction_targets,
+    stale_labels,
+    unstable_judges,
+)
 from eval_pipeline.pipeline.run_checks import (
     Faults,
     missing_queries,
@@ -20,6 +29,7 @@ from eval_pipeline.store.connect import Connection
 
 RUNS_LISTED = 20
 VALUES_IN_RANGE = "values_in_range"
+LABELLED = "facts.chunk_ranks"
 
 Find = Callable[[Connection, Collection[str] | None], Faults]
 
@@ -36,6 +46,43 @@ def all_checks(registry: Registry) -> list[dg.AssetChecksDefinition]:
         ),
         _values_in_range(registry.formulas),
         *(_query_check(one, registry) for one in aggregates),
+        *_quality_checks(registry),
+        *delivery_checks(),
+    ]
+
+
+def _quality_checks(registry: Registry) -> list[dg.AssetChecksDefinition]:
+    """What to know before believing the numbers; none of it makes them wrong."""
+    wanted: list[tuple[str, str, str, Find]] = [
+        (
+            JUDGE,
+            "judge_is_pinned",
+            "One judge model of a fixed version, at temperature 0, with a known prompt.",
+            lambda con, run_ids: badly_configured_judges(con, registry, run_ids),
+        ),
+        (
+            JUDGE,
+            "judge_is_stable",
+            "At most a fifth of the re-judged items disagree.",
+            lambda con, run_ids: unstable_judges(con, registry, run_ids),
+        ),
+        (
+            EXTRACTION,
+            "extraction_target_met",
+            "The macro F1 of extraction reaches its target before rounding.",
+            lambda con, run_ids: missed_extraction_targets(con, registry, run_ids),
+        ),
+        (
+            LABELLED,
+            "labels_in_inventory",
+            "Every expected chunk is in the newest inventory of the run's chunker, where there is one.",
+            stale_labels,
+        ),
+    ]
+    return [
+        _check(key_of(name), check, description, find, severity=dg.AssetCheckSeverity.WARN)
+        for name, check, description, find in wanted
+        if name in registry.definitions
     ]
 
 
@@ -94,6 +141,7 @@ def _check(
     find: Find,
     *,
     count: Callable[[Connection, Collection[str] | None], Mapping[str, int]] | None = None,
+    severity: dg.AssetCheckSeverity = dg.AssetCheckSeverity.ERROR,
 ) -> dg.AssetChecksDefinition:
     @dg.asset_check(asset=key, name=name, description=description)
     def check(context: dg.AssetCheckExecutionContext, store: StoreResource) -> dg.AssetCheckResult:
@@ -101,7 +149,7 @@ def _check(
         with store.reading() as con:
             faults = find(con, run_ids)
             missing = count(con, run_ids) if count else {}
-        return _result(faults, missing, run_ids, key=key, name=name)
+        return _result(faults, missing, run_ids, key=key, name=name, severity=severity)
 
     return check
 
@@ -120,6 +168,7 @@ def _result(
     *,
     key: dg.AssetKey,
     name: str,
+    severity: dg.AssetCheckSeverity = dg.AssetCheckSeverity.ERROR,
 ) -> dg.AssetCheckResult:
     metadata: dict[str, Any] = {}
     if run_ids is not None:
@@ -135,6 +184,7 @@ def _result(
         asset_key=key,
         check_name=name,
         passed=not faults,
+        severity=severity,
         metadata=metadata,
         description=f"{first[0]}: {first[1]}" if first else None,
     )

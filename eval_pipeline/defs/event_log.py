@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import portalocker
 import sqlalchemy as sa
 import yaml
 from dagster._core.events import ASSET_EVENTS
@@ -109,4 +110,13 @@ def open_home(home: Path) -> dg.DagsterInstance:
     if not any(name in said for name in OWN_STORAGE):
         config = {"module": __name__, "class": OpenStorage.__name__, "config": {"base_dir": str(home)}}
         overrides = {"storage": {"custom": config}}
-    return dg.DagsterInstance.from_ref(InstanceRef.from_dir(str(home), overrides=overrides))
+    with _one_at_a_time(home):
+        return dg.DagsterInstance.from_ref(InstanceRef.from_dir(str(home), overrides=overrides))
+
+
+@contextmanager
+def _one_at_a_time(home: Path) -> Iterator[None]:
+    """Two commands that open a new home at once would both make its tables, and one of them would fail."""
+    with (home / "opening.lock").open("a+", encoding="utf-8") as file:
+        portalocker.lock(file, portalocker.LockFlags.EXCLUSIVE)
+        yield

@@ -1,4 +1,4 @@
-"""Jobs: the nightly evaluation, recomputation, and taking in sources."""
+"""Jobs: the nightly evaluation with its comparisons and pages, recomputation, and taking in sources."""
 
 from __future__ import annotations
 
@@ -8,9 +8,13 @@ from typing import Any
 import dagster as dg
 
 from eval_pipeline.defs.assets import CHUNK_ARCHIVES, COMPUTED, GOLDEN_SETS
+from eval_pipeline.defs.comparisons import COMPARISONS
+from eval_pipeline.defs.reports import PAGES
 
 NIGHTLY_EVALUATION = "nightly_evaluation"
 RECOMPUTE_STALE = "recompute_stale"
+NEW_COMPARISONS = "new_comparisons"
+PUBLISH_PAGES = "publish_pages"
 NEW_GOLDEN_SETS = "new_golden_sets"
 NEW_CHUNK_ARCHIVES = "new_chunk_archives"
 # Everything is in the event log; a terminal needs to hear of failures only.
@@ -23,12 +27,21 @@ class Jobs:
 
     nightly_evaluation: Any
     recompute_stale: Any
+    new_comparisons: Any
+    publish_pages: Any
     new_golden_sets: Any
     new_chunk_archives: Any
 
     def all(self) -> list[Any]:
         """Every one of them."""
-        return [self.nightly_evaluation, self.recompute_stale, self.new_golden_sets, self.new_chunk_archives]
+        return [
+            self.nightly_evaluation,
+            self.recompute_stale,
+            self.new_comparisons,
+            self.publish_pages,
+            self.new_golden_sets,
+            self.new_chunk_archives,
+        ]
 
 
 def make_jobs() -> Jobs:
@@ -45,6 +58,18 @@ def make_jobs() -> Jobs:
             selection=dg.AssetSelection.groups(*COMPUTED),
             config=QUIET,
             description="Computes what is stale, whatever made it so: a formula, labels, an archive.",
+        ),
+        new_comparisons=dg.define_asset_job(
+            NEW_COMPARISONS,
+            selection=dg.AssetSelection.assets(COMPARISONS),
+            config=QUIET,
+            description="Compares runs with the night before and with their pinned baseline, and judges the gate.",
+        ),
+        publish_pages=dg.define_asset_job(
+            PUBLISH_PAGES,
+            selection=dg.AssetSelection.assets(PAGES),
+            config=QUIET,
+            description="Writes the pages of what is new into the folder of reports.",
         ),
         new_golden_sets=dg.define_asset_job(
             NEW_GOLDEN_SETS,

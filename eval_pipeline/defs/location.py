@@ -8,11 +8,13 @@ import dagster as dg
 
 from eval_pipeline.defs.assets import computed_assets
 from eval_pipeline.defs.checks import all_checks
+from eval_pipeline.defs.comparisons import comparison_assets, comparison_checks
 from eval_pipeline.defs.jobs import make_jobs
 from eval_pipeline.defs.launches import all_names
 from eval_pipeline.defs.listening import Listener
+from eval_pipeline.defs.reports import report_assets
 from eval_pipeline.defs.resources import StoreResource
-from eval_pipeline.defs.sensors import new_runs, nightly, stale_metrics
+from eval_pipeline.defs.sensors import new_comparisons, new_runs, nightly, stale_metrics
 from eval_pipeline.defs.sources import delivered_assets
 from eval_pipeline.formulas.registry import Registry, load_registry
 from eval_pipeline.settings import Settings
@@ -28,11 +30,20 @@ def build_definitions(
         warnings.simplefilter("ignore", dg.BetaWarning)
         jobs, names = make_jobs(), all_names(registry)
         return dg.Definitions(
-            assets=[*delivered_assets(hears), *computed_assets(registry, hears)],
-            asset_checks=all_checks(registry),
+            assets=[
+                *delivered_assets(hears),
+                *computed_assets(registry, hears),
+                *comparison_assets(registry, hears),
+                *report_assets(registry, hears),
+            ],
+            asset_checks=[*all_checks(registry), *comparison_checks()],
             jobs=jobs.all(),
             schedules=[nightly(jobs, names)],
-            sensors=[new_runs(jobs, names), stale_metrics(jobs, names)],
+            sensors=[
+                new_runs(jobs, names),
+                new_comparisons(jobs),
+                stale_metrics(jobs, names, seconds=registry.config.stale_metrics_seconds),
+            ],
             resources={"store": StoreResource.of(settings)},
             executor=dg.in_process_executor,
         )

@@ -182,10 +182,10 @@ def headline_keys(registry: Registry) -> list[str]:
     return [key for key in wanted if key in known]
 
 
-def run_metadata(summary: RunSummary) -> dict[str, Any]:
+def run_metadata(summary: RunSummary, parts: Mapping[str, tuple[float, int]]) -> dict[str, Any]:
     """A run's numbers: values with their n, and the counts of what went wrong."""
     found: dict[str, Any] = {}
-    for key, (value, n) in sorted(summary.metrics.items()):
+    for key, (value, n) in [*sorted(summary.metrics.items()), *parts.items()]:
         found[key] = value
         found[f"{key} (n)"] = n
     counts = ("results", "errors", "timeouts", "quarantined")

@@ -1,4 +1,4 @@
-"""Partitions: runs in run order, datasets, chunker versions."""
+"""Partitions: runs and pairs of runs in run order, datasets, chunker versions."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import dagster as dg
 EVAL_RUN = dg.DynamicPartitionsDefinition(name="eval_run")
 EVAL_DATASET = dg.DynamicPartitionsDefinition(name="eval_dataset")
 EVAL_CHUNKER = dg.DynamicPartitionsDefinition(name="eval_chunker")
+EVAL_COMPARISON = dg.DynamicPartitionsDefinition(name="eval_comparison")
 
 # Deleting one key costs about ten milliseconds: more than this is put off until a command has the time.
 MOVES_PER_TICK = 1_000
@@ -22,19 +23,41 @@ def register_runs(
     A run that came late is put in its place by taking the later ones out and registering them again. While something
     is being computed (`may_move` False) nothing is taken out: a range that is under way would lose its ends.
     """
-    name = str(EVAL_RUN.name)
+    _register_in_order(instance, EVAL_RUN, run_ids, may_move=may_move, most_moves=most_moves)
+
+
+def register_comparisons(
+    instance: dg.DagsterInstance, pairs: Sequence[str], *, may_move: bool, most_moves: int | None = None
+) -> None:
+    """Make these pairs known, in this order; a pair that somebody registered by hand stays, before all others."""
+    wanted = set(pairs)
+    by_hand = [pair for pair in registered_comparisons(instance) if pair not in wanted]
+    _register_in_order(
+        instance, EVAL_COMPARISON, [*by_hand, *pairs], may_move=may_move, most_moves=most_moves
+    )
+
+
+def _register_in_order(
+    instance: dg.DagsterInstance,
+    definition: dg.DynamicPartitionsDefinition,
+    keys: Sequence[str],
+    *,
+    may_move: bool,
+    most_moves: int | None,
+) -> None:
+    name = str(definition.name)
     registered = list(instance.get_dynamic_partitions(name))
     same = 0
-    while same < min(len(registered), len(run_ids)) and registered[same] == run_ids[same]:
+    while same < min(len(registered), len(keys)) and registered[same] == keys[same]:
         same += 1
     displaced = registered[same:]
     if displaced and may_move and (most_moves is None or len(displaced) <= most_moves):
-        for run_id in displaced:
-            instance.delete_dynamic_partition(name, run_id)
-        missing = list(run_ids[same:])
+        for key in displaced:
+            instance.delete_dynamic_partition(name, key)
+        missing = list(keys[same:])
     else:
         known = set(registered)
-        missing = [run_id for run_id in run_ids if run_id not in known]
+        missing = [key for key in keys if key not in known]
     if missing:
         instance.add_dynamic_partitions(name, missing)
 
@@ -42,6 +65,11 @@ def register_runs(
 def registered_runs(instance: dg.DagsterInstance) -> list[str]:
     """The registered runs, in order."""
     return list(instance.get_dynamic_partitions(str(EVAL_RUN.name)))
+
+
+def registered_comparisons(instance: dg.DagsterInstance) -> list[str]:
+    """The registered pairs, in order."""
+    return list(instance.get_dynamic_partitions(str(EVAL_COMPARISON.name)))
 
 
 def register_sources(

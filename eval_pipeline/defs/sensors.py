@@ -1,4 +1,4 @@
-"""The inbox and the ledger, watched; and the nightly schedule."""
+"""The inbox, the ledger and the comparisons, watched; and the nightly schedule."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ from pathlib import Path
 
 import dagster as dg
 
+from eval_pipeline.defs.comparisons import comparison_launches, names_of
 from eval_pipeline.defs.jobs import (
     NEW_CHUNK_ARCHIVES,
+    NEW_COMPARISONS,
     NEW_GOLDEN_SETS,
     NIGHTLY_EVALUATION,
+    PUBLISH_PAGES,
     QUIET,
     RECOMPUTE_STALE,
     Jobs,
@@ -26,22 +29,41 @@ from eval_pipeline.defs.launches import (
     wanted_assets,
 )
 from eval_pipeline.defs.metadata import why_due
-from eval_pipeline.defs.partitions import MOVES_PER_TICK, register_sources, registered_runs
+from eval_pipeline.defs.partitions import (
+    MOVES_PER_TICK,
+    register_comparisons,
+    register_sources,
+    registered_comparisons,
+    registered_runs,
+)
 from eval_pipeline.defs.processes import fail_dead_runs, runs_under_way
 from eval_pipeline.defs.resources import StoreResource
 from eval_pipeline.defs.shown import show_store
+from eval_pipeline.defs.stale_memory import (
+    DEFINITION_REASONS,
+    Memory,
+    free_reasons,
+    in_words,
+    meaning_of,
+    read_memory,
+    what_is_left,
+)
 from eval_pipeline.defs.tags import LAUNCH, WHY
+from eval_pipeline.formulas.config import STALE_METRICS_SECONDS
 from eval_pipeline.formulas.registry import Registry, load_registry
+from eval_pipeline.pipeline.comparison_pairs import find_pairs, is_due
+from eval_pipeline.pipeline.due import DUE
 from eval_pipeline.pipeline.inbox import (
     Inbox,
     WaitingRun,
     WaitingSources,
+    forgotten_in,
     look_into,
     take_in_sources,
     waiting_sources,
 )
-from eval_pipeline.pipeline.measure import DUE
-from eval_pipeline.pipeline.runs import DueRun, digest, due_runs
+from eval_pipeline.pipeline.pages import due_pages
+from eval_pipeline.pipeline.runs import DueRun, count_stale, digest, due_runs
 from eval_pipeline.settings import PACKAGE, Settings, shipped_sql
 from eval_pipeline.store.connect import Connection
 
@@ -57,6 +79,18 @@ class Look:
     sources: WaitingSources
     waiting: Sequence[WaitingRun]
     due: dict[str, DueRun]
+    forgotten: Sequence[str] = ()
+
+    @property
+    def nothing_to_do(self) -> str:
+        """Why nothing is launched; what lies in the inbox and stays there is named."""
+        if not self.forgotten:
+            return "everything delivered is computed"
+        shown = ", ".join(self.forgotten[:3]) + (", …" if len(self.forgotten) > 3 else "")
+        return (
+            f"everything delivered is computed but what was forgotten on purpose ({shown}): "
+            "`eval-pipeline forget NAME --lift` lets it in again"
+        )
 
 
 def new_runs(jobs: Jobs, names: frozenset[str]) -> dg.SensorDefinition:
@@ -85,21 +119,22 @@ def new_runs(jobs: Jobs, names: frozenset[str]) -> dg.SensorDefinition:
         requests = _source_requests(context.instance, look.sources)
         requests = requests or _run_requests(context.instance, look, names)
         if not requests:
-            return dg.SensorResult(skip_reason="everything delivered is computed", cursor=seen)
+            return dg.SensorResult(skip_reason=look.nothing_to_do, cursor=seen)
         return dg.SensorResult(run_requests=requests[:LAUNCHES_PER_TICK], cursor=context.cursor)
 
     return watch
 
 
-def stale_metrics(jobs: Jobs, names: frozenset[str]) -> dg.SensorDefinition:
-    """Ask the ledger what is stale, and launch what of it is among `names`."""
+def new_comparisons(jobs: Jobs) -> dg.SensorDefinition:
+    """Watch for runs that are computed and not compared, then for pages that are older than their numbers."""
 
     @dg.sensor(
-        name="stale_metrics",
-        job=jobs.recompute_stale,
-        minimum_interval_seconds=60,
-        default_status=dg.DefaultSensorStatus.STOPPED,
-        description="Computes what the ledger says is stale: exactly these tables for exactly these runs, once.",
+        name="new_comparisons",
+        jobs=[jobs.new_comparisons, jobs.publish_pages],
+        minimum_interval_seconds=30,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Ends the night: compares runs that were computed with the night before and with their baseline, "
+        "then publishes the pages of what is new.",
     )
     def watch(context: dg.SensorEvaluationContext, store: StoreResource) -> dg.SensorResult:
         busy = _is_busy(context.instance)
@@ -110,15 +145,53 @@ def stale_metrics(jobs: Jobs, names: frozenset[str]) -> dg.SensorDefinition:
         seen = digest(_stamps(store.settings))
         if seen == context.cursor:
             return dg.SensorResult(skip_reason=NOTHING_NEW, cursor=seen)
+        requests = _ending_requests(context.instance, store, load_registry(store.settings))
+        if not requests:
+            return dg.SensorResult(skip_reason="every new run is compared and published", cursor=seen)
+        return dg.SensorResult(run_requests=requests[:LAUNCHES_PER_TICK], cursor=context.cursor)
+
+    return watch
+
+
+def stale_metrics(
+    jobs: Jobs, names: frozenset[str], *, seconds: int = STALE_METRICS_SECONDS
+) -> dg.SensorDefinition:
+    """Ask the ledger every so many seconds what is stale, and launch what of it is among `names`."""
+
+    @dg.sensor(
+        name="stale_metrics",
+        jobs=[jobs.recompute_stale, jobs.new_comparisons],
+        minimum_interval_seconds=seconds,
+        default_status=dg.DefaultSensorStatus.STOPPED,
+        description="Computes what the ledger says is stale: exactly these tables for exactly these runs, once; "
+        "then the comparisons that rest on them.",
+    )
+    def watch(context: dg.SensorEvaluationContext, store: StoreResource) -> dg.SensorResult:
+        busy = _is_busy(context.instance)
+        if busy:
+            return dg.SensorResult(skip_reason=busy, cursor=context.cursor)
+        if not store.settings.db.exists():
+            return dg.SensorResult(skip_reason="there is no store yet")
+        memory, seen = read_memory(context.cursor), digest(_stamps(store.settings))
+        if seen == memory.seen:
+            return dg.SensorResult(skip_reason=memory.said or NOTHING_NEW, cursor=context.cursor)
         registry = load_registry(store.settings)
+        meaning = meaning_of(registry)
+        reasons = free_reasons(memory, meaning)
         with store.reading() as con:
-            due = due_runs(con, registry, reasons=None)
+            due = due_runs(con, registry, reasons=reasons)
+            left = count_stale(con, DEFINITION_REASONS) if reasons else 0
             _show(context.instance, con, look_into(store.settings.inbox))
         wanted = {run_id: run.definitions & names for run_id, run in due.items()}
         launches = _launches(context.instance, wanted, due)
-        requests = _requests(context.instance, launches, RECOMPUTE_STALE, None)
+        if registry.config.only_plans:
+            memory = Memory(seen, memory.meaning, in_words(launches, due))
+            return dg.SensorResult(skip_reason=memory.said, cursor=memory.text())
+        requests = _requests(context.instance, launches, RECOMPUTE_STALE, reasons)
+        requests = requests or _comparison_requests(context.instance, store, registry, reasons)
         if not requests:
-            return dg.SensorResult(skip_reason="nothing is stale that was not tried", cursor=seen)
+            memory = Memory(seen, meaning, what_is_left(left))
+            return dg.SensorResult(skip_reason=memory.said, cursor=memory.text())
         return dg.SensorResult(run_requests=requests[:LAUNCHES_PER_TICK], cursor=context.cursor)
 
     return watch
@@ -132,7 +205,8 @@ def nightly(jobs: Jobs, names: frozenset[str]) -> dg.ScheduleDefinition:
         cron_schedule="0 2 * * *",
         job=jobs.nightly_evaluation,
         default_status=dg.DefaultScheduleStatus.STOPPED,
-        description="Takes in what lies in the inbox and computes what is missing or was delivered anew.",
+        description="Takes in what lies in the inbox and computes what is missing or was delivered anew. The sensor "
+        "new_comparisons then compares the runs and publishes their pages.",
     )
     def launch(
         context: dg.ScheduleEvaluationContext, store: StoreResource
@@ -148,7 +222,8 @@ def nightly(jobs: Jobs, names: frozenset[str]) -> dg.ScheduleDefinition:
         registry = load_registry(store.settings)
         look = _look(context.instance, store, inbox, registry)
         requests = _run_requests(context.instance, look, names)
-        return requests or dg.SkipReason("everything delivered is computed")
+        requests = requests or _ending_requests(context.instance, store, registry)
+        return requests or dg.SkipReason(look.nothing_to_do)
 
     return launch
 
@@ -180,10 +255,11 @@ def _stamp(path: Path) -> str:
 def _look(instance: dg.DagsterInstance, store: StoreResource, inbox: Inbox, registry: Registry) -> Look:
     with _open(store) as con:
         sources = waiting_sources(con, inbox)
+        forgotten = forgotten_in(con, inbox)
         due = due_runs(con, registry, reasons=DUE)
         waiting = _show(instance, con, inbox)
     register_sources(instance, sources.datasets, sources.chunker_versions)
-    return Look(sources, waiting, due)
+    return Look(sources, waiting, due, forgotten)
 
 
 @contextmanager
@@ -219,6 +295,45 @@ def _run_requests(instance: dg.DagsterInstance, look: Look, names: frozenset[str
     wanted |= dict.fromkeys(arrived, names)
     launches = _launches(instance, wanted, look.due, arrived)
     return _requests(instance, launches, NIGHTLY_EVALUATION, DUE)
+
+
+def _ending_requests(
+    instance: dg.DagsterInstance, store: StoreResource, registry: Registry
+) -> list[dg.RunRequest]:
+    """What ends a night: comparisons, and once there are none to make, pages."""
+    requests = _comparison_requests(instance, store, registry, DUE)
+    return requests or _page_requests(instance, store, registry)
+
+
+def _comparison_requests(
+    instance: dg.DagsterInstance,
+    store: StoreResource,
+    registry: Registry,
+    reasons: Collection[str] | None,
+) -> list[dg.RunRequest]:
+    """Pairs that are due and whose runs are computed."""
+    with store.reading() as con:
+        pairs = find_pairs(con, registry)
+    register_comparisons(instance, names_of(pairs), may_move=True, most_moves=MOVES_PER_TICK)
+    due = [one for one in pairs if one.is_ready and is_due(one, reasons=reasons)]
+    launches = comparison_launches(due, registered_comparisons(instance))
+    return _requests(instance, launches, NEW_COMPARISONS, reasons)
+
+
+def _page_requests(
+    instance: dg.DagsterInstance, store: StoreResource, registry: Registry
+) -> list[dg.RunRequest]:
+    """One run for all the pages that are due."""
+    with store.reading() as con:
+        pages = due_pages(con, store.settings, registry)
+    if not pages:
+        return []
+    key = f"pages:{digest([f'{page.path} {page.made_at.isoformat()}' for page in pages])}"
+    attempt = next_attempt(instance, key)
+    if not attempt:
+        return []
+    tags = {LAUNCH: digest([key]), WHY: "numbers newer than their pages"}
+    return [dg.RunRequest(f"{key}:{attempt}", run_config=QUIET, job_name=PUBLISH_PAGES, tags=tags)]
 
 
 def _launches(

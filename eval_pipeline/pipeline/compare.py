@@ -17,6 +17,7 @@ from eval_pipeline.pipeline.compared_runs import (
     read_material,
     versions_match,
 )
+from eval_pipeline.pipeline.comparison_reading import comparison_reading, reading_notes
 from eval_pipeline.pipeline.comparison_warnings import CHUNKERS_DIFFER, caveats_of, warnings_of
 from eval_pipeline.pipeline.significance import (
     ADJUSTMENT,
@@ -62,7 +63,7 @@ def compare(
     tell: Tell | None = None,
 ) -> dict[str, Any]:
     """Compare two runs; strict mode refuses runs that are not known to share one chunker version."""
-    chosen = reading or ComparisonReading()
+    chosen = reading or comparison_reading(registry.config)
     with open_reader(settings.db, tell=tell) as con:
         a, b = find_pair(con, run_a, run_b)
         if strict_chunker_version:
@@ -102,7 +103,7 @@ def comparison_document(material: Material, registry: Registry, reading: Compari
         "causes": causes,
         "only_in_a": list(paired.only_in_a),
         "only_in_b": list(paired.only_in_b),
-        "warnings": warnings_of(material, registry, counts),
+        "warnings": [*reading_notes(reading), *warnings_of(material, registry, counts)],
         "fallback_metrics": _fallback_metrics(facts) if material.spans else None,
         **_evidence(paired, registry),
         "fallback_significance": _fallback_significance(paired, facts) if material.spans else None,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.pipeline.cell_states import RunStates, read_states, require_usable
+from eval_pipeline.pipeline.nights import NightRun, attempts
 from eval_pipeline.pipeline.noise import Noise, find_noise
 from eval_pipeline.pipeline.significance import Compared
 from eval_pipeline.pipeline.verdicts import ComparisonReading
@@ -55,6 +56,7 @@ class Paired:
     slices: Mapping[tuple[str, str], IntArray]
     only_in_a: Sequence[str]
     only_in_b: Sequence[str]
+    attempts: Mapping[str, NightRun]
 
     @property
     def is_exact(self) -> bool:
@@ -113,6 +115,7 @@ def read_pair(con: Connection, registry: Registry, a: ComparedRun, b: ComparedRu
         slices=slice_places(con, a),
         only_in_a=only_in_a,
         only_in_b=only_in_b,
+        attempts=attempts(con, [a.run_id, b.run_id]),
     )
 
 

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from eval_pipeline.formulas.registry import Registry
-from eval_pipeline.pipeline.cell_states import formula_differences
+from eval_pipeline.pipeline.cell_states import FROZEN, formula_differences
 from eval_pipeline.pipeline.compared_runs import Material, Paired
 from eval_pipeline.pipeline.judge_config import judge_config_problems
+from eval_pipeline.pipeline.nights import NightRun
 from eval_pipeline.report.numbers import count
 
 SMALL_N: Final = 30
@@ -72,8 +73,21 @@ def _about_runs(paired: Paired, counts: Mapping[str, int]) -> Iterator[str]:
                 f"in quarantine for {name}: {count(run.n_quarantined, 'row')}, counted as missing; "
                 "`eval-pipeline quarantine` shows them"
             )
+        if run.run_id in paired.attempts:
+            yield from _about_attempt(name, paired.attempts[run.run_id])
     if paired.is_exact and counts["not_comparable"] and a.dataset_key == b.dataset_key:
         yield f"not comparable: {_queries(counts['not_comparable'])}, for which nothing was computed"
+
+
+def _about_attempt(name: str, run: NightRun) -> Iterator[str]:
+    if run.superseded_by:
+        yield f"{name} ({run.run_id!r}) was replaced by {run.superseded_by!r}"
+    if not run.is_complete and run.n_results:
+        asked, missing = run.n_golden - run.n_not_asked, run.n_missing - run.n_not_asked
+        yield (
+            f"{name} ({run.run_id!r}) is incomplete: {_queries(missing)} of {asked:,} without a result; "
+            "it stands for no night"
+        )
 
 
 def _about_chunkers(material: Material, registry: Registry, counts: Mapping[str, int]) -> Iterator[str]:
@@ -114,11 +128,22 @@ def _about_values(paired: Paired) -> Iterator[str]:
         yield f"values computed with different labels: {_named(relabelled)}"
     for name, states in (("a", paired.states_a), ("b", paired.states_b)):
         missing = sorted(one for one, reason in states.reasons.items() if reason == "missing")
-        stale = sorted(f"{one} ({reason})" for one, reason in states.reasons.items() if reason != "missing")
+        forgotten = sorted(one for one, reason in states.reasons.items() if reason == FROZEN)
+        stale = sorted(
+            f"{one} ({reason})" for one, reason in states.reasons.items() if reason not in ("missing", FROZEN)
+        )
         if missing:
             yield f"not computed for {name}: {_named(missing)}; `eval-pipeline run` computes what is missing"
         if stale:
             yield f"stale for {name}: {_named(stale)}; `eval-pipeline run --all` computes them anew"
+        pinned = sorted(f"{one} ({reason})" for one, reason in states.pinned.items())
+        if pinned:
+            yield (
+                f"left on an older definition on purpose for {name}: {_named(pinned)}; `eval-pipeline apply --pinned` "
+                "computes them with the ones that hold now"
+            )
+        if forgotten:
+            yield f"without values for {name}, whose texts were forgotten: {_named(forgotten)}"
 
 
 def _about_config(paired: Paired) -> Iterator[str]:

@@ -31,7 +31,7 @@ from eval_pipeline.store.connect import Connection, open_reader
 from eval_pipeline.store.extraction_scores import ExtractionScores, extraction_scores
 from eval_pipeline.store.identical_runs import RecentRun, StoredValue, recent_runs, stored_values
 from eval_pipeline.store.lock import Tell
-from eval_pipeline.store.pairs import ComparedRun
+from eval_pipeline.store.pairs import ComparedRun, find_compared_run
 
 FORMAT: Final = 1
 LOOKED_AT: Final = 120
@@ -71,8 +71,14 @@ def gate(
             problems = [f"candidate and baseline are the same run, {a.run_id!r}"]
         if problems:
             return _document(a, b, config, preconditions=problems)
-        evidence = _read_evidence(con, registry, a, b, config)
+        evidence = _read_evidence(con, registry, read_pair(con, registry, a, b), config)
     return _decide(evidence, registry, config)
+
+
+def judge_pair(con: Connection, registry: Registry, paired: Paired) -> dict[str, Any]:
+    """The same of runs that have been read already, b against a, by the [gate] table of eval-pipeline.toml."""
+    config = read_gate(registry.config.gate, registry, path=registry.config.path)
+    return _decide(_read_evidence(con, registry, paired, config), registry, config)
 
 
 def _config(config_file: Path | None, registry: Registry) -> Config:
@@ -84,24 +90,23 @@ def _config(config_file: Path | None, registry: Registry) -> Config:
 
 
 def _configured_baseline(con: Connection, file: Config, candidate: str) -> str:
-    """[baselines] names a run for a suite or a dataset; the suite wins."""
-    _, run = find_pair(con, candidate, candidate)
-    for name in (run.suite, run.dataset):
-        if name is not None and name in file.baselines:
-            return str(file.baselines[name])
+    """The run that [baselines] names for the candidate's suite or dataset."""
+    run = find_compared_run(con, candidate)
+    pinned = file.baseline_of(run.suite, run.dataset)
+    if pinned is not None:
+        return pinned
     raise UsageError(
         f"say what {candidate} is held against: --baseline RUN_ID, or in eval-pipeline.toml a table [baselines] with "
         f'{run.suite or run.dataset} = "RUN_ID"'
     )
 
 
-def _read_evidence(
-    con: Connection, registry: Registry, a: ComparedRun, b: ComparedRun, config: GateConfig
-) -> Evidence:
-    paired = read_pair(con, registry, a, b)
+def _read_evidence(con: Connection, registry: Registry, paired: Paired, config: GateConfig) -> Evidence:
+    a, b = paired.a, paired.b
     nights: list[RecentRun] = []
     if config.drift_nights >= FEWEST_NIGHTS:
-        nights = trailing_nights(recent_runs(con, b, until=[b], most=LOOKED_AT), b, most=config.drift_nights)
+        recent = recent_runs(con, b, until=[b], most=LOOKED_AT, only_answers=True)
+        nights = trailing_nights(recent, b, most=config.drift_nights)
     formulas = registry.keys()
     sources = {rule.metric: formulas[rule.metric].name for rule in config.rules if rule.metric != EXTRACTION}
     return Evidence(
@@ -113,9 +118,8 @@ def _read_evidence(
 
 
 def trailing_nights(runs: Sequence[RecentRun], candidate: ComparedRun, *, most: int) -> list[RecentRun]:
-    """One run a night, the last that nothing replaced; the candidate stands for its own."""
-    replaced = {run.replaces for run in runs if run.replaces} - {candidate.run_id}
-    by_night = {run.night: run for run in runs if run.run_id not in replaced}
+    """One run a night, its last complete attempt; the candidate stands for its own."""
+    by_night = {run.night: run for run in runs if run.is_last_complete}
     by_night |= {run.night: run for run in runs if run.run_key == candidate.run_key}
     return [by_night[night] for night in sorted(by_night)][-most:]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
@@ -23,6 +24,7 @@ RESAMPLES: Final = 10_000
 # Values that hardly repeat are resampled one by one; so many draws take about a second.
 MOST_DRAWS: Final = 100_000_000
 FEWEST_RESAMPLES: Final = 1_000
+THREADS: Final = 2
 SHOWN_SLICES: Final = 10
 SMALLEST_SLICE: Final = 5
 SLICED_SCALES: Final = ("binary", "fraction", "ordinal")
@@ -53,10 +55,13 @@ def significance_of(
     untestable: Collection[str] = (),
 ) -> dict[str, dict[str, Any]]:
     """An entry per metric; `untestable` ones show their difference and no test."""
-    results = {
-        one.metric: compare_metric(one, seed=seed_for(run_a, run_b, one.metric), groups=groups)
-        for one in compared
-    }
+
+    def tested(one: Compared) -> PairedResult:
+        return compare_metric(one, seed=seed_for(run_a, run_b, one.metric), groups=groups)
+
+    # Resampling leaves the interpreter free for the other thread; every metric has its own seed, so order is nothing.
+    with ThreadPoolExecutor(THREADS) as pool:
+        results = dict(zip((one.metric for one in compared), pool.map(tested, compared), strict=True))
     shown = [results.get(metric, PairedResult(n=0)) for metric in metrics]
     shown = [
         PairedResult(n=result.n, delta=result.delta) if metric in untestable else result
@@ -90,6 +95,7 @@ def compare_metric(
     groups: Groups,
     within: IntArray | None = None,
     alternative: Alternative = "two-sided",
+    is_interval_wanted: bool = True,
 ) -> PairedResult:
     """The paired comparison over the queries on which both runs define the metric, or over those `within` a slice."""
     pairs = compared.pairs
@@ -104,6 +110,7 @@ def compare_metric(
         seed=seed,
         groups=own_groups,
         alternative=alternative,
+        is_interval_wanted=is_interval_wanted,
     )
 
 
@@ -115,6 +122,7 @@ def compare_values(
     seed: int,
     groups: Groups,
     alternative: Alternative = "two-sided",
+    is_interval_wanted: bool = True,
 ) -> PairedResult:
     """The test that the scale asks for, at a cost that stays bearable for values that hardly repeat."""
     return compare_paired(
@@ -125,6 +133,7 @@ def compare_values(
         groups=groups,
         resamples=_resamples_for(b - a),
         alternative=alternative,
+        is_interval_wanted=is_interval_wanted,
     )
 
 

@@ -122,6 +122,15 @@ class PairMaterial:
 
 
 @dataclass(frozen=True)
+class GateVerdict:
+    """What a gate said of a run: as a whole, and of each metric; `baseline` is the run it was held against."""
+
+    verdict: str
+    baseline: str
+    metrics: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class SuiteRun:
     """A run as the table of a suite shows it."""
 
@@ -131,21 +140,19 @@ class SuiteRun:
     n_results: int
     n_failed: int
     n_quarantined: int
+    is_complete: bool
+    is_answer: bool
     replaced_by: str | None
     values: Mapping[str, tuple[float | None, int]]
     fingerprints: Mapping[str, str]
     n_stale: int
     is_shown: bool
+    gate: GateVerdict | None = None
 
     @property
     def n_missing(self) -> int:
         """Golden queries without a result."""
         return self.n_golden - self.n_results
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether every golden query has a result, and there is a golden set at all."""
-        return self.n_golden > 0 and self.n_missing == 0
 
 
 @dataclass(frozen=True)

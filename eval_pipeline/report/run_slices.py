@@ -93,12 +93,14 @@ def _numbers(dimension: str, values: Values, material: RunMaterial, labels: list
     rows: list[list[Child]] = [
         [
             data_text(label, most=80),
-            f"{values[label]['n_queries']:,}",
+            f"{values[label]['n_queries']:,}{'*' if values[label].get('is_small') else ''}",
             *(_cell(values[label]["metrics"][key]) for key in keys),
         ]
         for label in labels
     ]
     caption = "Values, with n in brackets."
+    if any(values[label].get("is_small") for label in labels):
+        caption += " * few queries: a single one moves a value by more than a tenth."
     return data_table(f"slice-{dimension}-numbers", caption, columns, rows)
 
 

@@ -28,6 +28,7 @@ class TrendPoint:
     definition_changed: bool
     chunker_changed: bool
     is_beyond_gate: bool = False
+    failed_gate: bool = False
     segment: int = 0
 
 
@@ -65,6 +66,7 @@ def _panel(trend: Trend, alt: Any) -> Any:
             "definition": point.definition_changed,
             "chunker": point.chunker_changed,
             "beyond": point.is_beyond_gate,
+            "failed": point.failed_gate,
             "segment": point.segment,
         }
         for point in trend.points
@@ -82,6 +84,11 @@ def _panel(trend: Trend, alt: Any) -> Any:
         gate = alt.Chart(alt.Data(values=[{"gate": trend.gate}]))
         layers.append(gate.mark_rule(color=COLOURS["worse"], strokeWidth=1).encode(y="gate:Q"))
     layers.append(known.mark_line(color=COLOURS["accent"], strokeWidth=2).encode(detail="segment:N"))
+    if any(point.failed_gate for point in trend.points):
+        failed = known.transform_filter("datum.failed")
+        layers.append(
+            failed.mark_point(shape="square", color=COLOURS["worse"], size=140, strokeWidth=1.5, opacity=1)
+        )
     return alt.layer(*layers, *_points(known)).properties(width=250, height=90, title=label_of(trend.metric))
 
 

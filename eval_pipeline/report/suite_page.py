@@ -106,6 +106,7 @@ def _trend(one: MetricFacts, runs: Sequence[SuiteRun], suite: SuiteMaterial) -> 
                 is_complete=run.is_complete,
                 definition_changed=definition_changed,
                 chunker_changed=chunker_changed,
+                failed_gate=run.gate is not None and run.gate.metrics.get(one.key) == "fail",
                 is_beyond_gate=_is_beyond(_value(run, one.key), limit, gate),
                 segment=(points[-1].segment if points else 0) + is_broken,
             )
@@ -175,6 +176,8 @@ def _legend(suite: SuiteMaterial, trends: Sequence[Trend]) -> str:
             f"An orange point is worse than {against} by more than the gate's margin, or misses its target; whether "
             "that can be chance is for the gate itself to say."
         )
+    if any(point.failed_gate for point in points):
+        said.append("A square around a point: the gate judged that night and failed it by this metric.")
     return " ".join(said)
 
 
@@ -241,6 +244,9 @@ def _run_table(suite: SuiteMaterial, prefix: str) -> Html:
     columns += [Column(name, is_number=True) for name in numbers]
     columns += [Column(name, style="short") for name in ("chunker", "commit")]
     rows = [_run_row(run) for run in reversed(suite.runs)]
+    if any(run.gate for run in suite.runs):
+        columns.append(Column("gate", style="short"))
+        rows = [[*row, _gate(run)] for row, run in zip(rows, reversed(suite.runs), strict=True)]
     caption = f"The newest first, on {suite.dataset}." + (
         f" {suite.n_left_out:,} older runs are left out." if suite.n_left_out else ""
     )
@@ -262,6 +268,14 @@ def _run_row(run: SuiteRun) -> list[Child]:
         data_text(_chunker(run) or NOTHING, most=60),
         tag("span", data_text(commit[:12]), class_="id") if commit else NOTHING,
     ]
+
+
+def _gate(run: SuiteRun) -> Child:
+    if run.gate is None:
+        return NOTHING
+    kind = {"pass": "good", "fail": "bad"}.get(run.gate.verdict)
+    mark = badge(run.gate.verdict, kind) if kind else badge(run.gate.verdict)
+    return join(mark, " against ", tag("span", data_text(run.gate.baseline), class_="id"))
 
 
 def _state(run: SuiteRun) -> Html:

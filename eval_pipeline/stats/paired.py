@@ -118,12 +118,14 @@ def compare_paired(
     confidence: float = 0.95,
     alternative: Alternative = "two-sided",
     power: float = 0.8,
+    is_interval_wanted: bool = True,
 ) -> PairedResult:
     """Compare one metric of two runs over the queries on which both define it.
 
     `groups` names the cluster of each query (None: on its own). `alternative` says what the p-value is to show:
     "greater" that b is larger than a, "less" that it is smaller; a gate with a margin of 0.02 compares `lower_bound`
-    with −0.02. Neither the order of the queries nor the number of threads changes a bit of the result.
+    with −0.02. Neither the order of the queries nor the number of threads changes a bit of the result. Most of the work
+    is the interval, which can be left out.
     """
     plan = ComparisonPlan(
         seed=seed, resamples=resamples, confidence=confidence, alternative=alternative, power=power
@@ -138,12 +140,15 @@ def compare_paired(
         confidence=confidence,
         alternative=alternative,
     )
-    return unanswered if sample.units.size < 2 else _answered(unanswered, sample, plan)
+    if sample.units.size < 2:
+        return unanswered
+    answered = _answered(unanswered, sample, plan)
+    return with_interval(answered, _interval(sample, plan)) if is_interval_wanted else answered
 
 
 def _answered(unanswered: PairedResult, sample: _Sample, plan: ComparisonPlan) -> PairedResult:
     test, p_value = _test(sample, plan)
-    answered = replace(
+    return replace(
         unanswered,
         p_value=p_value,
         p_value_wilcoxon=_second_opinion(sample, plan),
@@ -151,7 +156,6 @@ def _answered(unanswered: PairedResult, sample: _Sample, plan: ComparisonPlan) -
         standard_error=_standard_error(sample),
         mde=_detectable(sample, plan),
     )
-    return with_interval(answered, _interval(sample, plan))
 
 
 def _check_scale(scale: str) -> None:

@@ -76,7 +76,7 @@ def run(number: int, **facts: object) -> RecentRun:
         "night": dt.date(2026, 9, number),
         "commit_hash": "c",
         "replicate_of": None,
-        "replaces": None,
+        "is_last_complete": True,
         "chunker_version": "v1",
         "configuration": "{}",
         "judge": "null",
@@ -100,9 +100,9 @@ def test_only_repetitions_of_one_system_are_pairs() -> None:
     assert identical_pairs(runs) == [(1, 3), (3, 7), (7, 8), (8, 9), (5, 6)]
 
 
-def test_a_run_that_was_replaced_is_no_repetition() -> None:
-    assert identical_pairs([run(1), run(2), run(3, replaces="r2"), run(4)]) == [(1, 3), (3, 4)]
+def test_without_repetitions_there_are_no_pairs() -> None:
     assert identical_pairs([]) == []
+    assert identical_pairs([run(1), run(2, commit_hash="d")]) == []
 
 
 @pytest.fixture(scope="module")

@@ -26,6 +26,7 @@ def a_run(
     n_results: int = 10,
     attempt: int | None = None,
     replaced_by: str | None = None,
+    is_answer: bool = False,
     fingerprint: str = "fp1:one",
     chunker: str | None = "v1",
 ) -> SuiteRun:
@@ -37,6 +38,8 @@ def a_run(
         n_results=n_results,
         n_failed=0,
         n_quarantined=0,
+        is_complete=n_results == 10,
+        is_answer=is_answer,
         replaced_by=replaced_by,
         values={"hit@5": (value, 10), "other": (value, 10)},
         fingerprints={"hit_at_k": fingerprint},
@@ -58,19 +61,18 @@ def shown(*runs: SuiteRun) -> list[str]:
     return [run.facts.run_id for run in with_shown_attempts(runs) if run.is_shown]
 
 
-def test_of_a_night_the_last_complete_attempt_is_shown() -> None:
-    assert shown(a_run("one", 0, attempt=1), a_run("two", 0, attempt=2)) == ["two"]
-    assert shown(a_run("one", 0, attempt=1), a_run("two", 0, attempt=2, n_results=9)) == ["one"]
-    assert shown(a_run("late", 0, attempt=2), a_run("early", 0, attempt=1)) == ["late"]
+def test_a_night_shows_its_answer_whatever_came_after() -> None:
+    assert shown(a_run("one", 0, attempt=1, is_answer=True), a_run("two", 0, attempt=2, n_results=9)) == [
+        "one"
+    ]
+    assert shown(a_run("one", 0), a_run("two", 0, is_answer=True), a_run("three", 0, replaced_by="two")) == [
+        "two"
+    ]
 
 
 def test_a_night_without_a_complete_attempt_shows_its_last_one() -> None:
     assert shown(a_run("one", 0, n_results=3), a_run("two", 0, n_results=4)) == ["two"]
-
-
-def test_an_attempt_that_another_replaces_is_not_shown() -> None:
-    assert shown(a_run("one", 0, replaced_by="two"), a_run("two", 0)) == ["two"]
-    assert shown(a_run("one", 0, replaced_by="gone")) == ["one"]
+    assert shown(a_run("late", 0, attempt=2, n_results=3), a_run("early", 0, n_results=4)) == ["late"]
 
 
 def test_nights_stand_in_their_order_however_they_were_loaded() -> None:

@@ -1,0 +1,87 @@
+"""What the sensor stale_metrics remembers between two looks, and what it is therefore free to launch.
+
+Two code locations may have one store and different definitions, and a person may compute with yet others. If each of
+them computed whatever does not hold for its own files, they would undo each other's work forever. So a change of
+definitions is launched by the location whose files changed: once what its files mean is computed, it takes cells of
+another meaning for somebody else's later choice, says so, and leaves them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Final
+
+from eval_pipeline.defs.launches import Launch
+from eval_pipeline.formulas.registry import Registry
+from eval_pipeline.pipeline.runs import DueRun, digest
+
+# Reasons that lie in the data: no definition speaks against computing them.
+DATA_REASONS: Final = frozenset(("missing", "results", "labels", "archive"))
+DEFINITION_REASONS: Final = frozenset(("formula", "parent"))
+NOTHING_STALE: Final = "nothing is stale that was not tried"
+SHOWN_LAUNCHES: Final = 5
+SHOWN_TABLES: Final = 4
+
+
+@dataclass(frozen=True)
+class Memory:
+    """The sensor's cursor: what it saw last, what its definitions meant when all was computed, and what it said."""
+
+    seen: str = ""
+    meaning: str = ""
+    said: str = ""
+
+    def text(self) -> str:
+        """As a cursor."""
+        return json.dumps(asdict(self))
+
+
+def read_memory(cursor: str | None) -> Memory:
+    """A cursor that says nothing, or something older, is no memory."""
+    try:
+        return Memory(**json.loads(cursor or "{}"))
+    except (TypeError, ValueError):
+        return Memory()
+
+
+def meaning_of(registry: Registry) -> str:
+    """Changes when any definition of these files and this configuration means something else."""
+    return digest(sorted(f"{one.name} {one.fingerprint}" for one in registry))
+
+
+def free_reasons(memory: Memory, meaning: str) -> frozenset[str] | None:
+    """For which reasons cells may be launched; None for any, as long as this meaning was not computed yet."""
+    return DATA_REASONS if meaning == memory.meaning else None
+
+
+def what_is_left(n_cells: int) -> str:
+    """Why nothing is launched."""
+    if not n_cells:
+        return NOTHING_STALE
+    return (
+        f"{n_cells:,} cells were computed with other definitions after the ones here: they are left as they are. "
+        "`eval-pipeline plan` shows them, `eval-pipeline apply` computes them with these definitions"
+    )
+
+
+def in_words(launches: Sequence[Launch], due: Mapping[str, DueRun]) -> str:
+    """What would be launched, for who only wants to be told."""
+    if not launches:
+        return NOTHING_STALE
+    n_cells = sum(run.n_cells for run in due.values())
+    shown = "; ".join(
+        f"{_some(sorted(one.assets))} for {one.first} … {one.last} ({one.why})"
+        for one in launches[:SHOWN_LAUNCHES]
+    )
+    more = len(launches) - SHOWN_LAUNCHES
+    return (
+        f"only planned ([dagster] stale_metrics): would compute {n_cells:,} cells of {len(due):,} runs in "
+        f"{len(launches):,} Dagster runs: {shown}{f'; and {more:,} more' if more > 0 else ''}"
+    )
+
+
+def _some(names: Iterable[str]) -> str:
+    first, more = list(names)[:SHOWN_TABLES], len(list(names)) - SHOWN_TABLES
+    return ", ".join(first) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,348 @@
+"""Comparisons that are kept: which there are, what they say, and when they no longer hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eval_pipeline.errors import InvalidConfig, UsageError
+from eval_pipeline.formulas.registry import load_registry
+from eval_pipeline.pipeline import comparison_pairs
+from eval_pipeline.pipeline.apply import pin_older
+from eval_pipeline.pipeline.comparison_pairs import (
+    PAIRS,
+    due_pairs,
+    find_pairs,
+    pair_of,
+    partition_of,
+    store_comparisons,
+)
+from eval_pipeline.pipeline.gate import gate
+from eval_pipeline.pipeline.gate_verdicts import keep_verdict
+from eval_pipeline.pipeline.nights import previous_complete_run
+from eval_pipeline.pipeline.plan import find_plan, select_cells
+from eval_pipeline.pipeline.report import read_suites
+from eval_pipeline.pipeline.status import find_status
+from eval_pipeline.settings import Settings
+from eval_pipeline.store.connect import open_reader
+from tests.bundle_files import ask, compute, day, hits, load, write_archive, write_golden, write_lines
+from tests.compare.pairs_of_runs import compared, copied, ranked, store_of
+
+GOLDEN = [
+    {"query_id": "both|chunks", "expected_chunk_ids": ["d/1", "d/2"], "expected_doc_ids": ["d"]},
+    {"query_id": "one", "expected_chunk_ids": ["e/1"], "expected_doc_ids": ["e"]},
+    {"query_id": "refuse", "expected_doc_ids": []},
+]
+RUNS = {
+    "night-1": {"both|chunks": ranked("d/1", "d/2"), "one": ranked("x/1", "e/1"), "refuse": ranked()},
+    "night-2": {"both|chunks": ranked("d/2"), "one": ranked("e/1"), "refuse": ranked()},
+    "night-3-broken": {"one": ranked("e/1")},
+    "night-3": {"both|chunks": ranked("x/1"), "one": ranked("e/1"), "refuse": ranked("x/1")},
+    "night-4": {"both|chunks": ranked("d/1"), "one": ranked("e/1"), "refuse": ranked()},
+}
+NIGHT_3 = {"night": "2026-09-03"}
+NIGHTS = [
+    ("night-1", "night-2"),
+    ("night-2", "night-3-broken"),
+    ("night-2", "night-3"),
+    ("night-3", "night-4"),
+]
+
+
+def make_all(settings: Settings, *, on: int = 5, **options: Any) -> list[tuple[str, str]]:
+    """Compare what is due for any reason; returns the pairs."""
+    registry = load_registry(settings)
+    with open_reader(settings.db) as con:
+        pairs = [(one.run_a, one.run_b) for one in due_pairs(con, registry, reasons=None)]
+    done = store_comparisons(settings, registry, pairs, now=day(on), **options)
+    assert done.errors == {}
+    return list(done.reasons)
+
+
+def reasons(settings: Settings) -> dict[tuple[str, str], str]:
+    """Of every pair that is not fresh."""
+    with open_reader(settings.db) as con:
+        return {
+            (one.run_a, one.run_b): one.reason
+            for one in find_pairs(con, load_registry(settings))
+            if one.reason
+        }
+
+
+def entry_of(assets: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    return next(one for one in assets if one["name"] == PAIRS)
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    folder = tmp_path_factory.mktemp("stored")
+    settings = store_of(
+        folder,
+        GOLDEN,
+        RUNS,
+        described={
+            "night-3-broken": NIGHT_3,
+            "night-3": {**NIGHT_3, "attempt": 2, "replaces": "night-3-broken"},
+        },
+    )
+    assert make_all(settings) == NIGHTS
+    return settings
+
+
+@pytest.fixture
+def changed(stored: Settings, tmp_path: Path) -> Settings:
+    """A copy for a test that changes something."""
+    return copied(stored, tmp_path)
+
+
+def test_every_run_is_compared_with_the_answer_of_the_night_before(stored: Settings) -> None:
+    with open_reader(stored.db) as con:
+        expected = {run_id: previous_complete_run(con, run_id) for run_id in RUNS}
+    assert {b: a for a, b in NIGHTS} == {b: a for b, a in expected.items() if a is not None}
+
+
+def test_what_is_stored_is_what_compare_says(stored: Settings) -> None:
+    for a, b in NIGHTS:
+        document = compared(stored, a, b)
+        columns = (
+            "query_id",
+            "kind",
+            "regression",
+            "regressed_chunk_ids",
+            "a_hit_rank",
+            "b_hit_rank",
+            "note",
+        )
+        rows = ask(
+            stored,
+            f"select {', '.join(columns)} from comparison_queries where run_a = ? and run_b = ? order by query_no",
+            a,
+            b,
+        )
+        assert [dict(zip(columns, row, strict=True)) for row in rows] == document["per_query"]
+        deltas = ask(
+            stored,
+            "select metric, delta from comparisons.deltas d join raw.runs r on r.run_key = d.run_b_key "
+            "where r.run_id = ? and not is_fallback",
+            b,
+        )
+        assert dict(deltas) == {
+            metric: delta for metric, delta in document["deltas"].items() if metric != "chunker_version_match"
+        }
+
+
+def test_the_view_names_the_expected_chunks_that_were_lost(stored: Settings) -> None:
+    rows = ask(
+        stored,
+        "select query_id, kind, regressed_chunk_ids from comparison_queries "
+        "where regression and run_b in ('night-2', 'night-3') order by run_b",
+    )
+    assert rows == [("both|chunks", "draw", ["d/1"]), ("both|chunks", "loss", ["d/2"])]
+
+
+def test_nothing_is_compared_a_second_time(changed: Settings) -> None:
+    before = ask(changed, "from comparisons.pairs order by all")
+    assert make_all(changed, on=9) == []
+    assert ask(changed, "from comparisons.pairs order by all") == before
+
+
+def test_a_comparison_that_is_asked_for_replaces_the_stored_one(changed: Settings) -> None:
+    store_comparisons(changed, load_registry(changed), NIGHTS[:1], now=day(9), force=True)
+    rows = ask(changed, "select count(*), max(computed_at) from comparisons.pairs")
+    assert rows == [(len(NIGHTS), day(9))]
+    assert ask(changed, "select count(*) from comparison_queries where run_b = 'night-2'") == [(3,)]
+
+
+def test_a_changed_formula_makes_its_pairs_stale_until_both_are_computed_anew(changed: Settings) -> None:
+    changed.config.write_text("[formulas.reciprocal_rank]\ncutoff = 1\n")
+    assert set(reasons(changed).values()) == {"parent"} and set(reasons(changed)) == set(NIGHTS)
+    # Made of values that do not hold any more, a comparison is no fresher than these.
+    make_all(changed, on=6)
+    assert set(reasons(changed)) == set(NIGHTS)
+    compute(changed, on=7, reasons=None)
+    assert make_all(changed, on=8) == NIGHTS
+    assert reasons(changed) == {}
+    assert compared(changed, "night-1", "night-2")["aggregate_a"]["mrr"] == 0.5
+
+
+def test_a_changed_label_makes_pairs_stale_and_they_wait_for_their_runs(
+    changed: Settings, tmp_path: Path
+) -> None:
+    rows = [GOLDEN[0], {**GOLDEN[1], "expected_chunk_ids": ["x/1"]}, GOLDEN[2]]
+    load(changed, write_golden(tmp_path / "again", rows).parents[2], on=6)
+    assert set(reasons(changed).values()) == {"labels"}
+    with open_reader(changed.db) as con:
+        assert not any(one.is_ready for one in find_pairs(con, load_registry(changed)))
+    assert make_all(changed, on=7) == []
+    compute(changed, on=8, reasons=None)
+    assert make_all(changed, on=9) == NIGHTS
+    assert ask(
+        changed,
+        "select a_hit_rank, kind from comparison_queries where run_b = 'night-2' and query_id = 'one'",
+    ) == [(1, "loss")]
+
+
+def test_results_that_are_delivered_anew_touch_the_pairs_of_their_run_only(
+    changed: Settings, tmp_path: Path
+) -> None:
+    source = tmp_path / "again" / "runs" / "night-3"
+    rows = [{"query_id": query, "hits_top_k": hits("e/1")} for query in RUNS["night-3"]]
+    write_lines(source / "results.jsonl", rows)
+    (source / "run.json").write_text(
+        '{"run_id": "night-3", "dataset": "kb", "suite": "nightly", "night": "2026-09-03", "attempt": 2, '
+        '"replaces": "night-3-broken", "created_at": "2026-09-04T02:00:00Z", '
+        '"config": {"chunker_version": "v1", "top_k": 10}}'
+    )
+    load(changed, source, on=6)
+    touched = {("night-2", "night-3"): "results", ("night-3", "night-4"): "results"}
+    assert reasons(changed) == touched
+    compute(changed, on=7)
+    assert make_all(changed, on=8) == list(touched)
+
+
+def test_a_changed_archive_makes_pairs_stale(changed: Settings, tmp_path: Path) -> None:
+    spans = [{"start": 0, "end": 9}]
+    chunks = [{"chunk_id": "d/1", "doc_id": "d", "source_spans": spans}]
+    archive = write_archive(tmp_path / "again", "v1", chunks)
+    load(changed, archive.parents[3], on=6)
+    assert set(reasons(changed).values()) == {"archive"}
+
+
+def test_another_reading_of_comparisons_makes_all_of_them_stale(changed: Settings) -> None:
+    changed.config.write_text("[comparison]\ncompare_k = 1\n")
+    assert set(reasons(changed).values()) == {"formula"}
+    assert make_all(changed, on=6) == NIGHTS
+    assert reasons(changed) == {}
+
+
+def test_plan_and_status_count_comparisons_and_add_up(changed: Settings) -> None:
+    registry = load_registry(changed)
+    status = find_status(changed, registry)
+    assert (entry_of(status["assets"])["fresh"], status["cells"]["missing"]) == (len(NIGHTS), 0)
+    assert find_plan(changed, registry)["assets"] == []
+    changed.config.write_text('[formulas.reciprocal_rank]\ncutoff = 1\n[baselines]\nnightly = "night-1"\n')
+    registry = load_registry(changed)
+    plan, status = find_plan(changed, registry), find_status(changed, registry)
+    # Pinned for night-2 it is the night before as well.
+    assert entry_of(plan["assets"])["reasons"] == {"missing": 3, "parent": len(NIGHTS)}
+    assert plan["cells"] == sum(asset["cells"] for asset in plan["assets"])
+    assert plan["cells"] == status["cells"]["stale"] + status["cells"]["missing"]
+    assert plan["runs"] == list(RUNS)
+    compute(changed, registry, on=6, reasons=None)
+    make_all(changed, on=7)
+    assert find_plan(changed, registry)["cells"] == 0
+    assert find_status(changed, registry)["cells"]["stale"] == 0
+
+
+def test_a_plan_for_named_tables_or_runs_is_about_these(changed: Settings) -> None:
+    changed.config.write_text("[formulas.reciprocal_rank]\ncutoff = 1\n")
+    registry = load_registry(changed)
+    named = find_plan(changed, registry, select_cells(registry, only=["mrr"]))
+    assert PAIRS not in {asset["name"] for asset in named["assets"]}
+    pairs = find_plan(changed, registry, select_cells(registry, only=[PAIRS]))
+    assert [asset["name"] for asset in pairs["assets"]] == [PAIRS]
+    one = find_plan(changed, registry, select_cells(registry, runs=["night-4"]))
+    assert (one["runs"], entry_of(one["assets"])["cells"]) == (["night-4"], 1)
+
+
+def test_runs_left_on_older_definitions_leave_their_comparisons_fresh(changed: Settings) -> None:
+    changed.config.write_text("[formulas.reciprocal_rank]\ncutoff = 1\n")
+    registry = load_registry(changed)
+    pin_older(changed, registry, select_cells(registry, since="2026-12-01"), now=day(6))
+    assert reasons(changed) == {}
+
+
+def test_beyond_the_newest_runs_a_comparison_stays_as_it_was_made(
+    changed: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(comparison_pairs, "NEWEST_RUNS", 2)
+    changed.config.write_text("[comparison]\ncompare_k = 1\n")
+    entry = entry_of(find_status(changed, load_registry(changed))["assets"])
+    assert (entry["stale"], entry["pinned"], entry["reasons"]) == (2, 2, {"formula": 2})
+    assert make_all(changed, on=6) == NIGHTS[-2:]
+
+
+def test_a_pinned_baseline_is_compared_with_every_run_after_it(changed: Settings) -> None:
+    changed.config.write_text('[baselines]\nkb = "night-1"\nnightly = "night-2"\n')
+    assert reasons(changed) == {("night-2", "night-4"): "missing"}
+    changed.config.write_text('[baselines]\nkb = "night-1"\n')
+    assert set(reasons(changed)) == {("night-1", run) for run in ("night-3-broken", "night-3", "night-4")}
+
+
+def test_a_baseline_that_is_not_there_is_a_warning_and_one_that_is_no_name_an_error(
+    changed: Settings,
+) -> None:
+    changed.config.write_text('[baselines]\nnightly = "no-such-run"\n')
+    (warning,) = find_plan(changed, load_registry(changed))["warnings"]
+    assert "[baselines] nightly names 'no-such-run'" in warning
+    for wrong in ("3", '""', '["night-1"]'):
+        changed.config.write_text(f"[baselines]\nnightly = {wrong}\n")
+        with pytest.raises(InvalidConfig, match=r"\[baselines\] nightly is .* the id of a run"):
+            load_registry(changed)
+
+
+def test_a_pair_that_cannot_be_compared_keeps_no_other_from_it(changed: Settings) -> None:
+    pairs = [("night-1", "nobody"), ("night-1", "night-4")]
+    done = store_comparisons(changed, load_registry(changed), pairs, now=day(6), force=True)
+    assert list(done.reasons) == [("night-1", "night-4")]
+    assert "night-1..nobody" in str(done.errors["night-1", "nobody"])
+
+
+def test_a_pair_has_a_name_that_can_be_taken_apart() -> None:
+    assert pair_of(partition_of("a.b:c", "d-e+1")) == ("a.b:c", "d-e+1")
+    for name in ("a", "a..", "..b", ""):
+        with pytest.raises(UsageError, match=r"A\.\.B"):
+            pair_of(name)
+
+
+def verdicts(settings: Settings) -> list[tuple[Any, ...]]:
+    return ask(
+        settings,
+        "select a.run_id, b.run_id, verdict from comparisons.gates g join raw.runs a on a.run_key = g.run_a_key "
+        "join raw.runs b on b.run_key = g.run_b_key order by judged_at, b.run_id",
+    )
+
+
+def write_gate(settings: Settings) -> None:
+    """One rule that a single lost query of two breaks, against night-2."""
+    settings.config.write_text(
+        '[baselines]\nnightly = "night-2"\n[gate]\npresence = 0.0\nevidence = "margin"\n'
+        '[[gate.rules]]\nmetric = "hit@5"\nmargin = 0.02\nminimum_n = 1\n'
+    )
+
+
+def test_a_run_that_is_held_against_its_baseline_has_its_verdict_stored(changed: Settings) -> None:
+    write_gate(changed)
+    assert make_all(changed, on=6) == [("night-2", "night-4")]
+    assert verdicts(changed) == [("night-2", "night-4", "pass")]
+    changed.config.write_text(changed.config.read_text() + "[comparison]\ncompare_k = 5\n")
+    make_all(changed, on=7)
+    # Both chunks of one query were lost in night-3; what night-3-broken answered it answered alike.
+    assert sorted(verdicts(changed)) == [
+        ("night-2", "night-3", "fail"),
+        ("night-2", "night-3-broken", "pass"),
+        ("night-2", "night-4", "pass"),
+    ]
+
+
+def test_the_suite_shows_which_nights_the_gate_failed(changed: Settings) -> None:
+    write_gate(changed)
+    registry = load_registry(changed)
+    document = gate(changed, registry, "night-3", "night-2")
+    assert document["verdict"] == "fail"
+    assert keep_verdict(changed, document, now=day(6))
+    (suite,) = read_suites(changed, registry)
+    (judged,) = [run for run in suite.runs if run.gate]
+    assert (judged.facts.run_id, judged.gate.verdict, judged.gate.baseline) == ("night-3", "fail", "night-2")
+    assert judged.gate.metrics == {"hit@5": "fail"}
+
+
+def test_the_same_verdict_again_writes_nothing(changed: Settings) -> None:
+    write_gate(changed)
+    document = gate(changed, load_registry(changed), "night-3", "night-2")
+    assert keep_verdict(changed, document, now=day(6))
+    assert not keep_verdict(changed, document, now=day(7))
+    assert ask(changed, "select judged_at from comparisons.gates") == [(day(6),)]
