@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from eval_pipeline.cli.options import as_json, with_store
-from eval_pipeline.cli.output import count, number, print_json, print_json_line, say, table
+from eval_pipeline.cli.output import count, listed, number, print_json, print_json_line, say, table
 from eval_pipeline.cli.show_parts import print_parts
 from eval_pipeline.settings import Settings
 
@@ -51,6 +51,7 @@ def _print(document: dict[str, Any], *, with_slices: bool) -> None:
         ids = document[f"{name}_query_ids"]
         if ids:
             print(f"{name}: {', '.join(ids[:5])}{' …' if len(ids) > 5 else ''} ({len(ids):,})")
+    _print_standing(document)
     print()
     shown = {key: entry for key, entry in document["metrics"].items() if entry["n"]}
     table(
@@ -61,6 +62,10 @@ def _print(document: dict[str, Any], *, with_slices: bool) -> None:
     undefined = [key for key, entry in document["metrics"].items() if not entry["n"]]
     if undefined:
         print(f"undefined here (nothing to apply to): {', '.join(undefined)}")
+    frozen = [name for name, entry in document["formulas"].items() if entry.get("frozen")]
+    if frozen:
+        print(f"frozen (the texts behind them were forgotten, the values stay): {', '.join(frozen)}")
+    _print_states(document)
     print_parts(document)
     if with_slices:
         _print_slices(
@@ -68,13 +73,61 @@ def _print(document: dict[str, Any], *, with_slices: bool) -> None:
         )
 
 
+def _print_standing(document: dict[str, Any]) -> None:
+    """What a reader has to know of the run as an attempt at its night, and of what was rejected of it."""
+    night = document["night"]
+    if not night["is_complete"] and night["golden_queries"]:
+        print("incomplete: golden queries are without a result, so it does not stand for its night")
+    if night["not_asked"]:
+        asked = count(night["not_asked"], "query", plural="queries")
+        print(f"not asked: {asked} that joined the golden set later")
+    if night["superseded_by"]:
+        print(f"replaced by {night['superseded_by']}")
+    elif night["is_complete"] and not night["is_last_complete"]:
+        print(f"not the last complete attempt of {night['night']}")
+    if document["quarantined"]:
+        print(
+            f"in quarantine: {listed({PART_WORDS.get(part, part): n for part, n in document['quarantined'].items()})}"
+        )
+
+
+NAMED = 5
+PART_WORDS = {
+    "results": "results",
+    "extractions": "extraction cases",
+    "judge_spot_check": "spot check lines",
+    "index_report": "index report",
+}
+
+
+def _print_states(document: dict[str, Any]) -> None:
+    """Which tables do not hold any more, and which are left as they are; frozen formulas are told above."""
+    marked: dict[str, list[str]] = {}
+    for entry in document.get("states", ()):
+        if entry["state"] != "frozen":
+            reason = f" ({entry['reason']})" if entry["reason"] else ""
+            marked.setdefault(entry["state"] + reason, []).append(entry["table"].split(".", 1)[1])
+    for mark, tables in marked.items():
+        rest = f" and {len(tables) - NAMED} more" if len(tables) > NAMED else ""
+        print(f"{mark}: {', '.join(tables[:NAMED])}{rest}")
+    if any(not mark.startswith("pinned") for mark in marked):
+        print("`eval-pipeline run --all` computes what is stale or missing.")
+
+
 def _print_slices(document: dict[str, Any], keys: list[str]) -> None:
     keys = list(dict.fromkeys(keys))[:4]
     rows = [
-        (name, value, f"{entry['n_queries']:,}", *(number(entry["metrics"][key]["value"]) for key in keys))
+        (
+            name,
+            value,
+            f"{entry['n_queries']:,}{'*' if entry['is_small'] else ' '}",
+            *(number(entry["metrics"][key]["value"]) for key in keys),
+        )
         for name, values in document["slices"].items()
         for value, entry in values.items()
     ]
     if rows:
         print()
         table(["slice", "", "queries", *keys], rows, numbers=["queries", *keys])
+        if any(entry["is_small"] for values in document["slices"].values() for entry in values.values()):
+            print("* few queries: a single one moves a value by more than a tenth")

@@ -1,4 +1,4 @@
-"""eval-pipeline.toml: parameters, other readings, which names apply to a dataset, gates and baselines."""
+"""eval-pipeline.toml: parameters, other readings, which names apply to a dataset, comparisons, gates, Dagster."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from typing import Any
 
 from eval_pipeline.errors import InvalidConfig
 
-TABLES = ("formulas", "datasets", "gate", "baselines")
+TABLES = ("formulas", "datasets", "comparison", "gate", "baselines", "dagster")
+LAUNCH = "launch"
+PLAN = "plan"
+STALE_METRICS_SECONDS = 60
 
 
 @dataclass(frozen=True)
@@ -20,8 +23,20 @@ class Config:
     path: Path | None = None
     formulas: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     datasets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    comparison: Mapping[str, Any] = field(default_factory=dict)
     gate: Mapping[str, Any] = field(default_factory=dict)
     baselines: Mapping[str, str] = field(default_factory=dict)
+    dagster: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def only_plans(self) -> bool:
+        """Whether the sensor stale_metrics says what it would launch and launches nothing."""
+        return bool(self.dagster.get("stale_metrics", LAUNCH) == PLAN)
+
+    @property
+    def stale_metrics_seconds(self) -> int:
+        """How long the sensor stale_metrics waits between two looks."""
+        return int(self.dagster.get("stale_metrics_seconds", STALE_METRICS_SECONDS))
 
     def baseline_of(self, suite: str | None, dataset: str) -> str | None:
         """The run that others of this suite and dataset are held against; a suite's own wins."""
@@ -50,6 +65,7 @@ def load_config(path: Path) -> Config:
             if not isinstance(entry, dict):
                 raise InvalidConfig(f"{path}: {table}.{name} is a table of its own: [{table}.{name}]")
     _check_baselines(values.get("baselines", {}), path)
+    _check_dagster(values.get("dagster", {}), path)
     return Config(path, **{table: values.get(table, {}) for table in TABLES})
 
 
@@ -60,4 +76,21 @@ def _check_baselines(entries: Mapping[str, Any], path: Path) -> None:
             raise InvalidConfig(
                 f"{path}: [baselines] {name} is {run_id!r}; what stands there is the id of a run: "
                 f'{name} = "nightly-2026-09-01"'
+            )
+
+
+def _check_dagster(entries: Mapping[str, Any], path: Path) -> None:
+    known = ("stale_metrics", "stale_metrics_seconds")
+    for name, value in entries.items():
+        if name not in known:
+            raise InvalidConfig(f"{path}: [dagster] has no {name!r}; there is: {', '.join(known)}")
+        if name == "stale_metrics" and value not in (LAUNCH, PLAN):
+            raise InvalidConfig(
+                f'{path}: [dagster] stale_metrics is {value!r}; it is "{LAUNCH}" (compute what is stale) or '
+                f'"{PLAN}" (only say what would be computed)'
+            )
+        is_number = isinstance(value, int) and not isinstance(value, bool)
+        if name == "stale_metrics_seconds" and not (is_number and value >= 1):
+            raise InvalidConfig(
+                f"{path}: [dagster] {name} is {value!r}; it is a whole number of seconds from 1"
             )

@@ -9,10 +9,15 @@ from typing import Any
 
 from eval_pipeline.errors import UsageError
 from eval_pipeline.formulas.registry import Registry
+from eval_pipeline.formulas.text_columns import text_columns
+from eval_pipeline.pipeline.nights import attempts
 from eval_pipeline.pipeline.run_parts import run_blocks
+from eval_pipeline.pipeline.run_states import states_of_run
 from eval_pipeline.settings import Settings
 from eval_pipeline.store.asof import Point, parse_point, stood_at
 from eval_pipeline.store.connect import Connection, first_value, open_reader
+from eval_pipeline.store.deliveries import quarantined_parts
+from eval_pipeline.store.forgotten_texts import emptied_places
 from eval_pipeline.store.lock import Tell
 from eval_pipeline.store.read import (
     RunRow,
@@ -26,6 +31,8 @@ from eval_pipeline.store.read import (
 )
 
 FORMAT = 1
+# Below so many queries a single one moves a value of the slice by more than a tenth.
+SMALL_SLICE = 10
 SLICES = ("tag", "category", "difficulty", "vault", "answerable")
 
 Values = Mapping[str, tuple[float | None, int]]
@@ -42,7 +49,22 @@ def show_run(
         if as_of is not None:
             document |= _as_they_were(con, registry, run, point)
             document["as_of"] = as_of
+        else:
+            document["states"] = states_of_run(con, registry, run)
         return document
+
+
+def _night(con: Connection, run: RunRow) -> dict[str, Any]:
+    """Which night the run belongs to, and whether it stands for it."""
+    attempt = attempts(con, [run.run_id])[run.run_id]
+    return {
+        "night": attempt.night.isoformat(),
+        "is_complete": attempt.is_complete,
+        "is_last_complete": attempt.is_last_complete,
+        "superseded_by": attempt.superseded_by,
+        "golden_queries": attempt.n_golden,
+        "not_asked": attempt.n_not_asked,
+    }
 
 
 def _as_they_were(con: Connection, registry: Registry, run: RunRow, point: Point) -> dict[str, Any]:
@@ -85,6 +107,7 @@ def run_document(con: Connection, registry: Registry, run: RunRow) -> dict[str, 
     aggregates = aggregates_of(con, run)
     keys = [key for key, one in registry.keys().items() if registry.applies_to(one, run.dataset)]
     computed = computed_with(con, run)
+    emptied = emptied_places(con, run.run_key)
     return {
         "format": FORMAT,
         "run_id": run.run_id,
@@ -98,9 +121,12 @@ def run_document(con: Connection, registry: Registry, run: RunRow) -> dict[str, 
         **run_blocks(con, run),
         "formulas": {
             one.short_name: computed.get(one.name, {"version": None, "fingerprint": None})
+            | ({"frozen": True} if emptied and text_columns(registry, one) & emptied else {})
             for one in sorted(registry.metrics, key=lambda d: d.name)
             if registry.applies_to(one, run.dataset)
         },
+        "night": _night(con, run),
+        "quarantined": quarantined_parts(con, run.run_key),
     }
 
 
@@ -113,7 +139,11 @@ def _slices(
 ) -> dict[str, Any]:
     return {
         name: {
-            value: {"n_queries": n, "metrics": _metrics(aggregates.get((name, value), {}), keys)}
+            value: {
+                "n_queries": n,
+                "is_small": n < SMALL_SLICE,
+                "metrics": _metrics(aggregates.get((name, value), {}), keys),
+            }
             for (dimension, value), n in sorted(sizes.items())
             if dimension == name
         }

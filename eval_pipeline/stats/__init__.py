@@ -9,6 +9,7 @@ from eval_pipeline.stats.power import queries_needed
 from eval_pipeline.stats.ratios import compare_ratios
 from eval_pipeline.stats.results import Alternative, PairedResult, Scale
 from eval_pipeline.stats.seeds import seed_for
+from eval_pipeline.stats.spot_check import draw_spot_check, spot_check_size
 
 __all__ = [
     "Alternative",
@@ -19,10 +20,12 @@ __all__ = [
     "benjamini_hochberg",
     "compare_paired",
     "compare_ratios",
+    "draw_spot_check",
     "drift_test",
     "holm",
     "noise_band",
     "pairs_needed_for_band",
     "queries_needed",
     "seed_for",
+    "spot_check_size",
 ]

@@ -7,6 +7,8 @@
 --   n_wrong_value: "In how many its value is wrong"
 -- grain: [run_key, field]
 -- version: 1
+-- parameters: {rounding: half_even}
+-- choices: {rounding: [half_even, half_up]}
 -- undefined: null when no case that shows its ground truth has the field
 -- why: docs/decisions.md#a1-5
 -- examples:
@@ -41,7 +43,7 @@ counted as (
 select
     run_key,
     field,
-    rounded(n_correct / nullif(cast(n as double), 0)) as accuracy,
+    rounded_by(n_correct / nullif(cast(n as double), 0), $rounding) as accuracy,
     n,
     n_omission,
     n_hallucination,

@@ -16,8 +16,8 @@
 --   index_version: "As reported"
 -- grain: [run_key, doc_type]
 -- version: 1
--- parameters: {percentile: linear}
--- choices: {percentile: [linear, nearest]}
+-- parameters: {percentile: linear, rounding: half_even}
+-- choices: {percentile: [linear, nearest], rounding: [half_even, half_up]}
 -- undefined: the row without a type is the whole report; a type that is not given, and that of a chunk whose document is not listed, is (none)
 -- why: docs/decisions.md#a2-24
 -- examples:
@@ -99,20 +99,22 @@ select
     parts.doc_type,
     coalesce(document_counts.n, 0) as docs_processed,
     coalesce(document_counts.n_without_chunks, 0) as docs_with_0_chunks,
-    rounded(
-        document_counts.n_without_chunks / nullif(cast(document_counts.n as double), 0)
+    rounded_by(
+        document_counts.n_without_chunks / nullif(cast(document_counts.n as double), 0),
+        $rounding
     ) as no_chunks_generated_rate,
     coalesce(chunk_counts.n, 0) as chunks_attempted,
     coalesce(chunk_counts.n_embedded, 0) as chunks_embedded,
     coalesce(chunk_counts.n_skipped, 0) as chunks_skipped,
     chunk_counts.skip_reasons,
-    rounded(
-        chunk_counts.n_over_context / nullif(cast(chunk_counts.n as double), 0)
+    rounded_by(
+        chunk_counts.n_over_context / nullif(cast(chunk_counts.n as double), 0),
+        $rounding
     ) as chunks_skipped_context_rate,
     chunk_counts.tokens[1] as tokens_min,
     chunk_counts.tokens[-1] as tokens_max,
-    rounded(exact_list_sum(chunk_counts.tokens) / nullif(len(chunk_counts.tokens), 0)) as tokens_mean,
-    rounded(percentile_of(chunk_counts.tokens, 0.95, $percentile)) as tokens_p95,
+    rounded_by(exact_list_sum(chunk_counts.tokens) / nullif(len(chunk_counts.tokens), 0), $rounding) as tokens_mean,
+    rounded_by(percentile_of(chunk_counts.tokens, 0.95, $percentile), $rounding) as tokens_p95,
     reports.chunker_version,
     reports.embedding_model,
     reports.index_version

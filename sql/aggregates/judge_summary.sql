@@ -9,11 +9,14 @@
 --   n_disagreeing: "How many of them disagree"
 --   disagreement_rate: "Their share; null without a comparable pair"
 -- version: 1
+-- parameters: {rounding: half_even}
+-- choices: {rounding: [half_even, half_up]}
 -- why: docs/decisions.md#a2-12
 -- examples:
 --   - {judge: {groundedness: {score: 5, unsupported_claims: [x]}, correctness: {score: "5"}}} => {is_judged: true, groundedness_n: 1, correctness_n: 0, inconsistent_n: 1, judge_tokens: 0, judge_cost: null}
 --   - {judge: {tokens: {prompt: 3000, completion: 250}}, config: {judge_price_per_1k: {prompt: 0.5, completion: 2}}} => {judge_tokens: 3250, judge_cost: 2}
 --   - {judge: {tokens: {prompt: 3000, completion: 250}}, config: {judge_price_per_1k: {prompt: 0.5}}} => {judge_tokens: 3250, judge_cost: null}
+--   - {judge: {tokens: {prompt: 1000}}, config: {judge_price_per_1k: {prompt: 0.03125}}, parameters: {rounding: half_up}} => {judge_cost: 0.0313}
 --   - {spot_checks: [{first: {score: 5}, second: {score: 3}}, {first: {score: 5}, second: {score: 4}}]} => {spot_check_n: 2, n_disagreeing: 1, disagreement_rate: 0.5}
 --   - {hits: [a]} => {is_judged: false, groundedness_n: 0, spot_check_n: 0, disagreement_rate: null}
 with verdicts as (
@@ -70,18 +73,19 @@ select
     coalesce(verdicts.correctness_n, 0) as correctness_n,
     coalesce(verdicts.inconsistent_n, 0) as inconsistent_n,
     coalesce(tokens.n_prompt, 0) + coalesce(tokens.n_completion, 0) as judge_tokens,
-    rounded(
+    rounded_by(
         case
             when tokens.n_prompt is null then tokens.n_completion / 1000 * runs.judge_price_completion
             when tokens.n_completion is null then tokens.n_prompt / 1000 * runs.judge_price_prompt
             else
                 tokens.n_prompt / 1000 * runs.judge_price_prompt
                 + tokens.n_completion / 1000 * runs.judge_price_completion
-        end
+        end,
+        $rounding
     ) as judge_cost,
     coalesce(pairs.spot_check_n, 0) as spot_check_n,
     coalesce(pairs.n_disagreeing, 0) as n_disagreeing,
-    rounded(pairs.n_disagreeing / nullif(cast(pairs.spot_check_n as double), 0)) as disagreement_rate
+    rounded_by(pairs.n_disagreeing / nullif(cast(pairs.spot_check_n as double), 0), $rounding) as disagreement_rate
 from raw.runs as runs
 left join verdicts on runs.run_key = verdicts.run_key
 left join tokens on runs.run_key = tokens.run_key

@@ -3,7 +3,8 @@
 --   n: "How many queries that is"
 --   total: "Their sum, unrounded"
 -- version: 1
--- parameters: {keys: []}
+-- parameters: {keys: [], rounding: half_even}
+-- choices: {rounding: [half_even, half_up]}
 -- why: docs/decisions.md#ax-1
 
 -- Computed for one formula at a time: metrics.formula stands for its table, $key for each of its keys in turn.
@@ -103,5 +104,6 @@ select
     slice_names.slice_value,
     per_slice."n $key",
     exact_total(per_slice."units $key") as "total $key",
+    rounded_by(exact_total(per_slice."units $key") / nullif(per_slice."n $key", 0), $rounding) as "value $key",
 from per_slice
 inner join slice_names on per_slice.slice_no = slice_names.slice_no

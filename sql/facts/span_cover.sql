@@ -15,28 +15,38 @@
 --   - {hits: [{doc_id: d, source_spans: [{start: 0, end: 9}]}]} => {n_spans: null, expected_chars: null, retrieved_chars: null, shared_chars: null}
 --   - {hits: [{doc_id: d, source_spans: [{start: 0, end: 9}]}], parameters: {s0_vacuous: include}} => {n_spans: null, expected_chars: 0, retrieved_chars: 9, shared_chars: 0}
 
--- A span counts for what the spans before it, in order of their start, leave uncovered: the pieces cover exactly the
--- union. One pass does it for the retrieved spans and for both sides together; what both share is what the second
--- union falls short of the sum. No span is joined with another, however many there are.
+-- A span counts for what the spans before it, in order of their start, leave uncovered: the pieces are disjoint and cover
+-- exactly the union. Spans with the same start may come in any order, for their pieces add up to the same. What both
+-- sides share is what the pieces of the one share with the pieces of the other.
 with expected_before as (
     select
         query_key,
+        doc_key,
         "start",
         "end",
         max("end") over (
             partition by query_key, doc_key
-            order by "start", "end"
+            order by "start"
             rows between unbounded preceding and 1 preceding
         ) as covered_to
     from labels.spans
+),
+
+expected_pieces as (
+    select
+        query_key,
+        doc_key,
+        greatest("start", covered_to) as "start",
+        "end"
+    from expected_before
 ),
 
 expected as (
     select
         query_key,
         count(*) as n_spans,
-        cast(sum(greatest("end" - greatest("start", covered_to), 0)) as bigint) as chars
-    from expected_before
+        cast(sum(greatest("end" - "start", 0)) as bigint) as chars
+    from expected_pieces
     group by query_key
 ),
 
@@ -50,56 +60,52 @@ measured as (
     where expected.n_spans > 0 or $s0_vacuous = 'include'
 ),
 
-spans as (
+retrieved_before as (
     select
         hit_spans.run_key,
         hit_spans.query_key,
         hit_spans.doc_key,
         hit_spans."start",
         hit_spans."end",
-        hit_spans."end" as retrieved_end
+        max(hit_spans."end") over (
+            partition by hit_spans.run_key, hit_spans.query_key, hit_spans.doc_key
+            order by hit_spans."start"
+            rows between unbounded preceding and 1 preceding
+        ) as covered_to
     from raw.hit_spans as hit_spans
-    inner join measured on hit_spans.query_key = measured.query_key
     left join facts.repeated_hits as repeated
         on hit_spans.run_key = repeated.run_key and hit_spans.query_key = repeated.query_key
     where kept_rank(hit_spans.rank, repeated.repeated_ranks) is not null
-    union all
-    select
-        results.run_key,
-        results.query_key,
-        labelled.doc_key,
-        labelled."start",
-        labelled."end",
-        null as retrieved_end
-    from raw.results as results
-    inner join labels.spans as labelled on results.query_key = labelled.query_key
 ),
 
-covered_before as (
+retrieved_pieces as (
     select
         run_key,
         query_key,
-        "start",
-        "end",
-        retrieved_end,
-        max("end") over earlier as covered_to,
-        max(retrieved_end) over earlier as retrieved_to
-    from spans
-    window earlier as (
-        partition by run_key, query_key, doc_key
-        order by "start", "end"
-        rows between unbounded preceding and 1 preceding
-    )
+        doc_key,
+        greatest("start", covered_to) as "start",
+        "end"
+    from retrieved_before
 ),
 
-totals as (
+retrieved as (
     select
         run_key,
         query_key,
-        cast(sum(greatest("end" - greatest("start", covered_to), 0)) as bigint) as union_chars,
-        cast(sum(greatest(retrieved_end - greatest("start", retrieved_to), 0)) as bigint) as retrieved_chars
-    from covered_before
+        cast(sum(greatest("end" - "start", 0)) as bigint) as chars
+    from retrieved_pieces
     group by run_key, query_key
+),
+
+shared as (
+    select
+        one.run_key,
+        one.query_key,
+        cast(sum(greatest(least(one."end", other."end") - greatest(one."start", other."start"), 0)) as bigint) as chars
+    from retrieved_pieces as one
+    inner join expected_pieces as other on one.query_key = other.query_key and one.doc_key = other.doc_key
+    where other."end" > other."start"
+    group by one.run_key, one.query_key
 )
 
 select
@@ -107,10 +113,11 @@ select
     results.query_key,
     measured.n_spans,
     measured.expected_chars,
-    case when measured.query_key is not null then coalesce(totals.retrieved_chars, 0) end as retrieved_chars,
-    measured.expected_chars + coalesce(totals.retrieved_chars, 0) - coalesce(totals.union_chars, 0) as shared_chars,
+    case when measured.query_key is not null then coalesce(retrieved.chars, 0) end as retrieved_chars,
+    case when measured.query_key is not null then coalesce(shared.chars, 0) end as shared_chars,
     is_failed(results.error, results.timed_out) as is_error
 from raw.results as results
 inner join labels.queries as queries on results.query_key = queries.query_key
 left join measured on results.query_key = measured.query_key
-left join totals on results.run_key = totals.run_key and results.query_key = totals.query_key
+left join retrieved on results.run_key = retrieved.run_key and results.query_key = retrieved.query_key
+left join shared on results.run_key = shared.run_key and results.query_key = shared.query_key

@@ -1,4 +1,5 @@
 -- Every value a run's metric ever had, with the meaning behind it and how long it stood; valid_to is null for today's.
+-- A run that was forgotten without its history keeps its name here.
 select
     runs.run_id,
     stood.formula,
@@ -42,6 +43,17 @@ from (
     from ledger.aggregate_history
     where slice = ''
 ) as stood
-inner join raw.runs as runs on stood.run_key = runs.run_key
+inner join (
+    select
+        run_key,
+        run_id
+    from raw.runs
+    union all
+    select
+        run_key,
+        name as run_id
+    from ledger.tombstones
+    where kind = 'run' and scope = 'rows'
+) as runs on stood.run_key = runs.run_key
 left join ledger.definitions as definitions
     on stood.formula = definitions.name and stood.fingerprint = definitions.fingerprint

@@ -227,7 +227,7 @@ def test_a_parameter_of_another_type_or_name_is_refused_with_what_is_allowed(fil
         ("[formulas.y]\nleast = 1", "no definition named 'y'"),
         (
             "[formula.x]\nleast = 1",
-            r"unknown table \[formula\]; there is: formulas, datasets, gate, baselines",
+            r"unknown table \[formula\]; there is: formulas, datasets, comparison, gate, baselines",
         ),
         ("[formulas]\nx = 1", r"formulas.x is a table of its own"),
         ("formulas = 1", r"formulas is a table: \[formulas\]"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from eval_pipeline.errors import InvalidConfig, UnknownName
 from eval_pipeline.formulas.registry import Registry, load_registry
+from eval_pipeline.pipeline.comparison_reading import SHIPPED, comparison_reading, describe_reading
 from eval_pipeline.settings import Settings
 from tests.bundle_files import ask, compute, load, settings_in, write_golden, write_run
 
@@ -201,3 +203,140 @@ def test_an_unknown_parameter_is_answered_with_those_of_the_facts_behind(tmp_pat
 def test_an_unknown_base_is_answered_with_the_closest_ones(tmp_path: Path) -> None:
     with pytest.raises(UnknownName, match="did you mean anchor_any"):
         registry_of(tmp_path, '[formulas.x]\nreading_of = "anchors_any"\n')
+
+
+# Every open question with another reading that belongs to a definition: the shipped value first. mrr_anchor_cutoff
+# takes any whole number beside "none".
+RETRIEVAL = (
+    "hit_at_k",
+    "reciprocal_rank",
+    "recall_at_k_doc",
+    "anchor_any",
+    "anchor_all",
+    "anchor_rank",
+    "anchor_precision",
+    "chunk_overlap",
+    "span_overlap",
+)
+AGGREGATES = (
+    "run_metrics",
+    "latency_summary",
+    "indexing_summary",
+    "judge_summary",
+    "field_accuracy",
+    "extraction_summary",
+)
+QUESTIONS: dict[str, tuple[tuple[str, ...], tuple[Any, ...]]] = {
+    "s0_vacuous": (("chunk_overlap", "span_cover"), ("exclude", "include")),
+    "fn_policy": (("extraction",), ("code", "table")),
+    "heading_prefix": (("support_matches",), ("segments", "string")),
+    "strip_heading_markers": (("support_matches",), (True, False)),
+    "require_snippets": (("support_matches",), (False, True)),
+    "snippet_rule": (("support_matches",), ("any", "all")),
+    "support_groups": (("anchor_all",), ("any_group", "every_group", "all")),
+    "precision_denominator": (("anchor_precision",), ("k", "retrieved")),
+    "precision_multi_hop": (("anchor_precision",), ("any_gold", "required_only")),
+    "mrr_anchor_cutoff": (("anchor_rank",), ("none", 10)),
+    "percentile": (("latency_summary", "indexing_summary"), ("linear", "nearest")),
+    "empty_citations": (("citation_coverage",), ("zero", "vacuous")),
+    "citation_scope": (("citation_checks",), ("any_version", "run_version")),
+    "unlabelled_groundedness": (("answer_strings",), ("exclude", "include")),
+    "string_match": (("string_checks",), ("exact", "casefold")),
+    "refusal_no_answer": (("refusal_correctness",), ("exclude", "zero")),
+    "rounding": (AGGREGATES, ("half_even", "half_up")),
+    "dedupe_hits": (("repeated_hits",), (False, True)),
+    "retrieval_error": (RETRIEVAL, ("zero", "exclude")),
+}
+# Those that belong to a comparison stand under [comparison].
+COMPARISON: dict[str, tuple[Any, ...]] = {
+    "compare_k": (10, 3),
+    "rank_change": ("separate", "win_loss", "draw"),
+    "regression_kind": ("flag", "exclusive"),
+    "overlap_basis": ("min", "expected", "hit", "iou"),
+    "overlap_threshold": (0.5, 0.25),
+    "delta_scope": ("own", "common"),
+}
+
+
+@pytest.fixture(scope="module")
+def shipped(tmp_path_factory: pytest.TempPathFactory) -> Registry:
+    return registry_of(tmp_path_factory.mktemp("shipped") / "project", "")
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_every_open_question_is_a_parameter_of_every_definition_that_asks_it(
+    question: str, shipped: Registry
+) -> None:
+    owners, values = QUESTIONS[question]
+    asking = {one.short_name for one in shipped if question in one.header.parameters}
+    assert asking == set(owners)
+    for owner in owners:
+        header = shipped.get(owner).header
+        assert header.parameters[question] == values[0]
+        open_ended = {"whole number"} if question == "mrr_anchor_cutoff" else set()
+        named = {value for value in values if not open_ended or isinstance(value, str)}
+        assert set(header.choices[question]) == named | open_ended
+
+
+def test_every_other_reading_can_be_chosen_and_gives_its_definition_another_fingerprint(
+    tmp_path: Path, shipped: Registry
+) -> None:
+    for turn in (1, 2):
+        chosen = {question: values[turn:] for question, (_, values) in QUESTIONS.items() if values[turn:]}
+        settings: dict[str, list[str]] = {}
+        for question, values in chosen.items():
+            for owner in QUESTIONS[question][0]:
+                settings.setdefault(owner, []).append(f"{question} = {json.dumps(values[0])}")
+        toml = "\n".join(
+            line for owner, lines in settings.items() for line in (f"[formulas.{owner}]", *lines)
+        )
+        registry = registry_of(tmp_path / str(turn), toml)
+        for question, values in chosen.items():
+            for owner in QUESTIONS[question][0]:
+                assert registry.get(owner).header.parameters[question] == values[0]
+        for owner in settings:
+            assert registry.get(owner).fingerprint != shipped.get(owner).fingerprint
+
+
+def test_no_choice_of_a_definition_is_missing_in_the_table_of_open_questions(shipped: Registry) -> None:
+    assert {name for one in shipped for name in one.header.choices} == QUESTIONS.keys()
+
+
+@pytest.mark.parametrize("question", COMPARISON)
+def test_every_open_question_of_a_comparison_is_chosen_under_its_own_table(
+    question: str, tmp_path: Path
+) -> None:
+    for value in COMPARISON[question]:
+        config = registry_of(tmp_path, f"[comparison]\n{question} = {json.dumps(value)}\n").config
+        assert getattr(comparison_reading(config), question) == value
+    assert getattr(SHIPPED, question) == COMPARISON[question][0]
+
+
+def test_the_questions_of_a_comparison_are_described_with_value_and_choices() -> None:
+    described = {one["name"]: one for one in describe_reading(SHIPPED)}
+    assert described.keys() == COMPARISON.keys()
+    for name, values in COMPARISON.items():
+        closed = list(values) if isinstance(values[0], str) else []
+        assert (described[name]["value"], described[name]["choices"]) == (values[0], closed)
+
+
+@pytest.mark.parametrize(
+    ("line", "error", "message"),
+    [
+        ('rank_change = "up"', InvalidConfig, "allowed: separate, win_loss, draw"),
+        ("rank_change = 1", InvalidConfig, "allowed: separate, win_loss, draw"),
+        ('compare_k = "ten"', InvalidConfig, "expected something like 10"),
+        ("compare_k = 2.5", InvalidConfig, "expected something like 10"),
+        ("compare_k = true", InvalidConfig, "expected something like 10"),
+        ("compare_k = 0", InvalidConfig, "1 or more"),
+        ("overlap_threshold = 1.5", InvalidConfig, "up to 1"),
+        ("compare_to = 3", UnknownName, "did you mean compare_k"),
+    ],
+)
+def test_a_comparison_that_cannot_be_read_so_is_refused_with_the_file(
+    line: str, error: type[Exception], message: str, tmp_path: Path
+) -> None:
+    config = registry_of(tmp_path, f"[comparison]\n{line}\n").config
+    with pytest.raises(error, match=message) as caught:
+        comparison_reading(config)
+    assert "eval-pipeline.toml" in str(caught.value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
 import polars as pl
@@ -41,7 +42,8 @@ TOTALS = ("total_true_positives", "total_false_positives", "total_false_negative
     },
     grain=["run_key"],
     version=1,
-    parameters={"target": 0.9},
+    parameters={"target": 0.9, "rounding": "half_even"},
+    choices={"rounding": ["half_even", "half_up"]},
     undefined="zeros, and a target that is not met, when no case was scored",
     why="docs/decisions.md#a1-9",
     examples=[
@@ -53,7 +55,12 @@ TOTALS = ("total_true_positives", "total_false_positives", "total_false_negative
     ],
 )
 def extraction_summary(
-    run_parts: pl.DataFrame, extraction_outcomes: pl.DataFrame, cases: pl.DataFrame, *, target: float
+    run_parts: pl.DataFrame,
+    extraction_outcomes: pl.DataFrame,
+    cases: pl.DataFrame,
+    *,
+    target: float,
+    rounding: str,
 ) -> pl.DataFrame:
     """One row per run that delivered extraction cases, be it none."""
     delivered = run_parts.filter(pl.col("part") == "extractions")["run_key"].sort().to_list()
@@ -62,7 +69,7 @@ def extraction_summary(
     for case in cases.drop_nulls("f1").iter_rows(named=True):
         scored[case["run_key"]].append({"metrics": with_whole_counts(case)})
     rows = [
-        {"run_key": run_key, **summary_of(found, target), "n_failed": failed.count(run_key)}
+        {"run_key": run_key, **summary_of(found, target, rounding), "n_failed": failed.count(run_key)}
         for run_key, found in scored.items()
     ]
     return pl.DataFrame(rows, schema=SCHEMA)
@@ -85,12 +92,12 @@ def with_whole_counts(case: Mapping[str, Any]) -> dict[str, Any]:
     return {**case, **{name: int(case[name]) for name in counts}}
 
 
-def summary_of(evals: list[Mapping[str, Any]], target: float) -> dict[str, Any]:
+def summary_of(evals: list[Mapping[str, Any]], target: float, rounding: str) -> dict[str, Any]:
     """One run's numbers, rounded for storage; the target is held against the unrounded headline."""
     aggregate = compute_aggregate_metrics(evals)
     values: Mapping[str, Any] = {**aggregate}
     rates = {
-        f"{average}_{rate}": round(values[average][rate], 4) + 0.0 for average in AVERAGES for rate in RATES
+        f"{average}_{rate}": stored(values[average][rate], rounding) for average in AVERAGES for rate in RATES
     }
     totals = {name: values[name] for name in TOTALS}
     met = is_target_met(aggregate, target=target)
@@ -101,3 +108,10 @@ def summary_of(evals: list[Mapping[str, Any]], target: float) -> dict[str, Any]:
         "target_met": met,
         "formula_version": EXTRACTION_FORMULA_VERSION,
     }
+
+
+def stored(rate: float, rounding: str) -> float:
+    """Rounded to 4 decimals of the double itself."""
+    if rounding == "half_up":
+        return float(Decimal(rate).quantize(Decimal("0.0001"), rounding=ROUND_HALF_UP)) + 0.0
+    return round(rate, 4) + 0.0

@@ -1,0 +1,23 @@
+"""Which answers are judged a second time: a seeded draw, so that it can be repeated (A2.22)."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Final
+
+SHARE: Final = 10
+FEWEST: Final = 10
+MOST: Final = 20
+
+
+def spot_check_size(n_queries: int) -> int:
+    """A tenth of the set, at least 10 and at most 20, never more than there is."""
+    return min(n_queries, max(FEWEST, min(MOST, n_queries // SHARE)))
+
+
+def draw_spot_check(query_ids: Sequence[str], *, seed: int) -> list[str]:
+    """The ids to judge again, in the order of the set; neither that order nor a duplicate changes which ones."""
+    known = sorted(set(query_ids))
+    drawn = set(random.Random(seed).sample(known, spot_check_size(len(known))))
+    return [query_id for query_id in dict.fromkeys(query_ids) if query_id in drawn]
