@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from eval_pipeline.formulas.registry import Registry, load_registry
+from eval_pipeline.pipeline.due import BATCH_RESULTS
 from eval_pipeline.pipeline.load import load_bundles
-from eval_pipeline.pipeline.measure import BATCH_RESULTS, measure
+from eval_pipeline.pipeline.measure import measure
 from eval_pipeline.pipeline.status import find_status
 from eval_pipeline.settings import Settings, load_settings
 from eval_pipeline.store.aggregates import compute_aggregates
@@ -28,6 +29,7 @@ from eval_pipeline.store.visible import Scope, show, visible_catalogue
 
 RANK_FACTS = ("facts.found_chunks", "facts.chunk_ranks", "facts.document_ranks")
 RANK_FORMULAS = ("metrics.hit_at_k", "metrics.reciprocal_rank", "metrics.recall_at_k_doc")
+SPAN_TABLES = ("facts.repeated_hits", "facts.span_cover", "metrics.span_overlap")
 RUN_METRICS = "aggregates.run_metrics"
 PEER_RUNS = 5
 KS = (1, 3, 5, 10)
@@ -112,8 +114,8 @@ def passes(watch: Stopwatch, store: Path, bundle: Path, rounds: str) -> None:
     settings = settings_in(scratch)
     registry = load_registry(settings)
     peer = Peer(bundle)
-    with _computing(settings, registry) as (con, catalogue):
-        scopes = _scopes(con, catalogue)
+    with computing(settings, registry) as (con, catalogue):
+        scopes = batches_of(con, catalogue)
         for number in range(int(rounds)):
             _one_round(watch, con, catalogue, registry, scopes, is_first=number == 0)
             watch.time("peer", peer.run)
@@ -125,13 +127,41 @@ def passes(watch: Stopwatch, store: Path, bundle: Path, rounds: str) -> None:
     shutil.rmtree(scratch)
 
 
+def span_passes(watch: Stopwatch, store: Path, rounds: str) -> None:
+    """From the spans of hits to the span metrics, in turns with a scan of the spans."""
+    scratch = store / "passes"
+    scratch.mkdir(exist_ok=True)
+    shutil.copyfile(store / "e.duckdb", scratch / "e.duckdb")
+    settings = settings_in(scratch)
+    registry = load_registry(settings)
+
+    with computing(settings, registry) as (con, catalogue):
+        scopes = batches_of(con, catalogue)
+
+        def scan() -> None:
+            con.execute(f'select count(*), sum(hash("start")) from "{catalogue}".raw.hit_spans').fetchall()
+
+        def derive(name: str) -> None:
+            definition = registry.definitions[name]
+            for scope in scopes:
+                show(con, catalogue, scope, definition.reads)
+                with transaction(con):
+                    compute(con, catalogue, definition, scope)
+
+        for _ in range(int(rounds)):
+            for name in SPAN_TABLES:
+                watch.time("scan", scan)
+                watch.time(name, partial(derive, name))
+    shutil.rmtree(scratch)
+
+
 @contextmanager
-def _computing(settings: Settings, registry: Registry) -> Iterator[tuple[Connection, str]]:
+def computing(settings: Settings, registry: Registry) -> Iterator[tuple[Connection, str]]:
     with open_writer(settings.db) as con, visible_catalogue(con, registry.helpers.values()) as catalogue:
         yield con, catalogue
 
 
-def _scopes(con: Connection, catalogue: str) -> list[Scope]:
+def batches_of(con: Connection, catalogue: str) -> list[Scope]:
     """All runs, in batches as large as the product takes."""
     rows = con.execute(
         f'select dataset_key, run_key from "{catalogue}".raw.runs order by dataset_key, run_key'
@@ -263,6 +293,7 @@ STEPS: dict[str, Callable[..., None]] = {
     "status": status,
     "one more": one_more,
     "passes": passes,
+    "span passes": span_passes,
     "shell": shell,
 }
 

@@ -11,32 +11,47 @@ from eval_pipeline.settings import Settings
 
 @click.command("apply")
 @click.option("--reason", metavar="TEXT", help="Why: kept beside every number that is replaced.")
+@click.option(
+    "--pin",
+    is_flag=True,
+    help="Leave everything stale that is not selected on the definition it was computed with.",
+)
 @selecting
 @with_store
 @as_json
 def command(
     reason: str | None,
+    pin: bool,
     only: tuple[str, ...],
     runs: tuple[str, ...],
     since: str | None,
+    pinned: bool,
     settings: Settings,
     as_json: bool,
 ) -> None:
     """Compute exactly what `plan` lists, through Dagster; interrupted, it goes on where it stopped.
 
-    With --since, older runs stay on the definitions they were computed with: they are pinned, and marked so.
+    With --since, older runs stay on the definitions they were computed with: they are pinned, and marked so wherever
+    they appear. --only and --runs leave the rest stale; with --pin it is pinned. --pinned gives pins up again.
     """
     from eval_pipeline.formulas.registry import load_registry
     from eval_pipeline.launch import run_in_dagster
-    from eval_pipeline.pipeline.apply import pin_older
+    from eval_pipeline.pipeline.apply import pin_older, pin_rest, release_pins
     from eval_pipeline.pipeline.plan import find_plan, select_cells
 
+    if pin and not (only or runs or since):
+        raise click.UsageError("--pin leaves what is not selected: select with --only, --runs or --since")
     registry = load_registry(settings)
-    selection = select_cells(registry, only=only, runs=runs, since=since)
+    selection = select_cells(registry, only=only, runs=runs, since=since, with_pinned=pinned)
     plan = find_plan(settings, registry, selection, tell=say)
     for warning in plan["warnings"]:
         say(f"warning: {warning}")
-    pinned = pin_older(settings, registry, selection, note=reason, tell=say) if since else 0
+    if pinned:
+        release_pins(settings, registry, selection, tell=say)
+    n_left = 0
+    if pin or since:
+        leave = pin_rest if pin else pin_older
+        n_left = leave(settings, registry, selection, note=reason, tell=say)
     if plan["cells"]:
         with progress_bar("computing cells") as progress:
             summary = run_in_dagster(
@@ -52,8 +67,8 @@ def command(
     else:
         cells, done = 0, []
     if as_json:
-        print_json({"format": 1, "cells": cells, "runs": done, "pinned": pinned})
+        print_json({"format": 1, "cells": cells, "runs": done, "pinned": n_left})
         return
     print(f"Computed {count(cells, 'cell')} of {count(len(done), 'run')}." if cells else "Nothing is stale.")
-    if pinned:
-        print(f"{count(pinned, 'cell')} of runs before {since} stay on their older definitions (pinned).")
+    if n_left:
+        print(f"{count(n_left, 'cell')} stay on their older definitions (pinned).")

@@ -24,9 +24,9 @@ def command(settings: Settings) -> None:
     from eval_pipeline.demo import BUNDLE_FOLDER
     from eval_pipeline.formulas.registry import load_registry
     from eval_pipeline.launch import run_in_dagster
+    from eval_pipeline.pipeline.due import DUE
     from eval_pipeline.pipeline.headlines import headline_table
     from eval_pipeline.pipeline.load import load_bundles
-    from eval_pipeline.pipeline.measure import DUE
 
     say("Loading the example …")
     report = load_bundles(

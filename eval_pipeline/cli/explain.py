@@ -59,6 +59,8 @@ def _print(document: dict[str, Any]) -> None:
     for name, point in (("run_a", a), ("run_b", b)):
         when = f" as of {point['as_of']}" if point["as_of"] else ""
         print(f"  {document[name]}{when}: n = {point['n']:,}, {point['fingerprint']}")
+    if a["fingerprint"] != b["fingerprint"]:
+        print("  The two values were made under different definitions: `formula` is what that did.")
     print()
     table(
         ["because of", "change", ""],

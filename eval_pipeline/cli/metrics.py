@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import click
 
@@ -27,6 +28,7 @@ def command(
     """Show the catalogue of metrics, or everything about the one with this name or key."""
     from eval_pipeline.formulas.registry import load_registry
     from eval_pipeline.pipeline.catalogue import describe, find_definition
+    from eval_pipeline.pipeline.comparison_reading import comparison_reading, describe_reading
 
     registry = load_registry(settings)
     if lock or check_lock:
@@ -42,8 +44,10 @@ def command(
         else:
             _print_one(describe(registry, definition))
         return
+    comparison = describe_reading(comparison_reading(registry.config))
     if as_json:
-        print_json({"format": 1, "metrics": [describe(registry, one) for one in registry]})
+        metrics = [describe(registry, one) for one in registry]
+        print_json({"format": 1, "metrics": metrics, "comparison": comparison})
         return
     rows = [
         (key, one.short_name, f"v{one.header.version}", meaning)
@@ -51,7 +55,22 @@ def command(
         for key, meaning in one.keys.items()
     ]
     table(["metric", "formula", "", "what it is"], rows)
+    print()
+    table(
+        ["comparison", "value", "or", "what it decides"],
+        [(one["name"], _word(one["value"]), _others(one), one["meaning"]) for one in comparison],
+    )
     say("`eval-pipeline metrics NAME` shows edge cases, parameters and examples.")
+
+
+def _word(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _others(parameter: dict[str, Any]) -> str:
+    """What else it can be set to, under [comparison] in eval-pipeline.toml."""
+    named = [choice for choice in parameter["choices"] if choice != parameter["value"]]
+    return ", ".join(named) or "any other number"
 
 
 def _print_one(found: dict[str, object]) -> None:

@@ -36,7 +36,7 @@ def as_json(command: F) -> F:
 
 
 def selecting(command: F) -> F:
-    """--only, --runs and --since: which of the stale cells."""
+    """--only, --runs, --since and --pinned: which of the stale cells."""
     options = [
         click.option(
             "--only",
@@ -46,6 +46,7 @@ def selecting(command: F) -> F:
         ),
         click.option("--runs", multiple=True, metavar="RUN_ID", help="Only this run; repeatable."),
         click.option("--since", metavar="DATE", help="Only runs from the start of that UTC day on."),
+        click.option("--pinned", is_flag=True, help="Also what was left on an older definition on purpose."),
     ]
     for option in reversed(options):
         command = option(command)

@@ -77,6 +77,11 @@ def count(n: int, noun: str, *, plural: str | None = None) -> str:
     return f"{n:,} {noun if n == 1 else plural or noun + 's'}"
 
 
+def megabytes(n_bytes: int) -> str:
+    """`1.5 MB`."""
+    return f"{n_bytes / 1_000_000:,.1f} MB"
+
+
 def listed(counts: Mapping[str, int]) -> str:
     """`3 formula, 2 labels`."""
     return ", ".join(f"{n:,} {name}" for name, n in sorted(counts.items()))

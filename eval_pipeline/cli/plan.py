@@ -31,16 +31,18 @@ def command(
     only: tuple[str, ...],
     runs: tuple[str, ...],
     since: str | None,
+    pinned: bool,
     settings: Settings,
     as_json: bool,
 ) -> None:
     """Show what is stale and why, and what recomputing would cost; with --preview what it would do to the numbers."""
     from eval_pipeline.formulas.registry import load_registry
-    from eval_pipeline.pipeline.plan import as_markdown, find_plan, select_cells
+    from eval_pipeline.pipeline.plan import find_plan, select_cells
+    from eval_pipeline.pipeline.plan_text import as_markdown
     from eval_pipeline.pipeline.preview import find_preview
 
     registry = load_registry(settings)
-    selection = select_cells(registry, only=only, runs=runs, since=since)
+    selection = select_cells(registry, only=only, runs=runs, since=since, with_pinned=pinned)
     if preview or sample:
         with progress_bar("previewing") as progress:
             plan = find_preview(settings, registry, selection, sample=sample, tell=say, progress=progress)
@@ -56,6 +58,8 @@ def command(
 
 def print_plan(plan: dict[str, Any]) -> None:
     """The plan for people."""
+    from eval_pipeline.pipeline.plan_text import versions
+
     for warning in plan["warnings"]:
         say(f"warning: {warning}")
     if not plan["cells"]:
@@ -66,9 +70,7 @@ def print_plan(plan: dict[str, Any]) -> None:
             asset["name"],
             f"{asset['cells']:,}",
             listed(asset["reasons"]),
-            f"v{asset['old_version'] or '–'} → v{asset['new_version']}"
-            if asset["old_fingerprint"] != asset["new_fingerprint"]
-            else f"v{asset['new_version']}",
+            versions(asset),
         )
         for asset in plan["assets"]
     ]
@@ -82,25 +84,22 @@ def print_plan(plan: dict[str, Any]) -> None:
             print("\n" + asset["diff"].rstrip())
     if "preview" in plan:
         _print_preview(plan)
-    print(
-        '\nNext: `eval-pipeline apply --reason "…"` computes exactly this; --preview shows the new numbers first.'
-    )
+    first = "" if "preview" in plan else "; --preview shows the new numbers first"
+    print(f'\nNext: `eval-pipeline apply --reason "…"` computes exactly this{first}.')
 
 
 def _print_preview(plan: dict[str, Any]) -> None:
+    from eval_pipeline.pipeline import plan_text
+
     if "sampled_runs" in plan:
-        print(f"\nPreview of the newest {count(len(plan['sampled_runs']), 'run')} only.")
-    for key, entry in plan["preview"].items():
-        print(
-            f"\n{key}: {count(entry['changed_queries'], 'query', plural='queries')} would change, "
-            f"{entry['newly_defined']:,} become defined, {entry['newly_undefined']:,} become undefined"
-        )
-        if entry["change_quantiles"]:
-            spread = entry["change_quantiles"]
-            print(
-                f"  changes from {spread['p0']:+.4f} over {spread['p50']:+.4f} (median) to {spread['p100']:+.4f}"
-            )
-        moved = [(run, v["old"], v["new"]) for run, v in entry["runs"].items() if v["old"] != v["new"]]
+        print(f"\n{plan_text.sample_sentence(plan)}")
+    for key in plan_text.changed_keys(plan):
+        entry = plan["preview"][key]
+        print(f"\n{key}: {plan_text.what_changes(entry)}")
+        spread = plan_text.spread_sentence(entry)
+        if spread:
+            print(f"  {spread}")
+        moved = plan_text.moved_runs(entry)
         if moved:
             table(
                 ["run", "old", "new"],
@@ -109,5 +108,13 @@ def _print_preview(plan: dict[str, Any]) -> None:
             )
         if len(moved) > SHOWN_RUNS:
             print(f"  … and {count(len(moved) - SHOWN_RUNS, 'earlier run')}")
-        for first, second in entry["order_flips"][:5]:
-            print(f"  the order of {first} and {second} turns round")
+        for sentence in plan_text.order_sentences(entry):
+            print(f"  {sentence}")
+    unchanged = plan_text.unchanged_sentence(plan)
+    if unchanged:
+        print(f"\n{unchanged}")
+    verdicts = list(plan_text.verdict_sentences(plan))
+    if verdicts:
+        print()
+    for sentence in verdicts:
+        print(sentence)

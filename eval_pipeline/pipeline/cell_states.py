@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from eval_pipeline.errors import UsageError
 from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.registry import Registry
-from eval_pipeline.pipeline.measure import unwanted_cells, wanted_cells
+from eval_pipeline.pipeline.due import unwanted_cells, wanted_cells
 from eval_pipeline.store.connect import Connection
 from eval_pipeline.store.ledger import find_states
 from eval_pipeline.store.pairs import CellState, ComparedRun, cells_of
@@ -17,16 +17,23 @@ from eval_pipeline.store.pairs import CellState, ComparedRun, cells_of
 # What verdicts are read from; these have to belong to the results and labels that stand there now.
 PAIR_FACTS: Final = ("facts.chunk_ranks", "facts.found_chunks", "facts.outcomes")
 
+# A formula that was never computed for a run and cannot be any more: the texts it reads were forgotten.
+FROZEN: Final = "forgotten"
+
 Cells = Mapping[tuple[str, str], CellState]
 
 
 @dataclass(frozen=True)
 class RunStates:
-    """One run's cells as they were computed, and the formulas whose values are missing or do not hold any more."""
+    """One run's cells as they were computed, and the formulas whose values are missing or do not hold any more.
+
+    Of what is `pinned` the old value is kept on purpose.
+    """
 
     cells: Cells
     reasons: Mapping[str, str]
     outdated_facts: str | None
+    pinned: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -45,8 +52,12 @@ def read_states(con: Connection, registry: Registry, runs: Sequence[ComparedRun]
         con, wanted, unwanted=unwanted_cells(registry), run_keys=sorted({run.run_key for run in runs})
     )
     rows = con.execute(
-        "select run_key, definition, source, case when not is_pinned then reason end, labels_hash, results_hash "
-        "from temp.cell_states"
+        "select run_key, definition, source, "
+        f"case when is_frozen and stored_fingerprint is null then '{FROZEN}' when not is_pinned then reason end, "
+        "labels_hash, results_hash from temp.cell_states"
+    ).fetchall()
+    pinned = con.execute(
+        "select run_key, definition, reason from temp.cell_states where is_pinned and reason is not null"
     ).fetchall()
     found = []
     for run in runs:
@@ -62,7 +73,10 @@ def read_states(con: Connection, registry: Registry, runs: Sequence[ComparedRun]
             cell = cells.get((definition, ""))
             if definition in PAIR_FACTS and outdated is None:
                 outdated = _outdated(cell, labels_hash, results_hash)
-        found.append(RunStates(cells, reasons, outdated))
+        left = {
+            formulas[name]: reason for key, name, reason in pinned if key == run.run_key and name in formulas
+        }
+        found.append(RunStates(cells, reasons, outdated, left))
     return found
 
 

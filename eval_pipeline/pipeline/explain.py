@@ -12,17 +12,19 @@ One at a time is changed and the metric computed from the rows as they are store
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from eval_pipeline.errors import UsageError
+from eval_pipeline.errors import RefusedError, UsageError
 from eval_pipeline.formulas.registry import Registry
+from eval_pipeline.formulas.text_columns import read_here
 from eval_pipeline.pipeline.catalogue import find_definition
 from eval_pipeline.settings import Settings
 from eval_pipeline.store.asof import Stored, parse_point, stood_at
 from eval_pipeline.store.connect import Connection, open_what_if
-from eval_pipeline.store.counterfactual import Outcome, compute_under
+from eval_pipeline.store.counterfactual import Outcome, chain_of, compute_under
+from eval_pipeline.store.forgotten_texts import emptied_places
 from eval_pipeline.store.lock import Tell
 from eval_pipeline.store.read import RunRow, find_run
 from eval_pipeline.store.visible import Scope, visible_catalogue
@@ -67,7 +69,9 @@ def explain_movement(
     with open_what_if(settings.db, tell=tell) as con:
         first = _end(con, key, runs[0], as_of[0])
         second = _end(con, key, runs[1], as_of[1])
+        emptied = _emptied(con, first, second)
         with visible_catalogue(con, registry.helpers.values()) as store:
+            _refuse_forgotten(con, store, key, (first, second), emptied)
             worlds = _worlds(con, store, key, first, second)
         names = dict(con.execute(f'select query_key, query_id from "{store}".raw.query_ids').fetchall())
     terms = _terms(first, second, worlds)
@@ -106,6 +110,32 @@ def _end(con: Connection, key: str, run_id: str, as_of: str | None) -> _End:
         0
     ][0]
     return _End(run, dataset_key, stored, stored.total / stored.n)
+
+
+def _emptied(con: Connection, first: _End, second: _End) -> dict[str, frozenset[str]]:
+    """Run → the places behind it whose texts were forgotten."""
+    golden_keys = [end.stored.golden_key for end in (first, second)]
+    return {
+        end.run.run_id: emptied_places(con, end.run.run_key, golden_keys=golden_keys)
+        for end in (first, second)
+    }
+
+
+def _refuse_forgotten(
+    con: Connection, store: str, key: str, ends: Sequence[_End], emptied: Mapping[str, frozenset[str]]
+) -> None:
+    """What was computed from texts cannot be computed again without them."""
+    if not any(emptied.values()):
+        return
+    chains = [chain_of(con, store, end.stored.source, end.stored.fingerprint) or () for end in ends]
+    read = {place for chain in chains for definition, _ in chain for place in read_here(definition)}
+    for run_id, places in emptied.items():
+        if read & places:
+            raise RefusedError(
+                f"{key} of {run_id} is frozen: it was computed from texts that were forgotten "
+                f"({', '.join(sorted(read & places))}), and to split a movement it would have to be computed again. "
+                f"The value itself stays: `eval-pipeline show {run_id}`"
+            )
 
 
 def _worlds(con: Connection, store: str, key: str, first: _End, second: _End) -> _Worlds:

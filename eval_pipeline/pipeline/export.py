@@ -13,6 +13,7 @@ from eval_pipeline.errors import UsageError
 from eval_pipeline.formulas.definition import PER_QUERY
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.pipeline.run_parts import case_metrics
+from eval_pipeline.pipeline.run_states import states_of_run
 from eval_pipeline.pipeline.show import FORMAT, run_document
 from eval_pipeline.settings import Settings
 from eval_pipeline.store.connect import Connection, open_reader
@@ -35,7 +36,7 @@ def export_run(
     """Write the run's four files into the folder, over earlier ones; returns their paths."""
     with open_reader(settings.db, tell=tell) as con:
         run = find_run(con, run_id)
-        document = run_document(con, registry, run)
+        document = run_document(con, registry, run) | {"states": states_of_run(con, registry, run)}
         identity = {"format": FORMAT, "run_id": run.run_id, "dataset": run.dataset}
         config = identity | (run_file(con, run).get("config") or {}) | identity
         results = eval_results(con, run, document["extraction"])

@@ -16,10 +16,16 @@ from eval_pipeline.errors import InputRejected
 from eval_pipeline.ingest.bundle import Bundle, find_bundle
 from eval_pipeline.ingest.files import SUFFIXES, content_hash, stem_of
 from eval_pipeline.ingest.parts import name_fault, parse_time, read_run
+from eval_pipeline.ingest.textless_parts import textless_hash
 from eval_pipeline.pipeline.load import LoadReport, load_bundles
+from eval_pipeline.pipeline.loading import LoadOptions
 from eval_pipeline.settings import Settings
+from eval_pipeline.store.archives import current_archive_hash
 from eval_pipeline.store.connect import Connection, open_writer
+from eval_pipeline.store.forgotten_texts import parts_without_texts
+from eval_pipeline.store.labels import current_golden_hash
 from eval_pipeline.store.lock import Tell
+from eval_pipeline.store.tombstones import Forgotten, find_forgotten
 
 BUNDLE_FOLDERS = ("datasets", "inventories", "runs")
 GOLDEN_FILES = frozenset(("queries.yaml", "queries.yml", *("queries" + suffix for suffix in SUFFIXES)))
@@ -158,9 +164,12 @@ class _Known:
 def waiting_runs(con: Connection, inbox: Inbox, run_ids: Collection[str] | None = None) -> list[WaitingRun]:
     """The run folders with a new or changed part, by name."""
     known = _known_run_files(con)
+    forgotten = find_forgotten(con)
     found: list[WaitingRun] = []
     for run_id, folder in sorted(inbox.runs.items()):
         if (run_ids is not None and run_id not in run_ids) or name_fault(run_id):
+            continue
+        if _stays_out(forgotten, run_id, folder):
             continue
         if _is_waiting(folder, known.get(run_id, {})):
             signature = inbox.run_signatures[run_id]
@@ -168,13 +177,35 @@ def waiting_runs(con: Connection, inbox: Inbox, run_ids: Collection[str] | None 
     return found
 
 
+def forgotten_in(con: Connection, inbox: Inbox) -> list[str]:
+    """What lies in the inbox and stays there because it was forgotten on purpose: names of runs and datasets."""
+    forgotten = find_forgotten(con)
+    runs = [run_id for run_id, folder in inbox.runs.items() if _stays_out(forgotten, run_id, folder)]
+    datasets = [source.dataset for source in inbox.sources if source.dataset in forgotten.datasets]
+    return sorted({*runs, *(dataset for dataset in datasets if dataset)})
+
+
+def _stays_out(forgotten: Forgotten, run_id: str, folder: Path) -> bool:
+    """The dataset stands in run.json, which is read only when a dataset was forgotten at all."""
+    if run_id in forgotten.runs:
+        return True
+    if not forgotten.datasets:
+        return False
+    try:
+        return read_run(folder / "run.json").dataset in forgotten.datasets
+    except InputRejected:
+        return False
+
+
 def _known_run_files(con: Connection) -> dict[str, dict[str, _Known]]:
     found: dict[str, dict[str, _Known]] = {}
+    emptied = set(parts_without_texts(con))
     for run_id, part, *known in con.execute(
         "select r.run_id, p.part, p.content_hash, d.n_bytes, d.delivered_at from raw.run_parts p "
         "join raw.runs r using (run_key) join ledger.deliveries d using (delivery_key)"
     ).fetchall():
-        found.setdefault(run_id, {})[part] = _Known(*known)
+        if (run_id, part) not in emptied:
+            found.setdefault(run_id, {})[part] = _Known(*known)
     return found
 
 
@@ -201,9 +232,10 @@ def _is_new(path: Path, known: _Known | None) -> bool:
     if found.st_size == known.n_bytes and touched <= known.delivered_at:
         return False
     try:
-        return content_hash(path) != known.content_hash
+        delivered = content_hash(path)
     except InputRejected:
         return True
+    return known.content_hash not in (delivered, textless_hash(delivered))
 
 
 def _created_at(folder: Path) -> dt.datetime | None:
@@ -217,10 +249,12 @@ def _created_at(folder: Path) -> dt.datetime | None:
 def waiting_sources(con: Connection, inbox: Inbox) -> WaitingSources:
     """Golden sets and archives that are new or changed."""
     known = _known_sources(con)
+    forgotten = find_forgotten(con)
     waiting = [
         source
         for source in inbox.sources
-        if _is_new(source.path, known.get((source.dataset, source.chunker_version)))
+        if source.dataset not in forgotten.datasets
+        and _is_new(source.path, known.get((source.dataset, source.chunker_version)))
     ]
     named = [source for source in waiting if not source.is_misnamed]
     datasets = {source.dataset for source in named if source.dataset and source.chunker_version is None}
@@ -235,7 +269,20 @@ def _known_sources(con: Connection) -> dict[tuple[str | None, str | None], _Know
         "select dataset_id, chunker_version, content_hash, n_bytes, delivered_at from ledger.deliveries "
         "where part in ('golden_set', 'archive') and superseded_at is null"
     ).fetchall()
-    return {(dataset, version): _Known(*known) for dataset, version, *known in rows}
+    return {
+        (dataset, version): _Known(*known)
+        for dataset, version, *known in rows
+        if not _is_emptied(con, dataset, version)
+    }
+
+
+def _is_emptied(con: Connection, dataset: str | None, version: str | None) -> bool:
+    """Whether its texts were forgotten since: the same bytes would bring them back."""
+    if dataset is None:
+        return False
+    if version is None:
+        return current_golden_hash(con, dataset) is None
+    return current_archive_hash(con, dataset, version) is None
 
 
 def take_in_runs(
@@ -248,7 +295,7 @@ def take_in_runs(
         sources = waiting_sources(con, inbox) if runs else WaitingSources()
     misnamed = inbox.misnamed_runs if runs else []
     folders = dict.fromkeys([*sources.folders, *misnamed, *(run.path for run in runs)])
-    return load_bundles(list(folders), settings, now=now, tell=tell) if folders else LoadReport()
+    return _load(list(folders), settings, now=now, tell=tell)
 
 
 def take_in_sources(settings: Settings, *, now: dt.datetime, tell: Tell | None = None) -> LoadReport:
@@ -256,4 +303,11 @@ def take_in_sources(settings: Settings, *, now: dt.datetime, tell: Tell | None =
     inbox = look_into(settings.inbox)
     with open_writer(settings.db, tell=tell) as con:
         folders = waiting_sources(con, inbox).folders
-    return load_bundles(folders, settings, now=now, tell=tell) if folders else LoadReport()
+    return _load(folders, settings, now=now, tell=tell)
+
+
+def _load(folders: Sequence[Path], settings: Settings, *, now: dt.datetime, tell: Tell | None) -> LoadReport:
+    """Load what waits; what was taken in without its texts stays without them, because nobody asked for them."""
+    if not folders:
+        return LoadReport()
+    return load_bundles(folders, settings, now=now, tell=tell, options=LoadOptions(texts_again=False))

@@ -37,7 +37,10 @@ class Noise:
 def find_noise(
     con: Connection, a: ComparedRun, b: ComparedRun, *, sources: Mapping[str, str], k: int
 ) -> Noise:
-    """Look at the last runs of b's suite and dataset, up to the later of the two; the pair itself does not count."""
+    """Look at the last runs of b's suite and dataset, up to the later of the two; the pair itself does not count.
+
+    Repetitions within a night are what this measures, so every complete run that nothing replaced takes part.
+    """
     runs = recent_runs(con, b, until=[a, b], most=LOOKED_AT)
     pairs = [pair for pair in identical_pairs(runs) if set(pair) != {a.run_key, b.run_key}]
     values = stored_values(con, sorted({key for pair in pairs for key in pair}), sources) if pairs else {}
@@ -52,10 +55,8 @@ def find_noise(
 
 
 def identical_pairs(runs: Sequence[RecentRun]) -> list[RunPair]:
-    """Neighbours, oldest first, among the repetitions of one system; a run that another replaced is left out."""
-    replaced = {run.replaces for run in runs if run.replaces}
-    kept = [run for run in runs if run.run_id not in replaced]
-    root = {run.run_id: run.run_id for run in kept}
+    """Neighbours, oldest first, among the repetitions of one system."""
+    root = {run.run_id: run.run_id for run in runs}
     first_of: dict[tuple[str, str], str] = {}
 
     def find(run_id: str) -> str:
@@ -63,14 +64,14 @@ def identical_pairs(runs: Sequence[RecentRun]) -> list[RunPair]:
             run_id = root[run_id]
         return run_id
 
-    for run in kept:
+    for run in runs:
         if run.replicate_of in root:
             root[find(run.run_id)] = find(str(run.replicate_of))
         if run.commit_hash:
             twin = first_of.setdefault((run.commit_hash, run.configuration), run.run_id)
             root[find(run.run_id)] = find(twin)
     members: dict[str, list[int]] = {}
-    for run in kept:
+    for run in runs:
         members.setdefault(find(run.run_id), []).append(run.run_key)
     return [pair for keys in members.values() for pair in pairwise(keys)]
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.registry import Registry
-from eval_pipeline.pipeline.measure import BATCH_RESULTS, Progress
+from eval_pipeline.pipeline.due import BATCH_RESULTS
+from eval_pipeline.pipeline.measure import Progress
 from eval_pipeline.pipeline.plan import Selection, plan_document
+from eval_pipeline.pipeline.preview_verdicts import MOST_PAIRS, preview_verdicts
+from eval_pipeline.pipeline.stored_aggregate import rounding_of
 from eval_pipeline.settings import Settings
 from eval_pipeline.store.connect import Connection, open_what_if
 from eval_pipeline.store.lock import Tell
@@ -18,6 +22,18 @@ from eval_pipeline.store.visible import Scope, visible_catalogue
 from eval_pipeline.store.whatif import drop, evaluate
 
 QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
+NO_VERDICTS: Mapping[str, Any] = {"pairs": 0, "of": 0, "flips": []}
+
+# A run's aggregate before and after.
+Movement = tuple[float | None, float | None]
+
+
+@dataclass(frozen=True)
+class PreviewedRun:
+    """A run with stale cells, and the dataset and suite within which it has neighbours."""
+
+    run_id: str
+    line: tuple[int, str | None]
 
 
 def find_preview(
@@ -26,35 +42,62 @@ def find_preview(
     selection: Selection | None = None,
     *,
     sample: int | None = None,
+    most_pairs: int = MOST_PAIRS,
     tell: Tell | None = None,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """The plan with `preview`: per metric the queries that change and each run's old and new aggregate."""
+    """The plan with `preview`: per metric the queries that change and each run's old and new aggregate.
+
+    And with `verdicts`: what of the newest pairs of runs would be decided otherwise.
+    """
     with open_what_if(settings.db, tell=tell) as con:
         plan = plan_document(con, registry, selection or Selection())
-        scopes, names = _scopes(con, sample=sample)
+        scopes, runs = _scopes(con, sample=sample)
         with visible_catalogue(con, registry.helpers.values()) as store:
             found = _preview(con, store, registry, scopes, progress=progress)
-    plan["preview"] = {key: _entry(preview, names) for key, preview in found.items()}
+        changed = [key for key, preview in found.items() if preview.changed]
+        verdicts = NO_VERDICTS
+        if changed and most_pairs:
+            verdicts = preview_verdicts(con, registry, scopes, changed, most_pairs=most_pairs)
+    units = {key: unit_of(one) for one in registry.metrics for key in one.keys}
+    plan["preview"] = {key: _entry(preview, runs, unit=units[key]) for key, preview in found.items()}
+    plan["verdicts"] = verdicts
     if sample is not None:
-        plan["sampled_runs"] = sorted({names[key] for scope, _ in scopes for key in scope.run_keys})
+        sampled = {key for scope, _ in scopes for key in scope.run_keys}
+        plan["sampled_runs"] = [run.run_id for key, run in runs.items() if key in sampled]
     return plan
 
 
-def _scopes(con: Connection, *, sample: int | None) -> tuple[list[tuple[Scope, set[str]]], dict[int, str]]:
-    """Runs with stale cells in batches of one dataset, with what is stale there; a sample takes the newest runs."""
+def unit_of(formula: Definition) -> str:
+    """What a formula's rows are about, as people call it."""
+    return "cases" if "case_key" in formula.grain else "queries"
+
+
+def _scopes(
+    con: Connection, *, sample: int | None
+) -> tuple[list[tuple[Scope, set[str]]], dict[int, PreviewedRun]]:
+    """Runs with stale cells in batches of one dataset, with what is stale there; a sample takes the newest runs.
+
+    Also all these runs, in run order. Runs with frozen tables stand in batches of their own: nothing of theirs is
+    computed from forgotten texts.
+    """
     rows = con.execute(
-        "select s.run_key, s.run_id, r.dataset_key, g.golden_key, coalesce(p.n_rows, 0), "
+        "with frozen as (select run_key, list(distinct definition order by definition) as tables "
+        "from cell_states where is_frozen group by run_key) "
+        "select s.run_key, s.run_id, (r.dataset_key, coalesce(f.tables, [])), g.golden_key, coalesce(p.n_rows, 0), "
+        "r.suite, "
         "list(distinct case when s.source = '' then s.definition else s.source end) "
         "from stale_cells s join raw.runs r using (run_key) "
         "join labels.golden_sets g on g.dataset_key = r.dataset_key and g.superseded_at is null "
         "left join raw.run_parts p on p.run_key = s.run_key and p.part = 'results' "
-        "group by s.run_key, s.run_id, s.run_no, r.dataset_key, g.golden_key, p.n_rows order by s.run_no desc"
+        "left join frozen f on f.run_key = s.run_key "
+        "group by s.run_key, s.run_id, s.run_no, r.dataset_key, r.suite, g.golden_key, p.n_rows, f.tables "
+        "order by s.run_no desc"
     ).fetchall()
-    names = {row[0]: row[1] for row in rows}
-    batches: dict[int, list[tuple[list[int], set[str], list[int], int]]] = {}
-    for run_key, _, dataset_key, golden_key, n_rows, stale in rows[:sample]:
-        waiting = batches.setdefault(dataset_key, [([], set(), [0], golden_key)])
+    runs = {row[0]: PreviewedRun(row[1], (row[2][0], row[5])) for row in reversed(rows)}
+    batches: dict[tuple[int, tuple[str, ...]], list[tuple[list[int], set[str], list[int], int]]] = {}
+    for run_key, _, (dataset_key, frozen), golden_key, n_rows, _, stale in rows[:sample]:
+        waiting = batches.setdefault((dataset_key, tuple(frozen)), [([], set(), [0], golden_key)])
         if waiting[-1][2][0] and waiting[-1][2][0] + n_rows > BATCH_RESULTS:
             waiting.append(([], set(), [0], golden_key))
         keys, definitions, size, _ = waiting[-1]
@@ -63,10 +106,10 @@ def _scopes(con: Connection, *, sample: int | None) -> tuple[list[tuple[Scope, s
         size[0] += n_rows
     scopes = [
         (Scope(dataset_key, golden_key, sorted(keys)), definitions)
-        for dataset_key, waiting in batches.items()
+        for (dataset_key, _), waiting in batches.items()
         for keys, definitions, _, golden_key in waiting
     ]
-    return scopes, names
+    return scopes, runs
 
 
 def _preview(
@@ -84,7 +127,7 @@ def _preview(
         for one in _metrics(chain):
             for key in one.keys:
                 found.setdefault(key, KeyPreview())
-            compare_with_stored(con, store, one, scope, found)
+            compare_with_stored(con, store, one, scope, found, rounding=rounding_of(registry))
         drop(con, [one.name for one in chain])
         if progress:
             progress(number, len(scopes))
@@ -96,15 +139,19 @@ def _metrics(chain: Sequence[Definition]) -> list[Definition]:
     return [one for one in chain if one.schema == "metrics"]
 
 
-def _entry(preview: KeyPreview, names: Mapping[int, str]) -> dict[str, Any]:
-    runs = {names[key]: {"old": old, "new": new} for key, (old, new) in sorted(preview.runs.items())}
+def _entry(preview: KeyPreview, runs: Mapping[int, PreviewedRun], *, unit: str) -> dict[str, Any]:
+    shown = {key: preview.runs[key] for key in runs if key in preview.runs}
+    lines: dict[Any, dict[str, Movement]] = {}
+    for key, movement in shown.items():
+        lines.setdefault(runs[key].line, {})[runs[key].run_id] = movement
     return {
+        "unit": unit,
         "changed_queries": preview.changed,
         "newly_defined": preview.newly_defined,
         "newly_undefined": preview.newly_undefined,
         "change_quantiles": _quantiles(preview.changes),
-        "order_flips": _order_flips(runs),
-        "runs": runs,
+        "order_flips": [flip for line in lines.values() for flip in _order_flips(line)],
+        "runs": {runs[key].run_id: {"old": old, "new": new} for key, (old, new) in shown.items()},
     }
 
 
@@ -124,16 +171,12 @@ def _quantiles(changes: Mapping[float, int]) -> dict[str, float] | None:
     return found
 
 
-def _order_flips(runs: Mapping[str, Mapping[str, float | None]]) -> list[list[str]]:
-    """Neighbouring runs whose order by this metric would turn round."""
+def _order_flips(line: Mapping[str, Movement]) -> list[list[str]]:
+    """Neighbouring runs of a suite whose order by this metric would turn round."""
     flips: list[list[str]] = []
-    names = list(runs)
-    for first, second in itertools.pairwise(names):
-        a, b = runs[first], runs[second]
-        if None in (a["old"], a["new"], b["old"], b["new"]):
+    for (first, a), (second, b) in itertools.pairwise(line.items()):
+        if a[0] is None or a[1] is None or b[0] is None or b[1] is None:
             continue
-        before = (b["old"] or 0.0) - (a["old"] or 0.0)
-        after = (b["new"] or 0.0) - (a["new"] or 0.0)
-        if before * after < 0:
+        if (b[0] - a[0]) * (b[1] - a[1]) < 0:
             flips.append([first, second])
     return flips

@@ -11,11 +11,13 @@ from typing import Any, Final
 
 from eval_pipeline.errors import UnknownName, UsageError
 from eval_pipeline.formulas.registry import Registry
-from eval_pipeline.pipeline.measure import unwanted_cells, wanted_cells
+from eval_pipeline.pipeline.nights import suite_attempts
+from eval_pipeline.pipeline.run_states import marks_of_runs
 from eval_pipeline.report.material import (
     ChunkRow,
     FormulaState,
     GateMark,
+    GateVerdict,
     MetricFacts,
     PairMaterial,
     QueryRow,
@@ -27,8 +29,8 @@ from eval_pipeline.report.material import (
 )
 from eval_pipeline.settings import Settings
 from eval_pipeline.store import report_rows
+from eval_pipeline.store.comparisons import gate_verdicts
 from eval_pipeline.store.connect import Connection, open_reader
-from eval_pipeline.store.ledger import find_states
 from eval_pipeline.store.lock import Tell
 from eval_pipeline.store.read import RunRow, computed_with, find_run, per_query_values
 
@@ -79,16 +81,23 @@ def suite_page(
 
 
 def default_file(settings: Settings, runs: Sequence[str], suite: str | None) -> Path:
-    """Where a page goes unless somebody says otherwise."""
+    """Where a page goes unless somebody says otherwise; no two pages have one name."""
     if runs:
-        return settings.reports / f"{'..'.join(runs)}.html"
+        return settings.reports / f"{'..'.join(_run_file_name(run_id) for run_id in runs)}.html"
     return settings.reports / ("suites.html" if suite is None else f"suite-{_file_name(suite)}.html")
 
 
-def _file_name(name: str) -> str:
+def _file_name(name: str, *, is_taken: bool = False) -> str:
     """The name as it is, where a file may have it; else made safe, and unlike other names made safe."""
-    safe = SAFE_NAME.sub("-", name)[:80]
-    return safe if safe == name else f"{safe}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+    safe = SAFE_NAME.sub("-", name)[:80].replace("..", "-")
+    if safe == name and not is_taken:
+        return safe
+    return f"{safe}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+
+
+def _run_file_name(run_id: str) -> str:
+    """Pages of suites have names of their own; a run that is called like one of them gets another."""
+    return _file_name(run_id, is_taken=run_id.lower().startswith("suite"))
 
 
 def write_page(page: str, path: Path) -> None:
@@ -196,7 +205,7 @@ def _facts(con: Connection, runs: Sequence[RunRow]) -> list[RunFacts]:
 
 def _states(con: Connection, registry: Registry, runs: Sequence[RunRow]) -> list[dict[str, FormulaState]]:
     """Formula → what its values of each run rest on and whether that holds; of other tables only what does not."""
-    marks = _marks(con, registry, [run.run_key for run in runs])
+    marks = marks_of_runs(con, registry, [run.run_key for run in runs])
     found = []
     for run in runs:
         computed = computed_with(con, run)
@@ -217,18 +226,6 @@ def _states(con: Connection, registry: Registry, runs: Sequence[RunRow]) -> list
                     tuple(one.keys),
                 )
         found.append(states)
-    return found
-
-
-def _marks(
-    con: Connection, registry: Registry, run_keys: Sequence[int]
-) -> dict[int, dict[str, tuple[str, str | None]]]:
-    """run_key → definition → (state, reason), of what is not fresh; an aggregate's mark belongs to its formula."""
-    find_states(con, wanted_cells(registry), unwanted=unwanted_cells(registry), run_keys=run_keys)
-    found: dict[int, dict[str, tuple[str, str | None]]] = {}
-    for run_key, definition, reason, is_pinned in report_rows.marked_cells(con):
-        mark = ("missing", None) if reason == "missing" else ("pinned" if is_pinned else "stale", reason)
-        found.setdefault(run_key, {}).setdefault(definition, mark)
     return found
 
 
@@ -284,56 +281,68 @@ def read_suites(
 
 
 def _suite(con: Connection, registry: Registry, name: str | None, dataset: str) -> SuiteMaterial:
-    rows = report_rows.suite_runs(con, name, dataset)
-    shown = rows[-RUNS_SHOWN:]
-    keys = [row[0] for row in shown]
-    runs = [RunRow(row[0], row[1], dataset, None) for row in shown]
-    counts = report_rows.run_counts(con, keys)
+    known = suite_attempts(con, name, dataset)
+    shown = known[-RUNS_SHOWN:]
+    keys = [run.run_key for run in shown]
+    runs = [RunRow(run.run_key, run.run_id, dataset, None) for run in shown]
+    quarantined = report_rows.quarantined_counts(con, keys)
     values = report_rows.whole_values(con, keys)
     meanings = report_rows.meanings_behind(con, keys)
-    marks = _marks(con, registry, keys)
-    replaced = {row[4]: row[1] for row in rows if row[4] is not None}
+    marks = marks_of_runs(con, registry, keys)
+    verdicts = {key: _gate_verdict(one) for key, one in gate_verdicts(con, keys).items()}
     drafts = [
         SuiteRun(
             facts,
-            night,
-            *counts[run_key],
-            replaced_by=replaced.get(run_id),
-            values=values.get(run_key, {}),
-            fingerprints=meanings.get(run_key, {}),
-            n_stale=sum(state == "stale" for state, _ in marks.get(run_key, {}).values()),
+            run.night,
+            n_golden=run.n_golden - run.n_not_asked or run.n_golden,
+            n_results=run.n_results,
+            n_failed=run.n_failed,
+            n_quarantined=quarantined.get(run.run_key, 0),
+            is_complete=run.is_complete,
+            is_answer=run.is_last_complete,
+            replaced_by=run.superseded_by,
+            values=values.get(run.run_key, {}),
+            fingerprints=meanings.get(run.run_key, {}),
+            n_stale=sum(state == "stale" for state, _ in marks.get(run.run_key, {}).values()),
             is_shown=False,
+            gate=verdicts.get(run.run_key),
         )
-        for facts, (run_key, run_id, night, _, _) in zip(_facts(con, runs), shown, strict=True)
+        for facts, run in zip(_facts(con, runs), shown, strict=True)
     ]
     return SuiteMaterial(
         suite=name,
         dataset=dataset,
         runs=with_shown_attempts(drafts),
-        n_left_out=len(rows) - len(shown),
+        n_left_out=len(known) - len(shown),
         metrics=metric_facts(registry, dataset),
         gate=_gate(registry),
         baseline=_baseline(registry, name, dataset),
     )
 
 
+def _gate_verdict(document: Mapping[str, Any]) -> GateVerdict:
+    """The worst of what the rules about a metric as a whole said."""
+    metrics: dict[str, str] = {}
+    for rule in document["rules"]:
+        said = {metrics.get(rule["metric"], "pass"), rule["verdict"]}
+        if rule["slice"] is None:
+            metrics[rule["metric"]] = next(one for one in ("fail", "inconclusive", "pass") if one in said)
+    return GateVerdict(document["verdict"], document["baseline"], metrics)
+
+
 def with_shown_attempts(runs: Sequence[SuiteRun]) -> list[SuiteRun]:
-    """The runs in their order, with the last complete attempt of each night marked; without one, the last attempt."""
+    """The runs by their nights, with the answer of each night marked; of a night without one, its last attempt."""
     from dataclasses import replace
 
-    by_night: dict[Any, list[SuiteRun]] = {}
-    for run in runs:
-        by_night.setdefault(run.night, []).append(run)
-    chosen = set()
-    for attempts in by_night.values():
-        usable = [run for run in attempts if run.replaced_by is None] or attempts
-        complete = [run for run in usable if run.is_complete]
-        last = max(enumerate(complete or usable), key=lambda place: (place[1].facts.attempt or 0, place[0]))[
-            1
-        ]
-        chosen.add(last.facts.run_id)
+    answered = {run.night for run in runs if run.is_answer}
+    last = {run.night: run.facts.run_id for run in sorted(runs, key=lambda run: run.facts.attempt or 1)}
     ordered = sorted(enumerate(runs), key=lambda place: (place[1].night, place[0]))
-    return [replace(run, is_shown=run.facts.run_id in chosen) for _, run in ordered]
+    return [
+        replace(
+            run, is_shown=run.is_answer or (run.night not in answered and last[run.night] == run.facts.run_id)
+        )
+        for _, run in ordered
+    ]
 
 
 def _gate(registry: Registry) -> dict[str, GateMark]:
@@ -352,6 +361,4 @@ def _gate(registry: Registry) -> dict[str, GateMark]:
 
 def _baseline(registry: Registry, suite: str | None, dataset: str) -> str | None:
     """The run that others are held against, where eval-pipeline.toml names one for the suite or the dataset."""
-    known = registry.config.baselines
-    found = known.get(suite or "", known.get(dataset))
-    return found if isinstance(found, str) else None
+    return registry.config.baseline_of(suite, dataset)

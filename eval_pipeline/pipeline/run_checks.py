@@ -39,7 +39,10 @@ stored as (
     group by x.run_key
 ),
 rejected as (
-    select q.run_id, q.content_hash, count(*) as n from ledger.quarantine q group by q.run_id, q.content_hash
+    select q.run_id, q.content_hash, count(*) as n
+    from ledger.quarantine q
+    where q.resolved_at is null
+    group by q.run_id, q.content_hash
 )
 select a.run_id, a.n_rows, a.n_quarantined, coalesce(s.n, 0), coalesce(q.n, 0)
 from asked a

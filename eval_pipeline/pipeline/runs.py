@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.registry import Registry
+from eval_pipeline.pipeline.due import find_due, wanted_cells
 from eval_pipeline.pipeline.inbox import WaitingRun
-from eval_pipeline.pipeline.measure import find_due, wanted_cells
 from eval_pipeline.store.connect import Connection
 
 
@@ -73,6 +73,16 @@ def due_runs(
     for run_id, run in found.items():
         run.state = digest(sorted(texts[run_id]))
     return found
+
+
+def count_stale(con: Connection, reasons: Collection[str]) -> int:
+    """How many cells are stale for one of these reasons, after `due_runs` has looked."""
+    ((found,),) = con.execute(
+        "select count(distinct (definition, run_key)) from temp.cell_states "
+        "where list_contains(?, reason) and not is_pinned",
+        [sorted(reasons)],
+    ).fetchall()
+    return int(found)
 
 
 def _cell_states(con: Connection) -> dict[tuple[str, int], str]:

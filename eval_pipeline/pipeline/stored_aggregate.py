@@ -8,9 +8,11 @@ from typing import Any
 from eval_pipeline.errors import UsageError
 from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.registry import Registry
+from eval_pipeline.formulas.text_columns import text_columns
 from eval_pipeline.settings import Settings
 from eval_pipeline.store.aggregates import DOCUMENT_KEYS, to_json
 from eval_pipeline.store.connect import open_reader, open_what_if, open_writer
+from eval_pipeline.store.forgotten_texts import emptied_places
 from eval_pipeline.store.lock import Tell
 from eval_pipeline.store.read import find_run
 from eval_pipeline.store.run_documents import compute_document, put_document
@@ -19,15 +21,29 @@ from eval_pipeline.store.run_documents import compute_document, put_document
 def compute_aggregate(
     settings: Settings, registry: Registry, run_id: str, *, tell: Tell | None = None
 ) -> dict[str, Any]:
-    """The summary under the formulas that hold now; nothing is written."""
+    """The summary under the formulas that hold now; nothing is written. Frozen values are taken as they are stored."""
     with open_what_if(settings.db, tell=tell) as con:
         run = find_run(con, run_id)
         if run.golden_key is None:
             raise UsageError(
                 f"run {run_id!r} waits for its golden set: load datasets/{run.dataset}/ with `eval-pipeline load PATH`"
             )
+        emptied = emptied_places(con, run.run_key)
         definitions = _behind_the_document(registry, run.dataset)
-        return compute_document(con, run, definitions=definitions, helpers=registry.helpers)
+        frozen = [one for one in definitions if text_columns(registry, one) & emptied]
+        return compute_document(
+            con,
+            run,
+            definitions=[one for one in definitions if one not in frozen],
+            helpers=registry.helpers,
+            rounding=rounding_of(registry),
+            as_stored={key for one in frozen for key in one.keys},
+        )
+
+
+def rounding_of(registry: Registry) -> str:
+    """How aggregates are rounded for storage."""
+    return str(registry.get("aggregates.run_metrics").header.parameters["rounding"])
 
 
 def _behind_the_document(registry: Registry, dataset: str) -> list[Definition]:

@@ -13,7 +13,7 @@ KINDS: Final = ("win", "loss", "draw", "rank_up", "rank_down", "not_applicable",
 KS: Final = (1, 3, 5, 10)
 RECIPROCAL_RANK_CUTOFF: Final = 10
 
-_CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
+CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
     "rank_change": ("separate", "win_loss", "draw"),
     "regression_kind": ("flag", "exclusive"),
     "overlap_basis": ("min", "expected", "hit", "iou"),
@@ -33,7 +33,7 @@ class ComparisonReading:
     delta_scope: str = "own"
 
     def __post_init__(self) -> None:
-        for name, allowed in _CHOICES.items():
+        for name, allowed in CHOICES.items():
             if getattr(self, name) not in allowed:
                 raise InvalidConfig(f"{name} is {getattr(self, name)!r}; allowed: {', '.join(allowed)}")
         if self.compare_k < 1:

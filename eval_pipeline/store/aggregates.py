@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from eval_pipeline.formulas.definition import Definition, render
+from eval_pipeline.formulas.definition import Definition, literal, render
 from eval_pipeline.store.connect import Connection
 from eval_pipeline.store.derived import quoted
 from eval_pipeline.store.visible import Scope
@@ -26,13 +26,16 @@ def compute_aggregates(
     con.execute(f"create or replace temp table summed as {sql}")
     target = f'"{store}".aggregates.run_metrics'
     con.execute(f"delete from {target} where {scope.condition()} and source = ?", [formula.name])
-    for key in keys:
-        con.execute(
-            f"insert into {target} select run_key, ?, ?, slice, slice_value, "
-            f"rounded({quoted('total ' + key)} / {quoted('n ' + key)}), {quoted('n ' + key)}, {quoted('total ' + key)} "
-            f"from temp.summed where {quoted('n ' + key)} > 0",
-            [formula.name, key],
-        )
+    con.execute(
+        f"insert into {target} "
+        + " union all ".join(
+            f"select run_key, $source, {literal(key)}, slice, slice_value, "
+            f"{quoted('value ' + key)}, {quoted('n ' + key)}, {quoted('total ' + key)} "
+            f"from temp.summed where {quoted('n ' + key)} > 0"
+            for key in keys
+        ),
+        {"source": formula.name},
+    )
     present = " + ".join(f"count(*) filter (where {quoted('n ' + key)} > 0)" for key in keys)
     return dict(con.execute(f"select run_key, {present} from temp.summed group by run_key").fetchall())
 

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from eval_pipeline.records import ArchiveChunk
-from eval_pipeline.store.connect import Connection, first_value
+from eval_pipeline.store.connect import Connection, first_row, first_value
 from eval_pipeline.store.deliveries import Delivery, add_delivery
+from eval_pipeline.store.forgotten_texts import ARCHIVE, is_emptied
 from eval_pipeline.store.keys import find_key, key_of, keys_of
 from eval_pipeline.store.texts import add_texts
 
@@ -29,17 +30,17 @@ class ArchiveDelivery:
 
 
 def current_archive_hash(con: Connection, dataset: str | None, chunker_version: str) -> str | None:
-    """Content hash of the newest state of an archive."""
+    """Content hash of the newest state of an archive; None where its texts were forgotten since."""
     dataset_key = find_key(con, "dataset", dataset) if dataset else None
     if dataset and dataset_key is None:
         return None
-    found: str | None = first_value(
+    found = first_row(
         con,
-        "select content_hash from raw.archives where dataset_key is not distinct from ? "
+        "select content_hash, archive_key from raw.archives where dataset_key is not distinct from ? "
         "and chunker_version = ? and superseded_at is null",
         [dataset_key, chunker_version],
     )
-    return found
+    return found[0] if found and not is_emptied(con, ARCHIVE, found[1]) else None
 
 
 def write_archive(con: Connection, archive: ArchiveDelivery, *, now: dt.datetime) -> None:

@@ -25,7 +25,7 @@ def compute_under(
     con: Connection, store: str, *, formula: str, fingerprint: str, key: str, scope: Scope
 ) -> Outcome | None:
     """The key's values for the one run of the scope; None when the meaning is not known well enough."""
-    chain = _chain(con, store, formula, fingerprint)
+    chain = chain_of(con, store, formula, fingerprint)
     if chain is None:
         return None
     names = [definition.name for definition, _ in chain]
@@ -49,7 +49,7 @@ def compute_under(
     return Outcome(dict(rows), value)
 
 
-def _chain(
+def chain_of(
     con: Connection, store: str, name: str, fingerprint: str
 ) -> list[tuple[Definition, list[Helper]]] | None:
     """The definition at that meaning with everything it read, parents first."""

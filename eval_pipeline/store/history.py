@@ -64,6 +64,6 @@ def pin_cells(
 
 
 def drop_pins(con: Connection, cells: Sequence[tuple[str, str, int]]) -> None:
-    """Cells that were computed are pinned no more."""
+    """These cells are stale again, if anything has changed since they were computed."""
     if cells:
         con.executemany("delete from ledger.pins where definition = ? and source = ? and run_key = ?", cells)

@@ -11,19 +11,22 @@ from typing import Any
 from eval_pipeline.store.connect import Connection, first_value
 from eval_pipeline.store.pairs import ComparedRun
 
-ORDER = "coalesce(created_at, first_loaded_at)"
+NIGHT_ORDER = "(n.effective_night, n.ordered_at, n.run_id)"
 
 
 @dataclass(frozen=True)
 class RecentRun:
-    """A run of the same suite and dataset. `configuration` is its whole configuration as stable text."""
+    """A complete run of the same suite and dataset that nothing replaced; `is_last_complete`: it stands for its night.
+
+    `configuration` is its whole configuration as stable text.
+    """
 
     run_key: int
     run_id: str
     night: dt.date
     commit_hash: str | None
     replicate_of: str | None
-    replaces: str | None
+    is_last_complete: bool
     chunker_version: str | None
     configuration: str
     judge: str
@@ -38,29 +41,40 @@ class StoredValue:
 
 
 def recent_runs(
-    con: Connection, run: ComparedRun, *, until: Sequence[ComparedRun], most: int
+    con: Connection,
+    run: ComparedRun,
+    *,
+    until: Sequence[ComparedRun],
+    most: int,
+    only_answers: bool = False,
 ) -> list[RecentRun]:
-    """The last runs of the run's suite and dataset, no later than the latest of `until`, oldest first."""
+    """The last runs of the run's suite and dataset, no later than the latest of `until`, oldest first.
+
+    Of what is incomplete or superseded only the runs of `until` are among them, and with `only_answers` of what does
+    not stand for its night.
+    """
+    wanted = "n.is_last_complete" if only_answers else "n.is_complete and n.superseded_by is null"
+    asked = [one.run_key for one in until]
     last = first_value(
         con,
-        f"select max(({ORDER}, run_id)) from raw.runs where run_key in (select unnest(?))",
-        [[one.run_key for one in until]],
+        f"select max({NIGHT_ORDER}) from main.run_nights n where n.run_key in (select unnest(?))",
+        [asked],
     )
-    keys = [
-        row[0]
-        for row in con.execute(
-            "select run_key from raw.runs where dataset_key = ? and suite is not distinct from ? "
-            f"and ({ORDER}, run_id) <= (?, ?) order by {ORDER} desc, run_id desc limit ?",
-            [run.dataset_key, run.suite, last[0], last[1], most],
-        ).fetchall()
-    ]
     rows = con.execute(
-        f"select run_key, run_id, coalesce(night, cast({ORDER} as date)), commit_hash, replicate_of, replaces, "
-        "chunker_version, document from raw.runs where run_key in (select unnest(?)) "
-        f"order by {ORDER}, run_id",
-        [keys],
+        "select n.run_key, n.run_id, n.effective_night, r.commit_hash, r.replicate_of, n.is_last_complete, "
+        "r.chunker_version, r.document from main.run_nights n join raw.runs r using (run_key) "
+        "where n.dataset_key = $dataset and n.suite is not distinct from $suite "
+        f"and ({wanted} or list_contains($asked, n.run_key)) "
+        f"and {NIGHT_ORDER} <= ($night, $at, $id) order by {NIGHT_ORDER} desc limit $most",
+        {
+            "dataset": run.dataset_key,
+            "suite": run.suite,
+            "asked": asked,
+            **dict(zip(("night", "at", "id"), last, strict=True)),
+            "most": most,
+        },
     ).fetchall()
-    return [_recent_run(row[:-1], row[-1]) for row in rows]
+    return [_recent_run(row[:-1], row[-1]) for row in reversed(rows)]
 
 
 def _recent_run(columns: Sequence[Any], document: str) -> RecentRun:

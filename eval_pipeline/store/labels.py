@@ -12,9 +12,11 @@ import msgspec
 import pyarrow as pa
 
 from eval_pipeline.records import GoldenRow
-from eval_pipeline.store.connect import Connection, first_value
+from eval_pipeline.store.connect import Connection, first_row, first_value
 from eval_pipeline.store.deliveries import Delivery, add_delivery
+from eval_pipeline.store.forgotten_texts import GOLDEN_SET, is_emptied
 from eval_pipeline.store.keys import key_of, keys_of
+from eval_pipeline.store.run_counts import count_runs_of_dataset
 from eval_pipeline.store.texts import add_texts
 
 NO_LABEL = "(none)"
@@ -73,14 +75,14 @@ class GoldenDelivery:
 
 
 def current_golden_hash(con: Connection, dataset: str) -> str | None:
-    """Content hash of the golden set that scores now."""
-    found: str | None = first_value(
+    """Content hash of the golden set that scores now; None where its texts were forgotten since."""
+    found = first_row(
         con,
-        "select content_hash from labels.golden_sets join raw.datasets using (dataset_key) "
+        "select content_hash, golden_key from labels.golden_sets join raw.datasets using (dataset_key) "
         "where dataset_id = ? and superseded_at is null",
         [dataset],
     )
-    return found
+    return found[0] if found and not is_emptied(con, GOLDEN_SET, found[1]) else None
 
 
 def write_golden_set(con: Connection, golden: GoldenDelivery, *, now: dt.datetime) -> None:
@@ -114,6 +116,7 @@ def write_golden_set(con: Connection, golden: GoldenDelivery, *, now: dt.datetim
             "insert into labels.family_hashes values (?, ?, ?)", [golden_key, family, family_hash(rows)]
         )
         _write_family(con, family, rows, golden_key)
+    count_runs_of_dataset(con, dataset_key)
 
 
 def _write_details(con: Connection, rows: Sequence[GoldenRow], golden_key: int) -> None:

@@ -26,14 +26,19 @@ def _files() -> tuple[tuple[int, Path], ...]:
 
 def is_current(con: duckdb.DuckDBPyConnection) -> bool:
     """Whether every schema file was applied to this store."""
-    return _applied(con) >= {number for number, _ in _files()}
+    return applied_numbers(con) >= {number for number, _ in _files()}
+
+
+def newest_number() -> int:
+    """The number of the last schema file that this version knows."""
+    return max(number for number, _ in _files())
 
 
 def migrate(con: duckdb.DuckDBPyConnection) -> None:
     """Apply what is missing, all of it or nothing."""
     if is_current(con):
         return
-    applied = _applied(con)
+    applied = applied_numbers(con)
     con.execute("begin transaction")
     try:
         con.execute(
@@ -54,9 +59,11 @@ def migrate(con: duckdb.DuckDBPyConnection) -> None:
     con.execute("commit")
 
 
-def _applied(con: duckdb.DuckDBPyConnection) -> set[int]:
+def applied_numbers(con: duckdb.DuckDBPyConnection) -> set[int]:
+    """The schema files that were applied to this store; none in a database that is no store."""
     found = con.execute(
-        "select 1 from duckdb_tables() where schema_name = 'main' and table_name = 'schema_migrations'"
+        "select 1 from duckdb_columns() where database_name = current_database() and schema_name = 'main' "
+        "and table_name = 'schema_migrations' and column_name = 'number' and data_type = 'INTEGER'"
     ).fetchall()
     if not found:
         return set()

@@ -41,6 +41,8 @@ class PartDelivery:
     report: IndexReport | None = None
     problems: list[Problem] = field(default_factory=list)
     n_rows: int = 0
+    # Found before the rows were read; a part that is read again while it is written begins with these.
+    beforehand: Sequence[Problem] = ()
 
 
 def write_small_parts(con: Connection, parts: Sequence[tuple[int, PartDelivery]]) -> None:

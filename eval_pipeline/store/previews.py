@@ -26,7 +26,13 @@ class KeyPreview:
 
 
 def compare_with_stored(
-    con: Connection, store: str, definition: Definition, scope: Scope, found: Mapping[str, KeyPreview]
+    con: Connection,
+    store: str,
+    definition: Definition,
+    scope: Scope,
+    found: Mapping[str, KeyPreview],
+    *,
+    rounding: str,
 ) -> None:
     """Add what the scratch table of the definition says about the runs of the scope."""
     stored = _stored_columns(con, store, definition)
@@ -42,7 +48,7 @@ def compare_with_stored(
             f"create or replace temp table both_values as select run_key, {old} as old, n.{quoted(key)} as new "
             f"from {scratch(definition.name)} n full join {stored_side} o using ({using})"
         )
-        _add(con, found[key])
+        _add(con, found[key], rounding=rounding)
 
 
 def _columns(con: Connection, definition: Definition) -> list[str]:
@@ -57,14 +63,16 @@ def _stored_columns(con: Connection, store: str, definition: Definition) -> set[
     return {row[0] for row in rows}
 
 
-def _add(con: Connection, found: KeyPreview) -> None:
+def _add(con: Connection, found: KeyPreview, *, rounding: str) -> None:
     rows: Sequence[tuple[int, int, int, int, float | None, float | None]] = con.execute(
         "select run_key, "
         "count(*) filter (old is distinct from new), "
         "count(*) filter (old is null and new is not null), "
         "count(*) filter (old is not null and new is null), "
-        "rounded(exact_sum(old) / nullif(count(old), 0)), rounded(exact_sum(new) / nullif(count(new), 0)) "
-        "from temp.both_values group by run_key"
+        "rounded_by(exact_sum(old) / nullif(count(old), 0), $rounding), "
+        "rounded_by(exact_sum(new) / nullif(count(new), 0), $rounding) "
+        "from temp.both_values group by run_key",
+        {"rounding": rounding},
     ).fetchall()
     for run_key, changed, defined, undefined, old, new in rows:
         found.changed += changed

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from eval_pipeline.store.connect import Connection
-from eval_pipeline.store.read import RUN_ORDER, RunRow
+from eval_pipeline.store.read import RunRow
 
 Tuples = list[tuple[Any, ...]]
 
@@ -125,34 +125,14 @@ def suite_names(con: Connection) -> list[str]:
     ]
 
 
-def suite_runs(con: Connection, suite: str | None, dataset: str) -> Tuples:
-    """(run_key, run_id, night, attempt, replaces) of a suite's runs on a dataset, in run order."""
-    return con.execute(
-        "select r.run_key, r.run_id, coalesce(r.night, cast(coalesce(r.created_at, r.first_loaded_at) as date)), "
-        "r.attempt, r.replaces from raw.runs r join raw.datasets d using (dataset_key) "
-        f"where r.suite is not distinct from ? and d.dataset_id = ? order by {RUN_ORDER}",
-        [suite, dataset],
-    ).fetchall()
-
-
-def run_counts(con: Connection, run_keys: Sequence[int]) -> Mapping[int, tuple[int, int, int, int]]:
-    """run_key → (golden queries, of these with a result, failed, rows in quarantine)."""
+def quarantined_counts(con: Connection, run_keys: Sequence[int]) -> dict[int, int]:
+    """run_key → how many of its delivered rows are in quarantine, where there are any."""
     rows = con.execute(
-        "with asked as (select r.run_key, g.golden_key from raw.runs r left join labels.golden_sets g "
-        "on g.dataset_key = r.dataset_key and g.superseded_at is null where r.run_key in (select unnest($keys))), "
-        "golden as (select golden_key, count(*) as n from labels.queries group by golden_key), "
-        "scored as (select a.run_key, count(*) as n, "
-        "count(*) filter (where coalesce(x.error, '') <> '' or coalesce(x.timed_out, false)) as n_failed "
-        "from asked a join raw.results x on x.run_key = a.run_key "
-        "join labels.queries q on q.golden_key = a.golden_key and q.query_key = x.query_key group by a.run_key), "
-        "rejected as (select run_key, sum(n_quarantined) as n from raw.run_parts group by run_key) "
-        "select a.run_key, coalesce(golden.n, 0), coalesce(scored.n, 0), coalesce(scored.n_failed, 0), "
-        "cast(coalesce(rejected.n, 0) as bigint) "
-        "from asked a left join golden using (golden_key) left join scored on scored.run_key = a.run_key "
-        "left join rejected on rejected.run_key = a.run_key",
-        {"keys": list(run_keys)},
+        "select run_key, cast(sum(n_quarantined) as bigint) from raw.run_parts "
+        "where run_key in (select unnest(?)) and n_quarantined > 0 group by run_key",
+        [list(run_keys)],
     ).fetchall()
-    return {row[0]: (row[1], row[2], row[3], row[4]) for row in rows}
+    return dict(rows)
 
 
 def whole_values(con: Connection, run_keys: Sequence[int]) -> dict[int, dict[str, tuple[float | None, int]]]:
@@ -180,10 +160,10 @@ def meanings_behind(con: Connection, run_keys: Sequence[int]) -> dict[int, dict[
 
 
 def marked_cells(con: Connection) -> Tuples:
-    """(run_key, definition, reason, is_pinned) of what pages show and is not fresh, formulas' own cells first."""
+    """(run_key, definition, reason, is_pinned, is_frozen) of what pages show and is not fresh, formulas' own first."""
     return con.execute(
-        "select run_key, case when source = '' then definition else source end, reason, is_pinned "
-        "from temp.cell_states where reason is not null "
+        "select run_key, case when source = '' then definition else source end, reason, is_pinned, is_frozen "
+        "from temp.cell_states where (reason is not null or is_frozen) "
         "and (starts_with(definition, 'metrics.') or starts_with(definition, 'aggregates.')) "
         "order by run_key, source, definition"
     ).fetchall()

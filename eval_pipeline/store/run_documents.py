@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from eval_pipeline.formulas.definition import Definition, Helper
@@ -15,29 +15,49 @@ from eval_pipeline.store.whatif import evaluate, scratch
 
 
 def compute_document(
-    con: Connection, run: RunRow, *, definitions: Sequence[Definition], helpers: Mapping[str, Helper]
+    con: Connection,
+    run: RunRow,
+    *,
+    definitions: Sequence[Definition],
+    helpers: Mapping[str, Helper],
+    rounding: str,
+    as_stored: Collection[str] = (),
 ) -> dict[str, Any]:
-    """The summary under these definitions, parents first; nothing is written. The run's golden set has to be there."""
+    """The summary under these definitions, parents first; nothing is written. The run's golden set has to be there.
+
+    The keys `as_stored` keep the values that stand in the store.
+    """
     dataset_key = first_value(con, "select dataset_key from raw.runs where run_key = ?", [run.run_key])
     assert run.golden_key is not None
     scope = Scope(dataset_key, run.golden_key, [run.run_key])
     with visible_catalogue(con, helpers.values()) as store:
         evaluate(con, store, definitions, scope)
         values = {
-            key: _mean(con, one, key) for one in definitions for key in one.keys if key in DOCUMENT_KEYS
+            key: _mean(con, one, key, rounding=rounding)
+            for one in definitions
+            for key in one.keys
+            if key in DOCUMENT_KEYS
         }
         document = read_documents(con, store, [run.run_key])[run.run_key]
+
+    def value(key: str, stored: float | None) -> float | None:
+        return stored if key in as_stored else values.get(key)
+
     return document | {
-        "hit_at_k": {k: values.get(f"hit@{k}") for k in document["hit_at_k"]},
-        "recall_at_k_doc": {k: values.get(f"recall@{k}_doc") for k in document["recall_at_k_doc"]},
-        **{key: values.get(key) for key in PLAIN_KEYS},
+        "hit_at_k": {k: value(f"hit@{k}", old) for k, old in document["hit_at_k"].items()},
+        "recall_at_k_doc": {
+            k: value(f"recall@{k}_doc", old) for k, old in document["recall_at_k_doc"].items()
+        },
+        **{key: value(key, document[key]) for key in PLAIN_KEYS},
     }
 
 
-def _mean(con: Connection, formula: Definition, key: str) -> float | None:
+def _mean(con: Connection, formula: Definition, key: str, *, rounding: str) -> float | None:
     found: float | None = first_value(
         con,
-        f"select rounded(exact_sum({quoted(key)}) / nullif(count({quoted(key)}), 0)) from {scratch(formula.name)}",
+        f"select rounded_by(exact_sum({quoted(key)}) / nullif(count({quoted(key)}), 0), ?) "
+        f"from {scratch(formula.name)}",
+        [rounding],
     )
     return found
 

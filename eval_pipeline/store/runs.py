@@ -11,12 +11,16 @@ import pyarrow as pa
 
 from eval_pipeline.errors import InputRejected
 from eval_pipeline.ingest.parts import parse_day, parse_time
+from eval_pipeline.ingest.problems import printable
 from eval_pipeline.ingest.results import ResultsBlock
 from eval_pipeline.records import Run
 from eval_pipeline.store.connect import Connection, first_row, first_value
-from eval_pipeline.store.deliveries import Delivery, add_deliveries, add_quarantine, supersede_run_parts
+from eval_pipeline.store.deliveries import supersede_run_parts
+from eval_pipeline.store.forgotten_texts import forget_no_longer, parts_without_texts
 from eval_pipeline.store.keys import keys_of
+from eval_pipeline.store.part_records import ReplacedParts, record_parts
 from eval_pipeline.store.parts import ROWS_OF_PART, PartDelivery, write_small_parts
+from eval_pipeline.store.run_counts import count_runs
 from eval_pipeline.store.texts import add_texts
 
 
@@ -39,20 +43,51 @@ class RunRejected(Exception):
         self.rejected = rejected
 
 
-def known_parts(con: Connection) -> dict[str, dict[str, str]]:
-    """For every run the content hash of each part that was taken in."""
+def known_parts(con: Connection, run_ids: Sequence[str] | None = None) -> dict[str, dict[str, str]]:
+    """For every run, or these runs, the content hash of each part that was taken in."""
     found: dict[str, dict[str, str]] = {}
     for run_id, part, content_hash in con.execute(
         "select runs.run_id, part, content_hash from raw.run_parts join raw.runs using (run_key)"
+        + ("" if run_ids is None else " where runs.run_id in (select unnest(?))"),
+        [] if run_ids is None else [[printable(run_id) for run_id in run_ids]],
     ).fetchall():
         found.setdefault(run_id, {})[part] = content_hash
+    for run_id, part in parts_without_texts(con):
+        # Delivered again, the same bytes bring back what was forgotten: they are not what stands there.
+        found.get(run_id, {}).pop(part, None)
     return found
+
+
+def known_datasets(con: Connection) -> dict[str, str]:
+    """The dataset of every run."""
+    return dict(
+        con.execute(
+            "select run_id, dataset_id from raw.runs join raw.datasets using (dataset_key)"
+        ).fetchall()
+    )
+
+
+def other_dataset(run: Run) -> InputRejected:
+    """Why a run that is known with another dataset cannot be taken."""
+    reason = f"run {run.run_id!r} is known with another dataset; give the new run a name of its own"
+    return InputRejected(reason, field="dataset", text=run.dataset)
+
+
+def named_twice(query_id: str, lines: Sequence[int]) -> InputRejected:
+    """Why results that hold a query more than once cannot be taken."""
+    places = " and ".join(str(line) for line in lines[:3])
+    return InputRejected(
+        f"query_id {query_id!r} stands on lines {places}: one result per query",
+        line=lines[1],
+        field="query_id",
+        text=query_id,
+    )
 
 
 def write_runs(con: Connection, deliveries: Sequence[RunDelivery], *, now: dt.datetime) -> None:
     """Write a batch of runs; call it inside a transaction."""
     keys = _write_run_rows(con, deliveries, now=now)
-    _remove_replaced_rows(con, deliveries, keys, now=now)
+    replaced = _remove_replaced_rows(con, deliveries, keys, now=now)
     # Several threads would cut what comes from Arrow into small pieces and join them again; one takes a third of the
     # time, and the others are busy reading ahead.
     con.execute("set threads = 1")
@@ -68,7 +103,8 @@ def write_runs(con: Connection, deliveries: Sequence[RunDelivery], *, now: dt.da
         ],
     )
     _reject_duplicate_queries(con, deliveries, keys)
-    _record_parts(con, deliveries, keys, now=now)
+    record_parts(con, deliveries, keys, replaced, now=now)
+    count_runs(con, keys.values())
 
 
 def _write_run_rows(
@@ -78,16 +114,19 @@ def _write_run_rows(
     names = pa.array([delivery.run.dataset for delivery in deliveries], pa.string())
     dataset_keys = keys_of(con, "dataset", names).to_pylist()
     known = _known_runs(con, [delivery.run.run_id for delivery in deliveries])
-    next_key = first_value(con, "select coalesce(max(run_key), 0) + 1 from raw.runs")
+    # The key of a run that was forgotten is not given out again: its history may still stand under it.
+    next_key = first_value(
+        con,
+        "select coalesce(max(run_key), 0) + 1 from "
+        "(select run_key from raw.runs union all select run_key from ledger.tombstones where scope = 'rows')",
+    )
     keys: dict[str, int] = {}
     rows: list[dict[str, object]] = []
     for delivery, dataset_key in zip(deliveries, dataset_keys, strict=True):
         run = delivery.run
         run_key, known_dataset, loaded_at = known.get(run.run_id, (next_key, dataset_key, now))
         if known_dataset != dataset_key:
-            reason = f"run {run.run_id!r} is known with another dataset; give the new run a name of its own"
-            rejected = InputRejected(reason, field="dataset", text=run.dataset)
-            raise RunRejected(run.run_id, delivery.parts[0], rejected)
+            raise RunRejected(run.run_id, delivery.parts[0], other_dataset(run))
         next_key += run_key == next_key
         keys[run.run_id] = run_key
         rows.append(
@@ -164,11 +203,12 @@ def _run_values(run: Run) -> dict[str, object]:
 
 def _remove_replaced_rows(
     con: Connection, deliveries: Sequence[RunDelivery], keys: dict[str, int], *, now: dt.datetime
-) -> None:
+) -> ReplacedParts:
+    """Make room for what is delivered; returns every part that these runs have had."""
     known = {
-        (run_key, part)
-        for run_key, part in con.execute(
-            "select run_key, part from raw.run_parts where run_key between ? and ?",
+        (run_key, part): (content_hash, times)
+        for run_key, part, content_hash, times in con.execute(
+            "select run_key, part, content_hash, times_read_again from raw.run_parts where run_key between ? and ?",
             [min(keys.values()), max(keys.values())],
         ).fetchall()
     }
@@ -176,10 +216,12 @@ def _remove_replaced_rows(
         run_key = keys[delivery.run.run_id]
         replaced = [part.part for part in delivery.parts if (run_key, part.part) in known]
         supersede_run_parts(con, [(delivery.run.run_id, part) for part in replaced], now=now)
+        forget_no_longer(con, run_key, replaced)
         for part in replaced:
             for table in ROWS_OF_PART.get(part, ()):
                 con.execute(f"delete from raw.{table} where run_key = ?", [run_key])
             con.execute("delete from raw.run_parts where run_key = ? and part = ?", [run_key, part])
+    return known
 
 
 GATHERED_HITS = 400_000
@@ -206,7 +248,7 @@ def _blocks(deliveries: Sequence[RunDelivery], keys: dict[str, int]) -> Iterator
                 continue
             part.n_rows = 0
             if not isinstance(part.blocks, list):
-                part.problems = []
+                part.problems = list(part.beforehand)
             try:
                 for block in part.blocks:
                     part.n_rows += block.results.num_rows
@@ -311,52 +353,4 @@ def _reject_duplicate_queries(
         return
     delivery, part = written[found[0]]
     query_id = first_value(con, "select query_id from raw.query_ids where query_key = ?", [found[1]])
-    lines = " and ".join(str(line) for line in found[2][:3])
-    raise RunRejected(
-        delivery.run.run_id,
-        part,
-        InputRejected(
-            f"query_id {query_id!r} stands on lines {lines}: one result per query",
-            line=found[2][1],
-            field="query_id",
-            text=query_id,
-        ),
-    )
-
-
-def _record_parts(
-    con: Connection, deliveries: Sequence[RunDelivery], keys: dict[str, int], *, now: dt.datetime
-) -> None:
-    parts = [(delivery, part) for delivery in deliveries for part in delivery.parts]
-    delivery_keys = add_deliveries(
-        con,
-        [
-            Delivery(
-                part=part.part,
-                path=part.path,
-                content_hash=part.content_hash,
-                n_bytes=part.n_bytes,
-                n_rows=part.n_rows,
-                n_quarantined=len(part.problems),
-                dataset_id=delivery.run.dataset,
-                run_id=delivery.run.run_id,
-            )
-            for delivery, part in parts
-        ],
-        now=now,
-    )
-    table = pa.table(
-        {
-            "run_key": pa.array([keys[delivery.run.run_id] for delivery, _ in parts], pa.int32()),
-            "part": [part.part for _, part in parts],
-            "content_hash": [part.content_hash for _, part in parts],
-            "delivery_key": pa.array(delivery_keys, pa.int32()),
-            "n_rows": pa.array([part.n_rows for _, part in parts], pa.int32()),
-            "n_quarantined": pa.array([len(part.problems) for _, part in parts], pa.int32()),
-        }
-    )
-    con.register("new_parts", table)
-    con.execute("insert into raw.run_parts select * from new_parts")
-    con.unregister("new_parts")
-    for _, part in parts:
-        add_quarantine(con, part.problems, content_hash=part.content_hash, now=now)
+    raise RunRejected(delivery.run.run_id, part, named_twice(query_id, found[2]))

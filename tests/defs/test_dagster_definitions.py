@@ -138,8 +138,13 @@ def test_column_lineage_names_columns_that_their_tables_have(registry):
 
 def test_the_public_names_of_jobs_sensors_and_the_schedule_stand(definitions):
     repository = definitions.get_repository_def()
-    assert {"nightly_evaluation", "recompute_stale"} <= {job.name for job in repository.get_all_jobs()}
-    assert {sensor.name for sensor in repository.sensor_defs} == {"new_runs", "stale_metrics"}
+    wanted = {"nightly_evaluation", "recompute_stale", "new_comparisons", "publish_pages"}
+    assert wanted <= {job.name for job in repository.get_all_jobs()}
+    assert {sensor.name for sensor in repository.sensor_defs} == {
+        "new_runs",
+        "new_comparisons",
+        "stale_metrics",
+    }
     nightly = repository.get_schedule_def("nightly")
     assert (nightly.cron_schedule, nightly.default_status) == ("0 2 * * *", dg.DefaultScheduleStatus.STOPPED)
     assert repository.get_sensor_def("stale_metrics").default_status == dg.DefaultSensorStatus.STOPPED

@@ -21,7 +21,7 @@ from eval_pipeline.defs.partitions import registered_runs
 from eval_pipeline.defs.processes import PROCESS_TAG, fail_dead_runs, this_process
 from eval_pipeline.errors import DefinitionError, StoreMissing, UsageError
 from eval_pipeline.launch import open_ui, prepare_home, run_in_dagster, ui_environment
-from eval_pipeline.pipeline.measure import DUE
+from eval_pipeline.pipeline.due import DUE
 from eval_pipeline.settings import load_settings
 from eval_pipeline.store.connect import open_reader, open_writer
 

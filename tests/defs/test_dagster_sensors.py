@@ -2,17 +2,18 @@ from __future__ import annotations
 
 import json
 import shutil
-import uuid
 
 import dagster as dg
 import pytest
 
 from eval_pipeline.defs.jobs import make_jobs
-from eval_pipeline.defs.launches import MOST_ATTEMPTS, RAW_NAMES, plan_launches
+from eval_pipeline.defs.launches import MOST_ATTEMPTS, plan_launches
 from eval_pipeline.defs.partitions import registered_runs
 from eval_pipeline.defs.sensors import new_runs, nightly, stale_metrics
-from eval_pipeline.defs.tags import LAUNCH, ONLY_STALE, RANGE_END, RANGE_START, REASONS
+from eval_pipeline.defs.tags import LAUNCH, ONLY_STALE, REASONS
+from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.pipeline.inbox import look_into, take_in_runs, take_in_sources
+from eval_pipeline.pipeline.pages import publish_pages
 
 from .deliveries import (
     CHANGED,
@@ -21,29 +22,11 @@ from .deliveries import (
     compute,
     deliver_golden,
     deliver_run,
-    load,
     utc_now,
 )
+from .ticks import NAMES, Watch, assets, in_the_store, ranges, record
 
-NAMES = frozenset((*RAW_NAMES, "facts.chunk_ranks", "metrics.hit_at_k", CHANGED, "aggregates.run_metrics"))
 pytestmark = pytest.mark.usefixtures("few_definitions")
-
-
-class Watch:
-    """A sensor that keeps its cursor from tick to tick, as the daemon does."""
-
-    def __init__(self, sensor, instance, store):
-        self.sensor, self.instance, self.store, self.cursor = sensor, instance, store, None
-
-    def tick(self):
-        context = dg.build_sensor_context(
-            instance=self.instance, cursor=self.cursor, resources={"store": self.store}
-        )
-        result = self.sensor(context)
-        self.cursor = result.cursor
-        return list(
-            result.run_requests or []
-        ), result.skip_reason.skip_message if result.skip_reason else None
 
 
 @pytest.fixture
@@ -54,21 +37,6 @@ def inbox_watch(instance, store):
 @pytest.fixture
 def stale_watch(instance, store):
     return Watch(stale_metrics(make_jobs(), NAMES), instance, store)
-
-
-def record(instance, request, status=dg.DagsterRunStatus.SUCCESS):
-    """What the daemon would leave behind of a requested run."""
-    run = dg.DagsterRun(request.job_name, run_id=str(uuid.uuid4()), tags=dict(request.tags), status=status)
-    instance.add_run(run)
-    return run.run_id
-
-
-def ranges(requests):
-    return [(request.tags[RANGE_START], request.tags[RANGE_END]) for request in requests]
-
-
-def assets(request):
-    return {".".join(key.path) for key in request.asset_selection}
 
 
 def take_in(settings, instance, requests):
@@ -82,13 +50,6 @@ def take_in(settings, instance, requests):
 def take_in_and_compute(settings, instance, requests):
     take_in(settings, instance, requests)
     compute(settings)
-
-
-def in_the_store(settings, instance, *runs):
-    deliver_golden(settings.inbox.parent / "bundle")
-    for day, run_id in enumerate(runs, start=1):
-        deliver_run(settings.inbox.parent / "bundle", run_id, day=day)
-    load(settings, settings.inbox.parent / "bundle")
 
 
 def test_an_empty_inbox_and_no_store_are_nothing_to_do(inbox_watch, settings):
@@ -296,4 +257,8 @@ def test_the_nightly_schedule_takes_sources_in_and_launches_what_arrived(setting
         assert ranges([request]) == [("r1", "r2")]
         take_in(settings, instance, [dg.RunRequest(job_name="nightly_evaluation", tags=request.tags)])
         compute(settings)
+        # What is computed ends in pages; once these are written nothing is left to do.
+        (ending,) = tick()
+        assert ending.job_name == "publish_pages"
+        publish_pages(settings, load_registry(settings))
         assert tick().skip_message == "everything delivered is computed"

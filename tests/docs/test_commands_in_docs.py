@@ -19,7 +19,15 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = ("README.md", "docs/tutorial.md", "docs/add-a-formula.md", "docs/change-a-formula.md")
+DOCUMENTS = (
+    "README.md",
+    "docs/nights-and-quarantine.md",
+    "docs/tutorial.md",
+    "docs/add-a-formula.md",
+    "docs/change-a-formula.md",
+    "docs/correct-a-label.md",
+    "docs/forgetting.md",
+)
 
 # Not executed: these set a machine up, run for long or until they are stopped.
 SKIPPED = (

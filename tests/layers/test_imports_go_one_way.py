@@ -23,7 +23,7 @@ MAY_IMPORT = {
     "store": {"formulas", "ingest"},
     "pipeline": {"formulas", "ingest", "metrics", "report", "stats", "store"},
     "demo": {"formulas", "pipeline", "store"},
-    "defs": {"formulas", "pipeline", "store"},
+    "defs": {"formulas", "pipeline", "report", "store"},
     "definitions": {"defs"},
     "launch": {"definitions", "defs", "formulas", "pipeline", "store"},
     "api": {"formulas", "pipeline", "report", "store"},

@@ -200,19 +200,22 @@ def test_a_corrected_label_is_due_only_when_asked_for_and_only_for_its_dataset(s
 def test_the_status_counts_every_cell_once_and_says_why_it_is_stale(settings, registry, bundle):
     n_runs = len(bundle.runs)
     fresh = find_status(settings, registry)
+    *tables, pairs = fresh["assets"]
     assert fresh["cells"] == {
-        "fresh": n_runs * len(fresh["assets"]),
+        "fresh": n_runs * len(tables),
         "stale": 0,
-        "missing": 0,
+        "missing": pairs["missing"],
         "pinned": 0,
         "frozen": 0,
     }
-    assert [asset["name"] for asset in fresh["assets"]] == list(registry.definitions)
+    assert [asset["name"] for asset in tables] == list(registry.definitions)
+    assert pairs["name"] == "comparisons.pairs"
     changed_line(settings, next(iter(bundle.runs)))
     status = find_status(settings, registry)
     assert (status["format"], status["runs"], status["waiting"]) == (1, n_runs, [])
-    assert sum(status["cells"].values()) == n_runs * len(status["assets"])
-    for asset in status["assets"]:
+    *tables, pairs = status["assets"]
+    assert sum(status["cells"].values()) == n_runs * len(tables) + pairs["missing"]
+    for asset in tables:
         assert list(asset) == [
             "name",
             "version",
@@ -239,7 +242,7 @@ def test_a_run_without_a_dataset_is_listed_as_waiting_and_has_no_cells(settings,
     status = find_status(settings, registry)
     assert status["waiting"] == ["waiting-1"]
     assert status["runs"] == len(bundle.runs) + 1
-    assert status["cells"]["missing"] == 0
+    assert {asset["missing"] for asset in status["assets"][:-1]} == {0}
     shown = show_run(settings, registry, "waiting-1")
     assert (shown["total_queries"], shown["unknown_query_ids"]) == (0, ["q"])
     assert {entry["n"] for entry in shown["metrics"].values()} == {0}

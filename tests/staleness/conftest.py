@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 
 from eval_pipeline.formulas.registry import Registry, load_registry
+from eval_pipeline.pipeline.comparison_pairs import PAIRS
+from eval_pipeline.pipeline.due import DUE
 from eval_pipeline.pipeline.load import LoadReport, load_bundles
-from eval_pipeline.pipeline.measure import DUE, Measured, measure
+from eval_pipeline.pipeline.measure import Measured, measure
 from eval_pipeline.pipeline.plan import find_plan
 from eval_pipeline.settings import Settings, load_settings, shipped_sql
 
@@ -64,9 +66,11 @@ class World:
         return measure(self.settings, self.registry, now=self.tomorrow(), reasons=reasons, note=note, **named)
 
     def plan(self) -> dict[str, dict[str, int]]:
-        """definition → reason → cells, of everything that is stale or missing."""
+        """definition → reason → cells, of every table of runs that is stale or missing."""
         return {
-            asset["name"]: asset["reasons"] for asset in find_plan(self.settings, self.registry)["assets"]
+            asset["name"]: asset["reasons"]
+            for asset in find_plan(self.settings, self.registry)["assets"]
+            if asset["name"] != PAIRS
         }
 
     def write_golden(self, dataset: str, rows: list[dict[str, Any]]) -> None:
@@ -112,8 +116,13 @@ class World:
 @pytest.fixture
 def world(tmp_path: Path, computed_world: World) -> World:
     """A copy of its own for every test; computing it once is enough."""
-    shutil.copytree(computed_world.folder, tmp_path, dirs_exist_ok=True)
-    return replace(computed_world, folder=tmp_path, datasets=dict(computed_world.datasets))
+    return copy_of(computed_world, tmp_path)
+
+
+def copy_of(made: World, folder: Path) -> World:
+    """The same store, bundle and definitions in another folder."""
+    shutil.copytree(made.folder, folder, dirs_exist_ok=True)
+    return replace(made, folder=folder, datasets=dict(made.datasets))
 
 
 @pytest.fixture(scope="session")

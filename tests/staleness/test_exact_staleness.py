@@ -65,9 +65,27 @@ def test_a_helper_edit_two_calls_deep_makes_stale_exactly_its_callers(world):
     assert world.plan() == {"metrics.loud": {"formula": 5}, "aggregates.run_metrics": {"parent": 5}}
 
 
+def test_an_edit_of_heading_normalisation_reaches_exactly_what_matches_anchors(world):
+    world.overlay("functions/normal_heading.sql", ("' > '", "' / '"))
+    assert names(world.plan()) == {
+        "facts.reference_checks",
+        "facts.support_matches",
+        "facts.support_ranks",
+        "facts.group_ranks",
+        "facts.required_ranks",
+        "metrics.anchor_any",
+        "metrics.anchor_all",
+        "metrics.anchor_precision",
+        "metrics.anchor_rank",
+        "metrics.attribution",
+        "metrics.recency_conflict",
+        "aggregates.run_metrics",
+    }
+
+
 def test_a_fact_edit_reaches_everything_that_reads_it_and_nothing_else(world):
     world.overlay(
-        "facts/document_ranks.sql", ("select", "select "), ("n_expected,", "n_expected + 0 as n_expected,")
+        "facts/document_ranks.sql", ("    counts.n_expected,", "    counts.n_expected + 0 as n_expected,")
     )
     plan = world.plan()
     assert plan["facts.document_ranks"] == {"formula": 5}
@@ -153,8 +171,9 @@ def test_run_leaves_a_changed_formula_alone_and_all_computes_it(world):
     assert world.plan() == {}
 
 
-def test_the_states_of_ten_thousand_runs_are_counted_right(tmp_path):
-    """At the level of the ledger: 10,000 runs × 30 kinds of cells, one of which changes its meaning."""
+@pytest.mark.parametrize("n_runs", [150, 10_000])
+def test_the_states_of_many_runs_are_counted_right(n_runs):
+    """At the level of the ledger: so many runs × 30 kinds of cells, one of which changes its meaning."""
     import datetime as dt
 
     from eval_pipeline.store.connect import open_in_memory
@@ -177,10 +196,14 @@ def test_the_states_of_ten_thousand_runs_are_counted_right(tmp_path):
     con.execute("insert into raw.datasets values (1, 'd')")
     con.execute("insert into labels.golden_sets values (1, 1, 'h', 1, 0, ?, null)", [now])
     con.execute(
-        "insert into raw.runs (run_key, run_id, dataset_key, document, first_loaded_at) select i, 'r' || i, 1, '', ? from range(1, 10001) t(i)",
-        [now],
+        "insert into raw.runs (run_key, run_id, dataset_key, document, first_loaded_at) select i, 'r' || i, 1, '', ? from range(1, ? + 1) t(i)",
+        [now, n_runs],
     )
-    con.execute("insert into raw.run_parts select i, 'results', 'h' || i, i, 1, 0 from range(1, 10001) t(i)")
+    con.execute(
+        "insert into raw.run_parts (run_key, part, content_hash, delivery_key, n_rows, n_quarantined) "
+        "select i, 'results', 'h' || i, i, 1, 0 from range(1, ? + 1) t(i)",
+        [n_runs],
+    )
     find_states(con, kinds(""))
     con.execute(
         "insert into ledger.cells select definition, source, run_key, fingerprint, own_fingerprint, source_fingerprint, results_hash, "
@@ -192,4 +215,4 @@ def test_the_states_of_ten_thousand_runs_are_counted_right(tmp_path):
     find_states(con, kinds("changed"))
     assert con.execute(
         "select definition, reason, count(*) from cell_states where reason is not null group by all"
-    ).fetchall() == [("metrics.m7", "formula", 10_000)]
+    ).fetchall() == [("metrics.m7", "formula", n_runs)]

@@ -1,0 +1,147 @@
+"""A plan in words: the sentences that the terminal and a pull request share, and the Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from eval_pipeline.report.numbers import count
+
+SHOWN_RUNS = 5
+SHOWN_FLIPS = 10
+SINGULAR = {"queries": "query", "cases": "case"}
+IN_WORDS = {"not shown": "no difference shown", None: "not judged"}
+
+Plan = Mapping[str, Any]
+
+
+def as_markdown(plan: Plan) -> str:
+    """The plan for a pull request."""
+    if not plan["cells"]:
+        return "Nothing is stale.\n"
+    cells, runs = plan["cells"], len(plan["runs"])
+    lines = [
+        f"**{count(cells, 'cell')} of {count(runs, 'run')} {'is' if cells == 1 else 'are'} stale**, "
+        f"about {plan['estimated_seconds']:.1f} s to compute, {count(plan['judge_calls'], 'judge call')}.",
+        "",
+        "| table | cells | why | version |",
+        "|---|---:|---|---|",
+    ]
+    for asset in plan["assets"]:
+        why = ", ".join(f"{n:,} {reason}" for reason, n in asset["reasons"].items())
+        lines.append(f"| `{asset['name']}` | {asset['cells']:,} | {why} | {versions(asset)} |")
+    if "preview" in plan:
+        lines += _preview_lines(plan)
+    for asset in plan["assets"]:
+        if asset["diff"]:
+            lines += ["", "```diff", asset["diff"].rstrip(), "```"]
+    lines += [f"\n> {warning}" for warning in plan["warnings"]]
+    return "\n".join(lines) + "\n"
+
+
+def versions(asset: Mapping[str, Any]) -> str:
+    """From which version to which; one where the definition itself is as it was."""
+    old, new = asset["old_version"], asset["new_version"]
+    if old == new and not asset["diff"]:
+        return f"v{new}"
+    return f"v{old or '–'} → v{new}"
+
+
+def changed_keys(plan: Plan) -> list[str]:
+    """The metric keys that would change."""
+    return [key for key, entry in plan["preview"].items() if entry["changed_queries"]]
+
+
+def unchanged_sentence(plan: Plan) -> str:
+    """The metric keys that were computed anew and would stay what they are; empty when there are none."""
+    same = [key for key, entry in plan["preview"].items() if not entry["changed_queries"]]
+    return f"Nothing changes in {', '.join(same)}." if same else ""
+
+
+def sample_sentence(plan: Plan) -> str:
+    """Which runs the preview looked at, where that is not all of them."""
+    sampled = plan.get("sampled_runs")
+    if sampled is None:
+        return ""
+    return f"Preview of the newest {count(len(sampled), 'run')} only, of {len(plan['runs']):,}: {_listed(sampled)}."
+
+
+def what_changes(entry: Mapping[str, Any]) -> str:
+    """How many queries or cases change, become defined or undefined."""
+    n = count(entry["changed_queries"], SINGULAR[entry["unit"]], plural=entry["unit"])
+    defined, undefined = entry["newly_defined"], entry["newly_undefined"]
+    return f"{n} would change, {defined:,} become defined, {undefined:,} become undefined"
+
+
+def spread_sentence(entry: Mapping[str, Any]) -> str:
+    """Where the changes lie; empty when nothing is defined before and after."""
+    spread = entry["change_quantiles"]
+    if not spread:
+        return ""
+    if spread["p0"] == spread["p100"]:
+        return f"each by {spread['p0']:+.4f}"
+    return (
+        f"changes from {spread['p0']:+.4f} over {spread['p50']:+.4f} (median; half of them between "
+        f"{spread['p25']:+.4f} and {spread['p75']:+.4f}) to {spread['p100']:+.4f}"
+    )
+
+
+def order_sentences(entry: Mapping[str, Any]) -> Iterator[str]:
+    """The neighbouring runs whose order turns round."""
+    flips = entry["order_flips"]
+    for first, second in flips[:SHOWN_FLIPS]:
+        yield f"the order of {first} and {second} turns round"
+    if len(flips) > SHOWN_FLIPS:
+        yield f"… and that of {len(flips) - SHOWN_FLIPS:,} more pairs of neighbours"
+
+
+def verdict_sentences(plan: Plan) -> Iterator[str]:
+    """Gates and comparisons that would be decided otherwise, and how many were looked at."""
+    verdicts = plan["verdicts"]
+    if not verdicts["pairs"]:
+        return
+    for flip in verdicts["flips"]:
+        yield _flip_sentence(flip)
+    looked_at = f"the newest {verdicts['pairs']:,} of {verdicts['of']:,} pairs of runs"
+    if verdicts["pairs"] == verdicts["of"]:
+        looked_at = count(verdicts["pairs"], "pair") + " of runs"
+    yield f"{'Looked at' if verdicts['flips'] else 'No verdict turns round in'} {looked_at}."
+
+
+def _flip_sentence(flip: Mapping[str, Any]) -> str:
+    old, new = (IN_WORDS.get(flip[side], flip[side]) for side in ("old", "new"))
+    if flip["kind"] == "gate":
+        why = f" ({flip['reasons'][0]})" if flip["reasons"] else ""
+        return f"the gate of {flip['run_b']} against {flip['run_a']}: {old} → {new}{why}"
+    return f"{flip['metric']} from {flip['run_a']} to {flip['run_b']}: {old} → {new}"
+
+
+def _preview_lines(plan: Plan) -> list[str]:
+    lines = ["", *([sample_sentence(plan), ""] if "sampled_runs" in plan else [])]
+    for key in changed_keys(plan):
+        entry = plan["preview"][key]
+        spread = spread_sentence(entry)
+        lines += [f"**{key}**: {what_changes(entry)}{f'; {spread}' if spread else ''}.", ""]
+        moved = moved_runs(entry)
+        if moved:
+            lines += ["| run | old | new |", "|---|---:|---:|"]
+            lines += [f"| {run} | {_number(old)} | {_number(new)} |" for run, old, new in moved[-SHOWN_RUNS:]]
+            if len(moved) > SHOWN_RUNS:
+                lines.append(f"| … {len(moved) - SHOWN_RUNS:,} earlier | | |")
+            lines.append("")
+        lines += [f"- {sentence}" for sentence in order_sentences(entry)]
+    lines += [unchanged_sentence(plan), ""] if unchanged_sentence(plan) else []
+    return lines + [f"- {sentence}" for sentence in verdict_sentences(plan)]
+
+
+def moved_runs(entry: Mapping[str, Any]) -> list[tuple[str, float | None, float | None]]:
+    """The runs whose aggregate would be another, in run order."""
+    return [(run, v["old"], v["new"]) for run, v in entry["runs"].items() if v["old"] != v["new"]]
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.4f}"
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names) if len(names) <= SHOWN_RUNS else f"{names[0]} … {names[-1]}"

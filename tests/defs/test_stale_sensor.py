@@ -1,0 +1,158 @@
+"""The sensor stale_metrics: exactly what is stale, once, and never against somebody else's choice."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import dagster as dg
+import pytest
+
+from eval_pipeline.defs import launches, sensors
+from eval_pipeline.defs.jobs import make_jobs
+from eval_pipeline.defs.processes import fail_dead_runs
+from eval_pipeline.defs.resources import StoreResource
+from eval_pipeline.defs.sensors import stale_metrics
+from eval_pipeline.defs.stale_memory import NOTHING_STALE
+from eval_pipeline.errors import InvalidConfig
+from eval_pipeline.formulas.config import load_config
+
+from .deliveries import CHANGED, change_a_formula, compute, utc_now
+from .ticks import NAMES, Watch, assets, in_the_store, ranges, record
+
+pytestmark = pytest.mark.usefixtures("few_definitions")
+STALE = {CHANGED, "aggregates.run_metrics"}
+NOBODY = "somewhere:1:0"
+
+
+def watch_of(settings, instance):
+    return Watch(stale_metrics(make_jobs(), NAMES), instance, StoreResource.of(settings))
+
+
+@pytest.fixture
+def computed(settings, instance):
+    """Three runs in one dataset, computed; the second and third are never compared here."""
+    in_the_store(settings, instance, "r1", "r2", "r3")
+    compute(settings)
+    return settings
+
+
+@pytest.fixture
+def watch(computed, instance, monkeypatch):
+    monkeypatch.setattr(sensors, "_comparison_requests", lambda *_: [])
+    return watch_of(computed, instance)
+
+
+def carry_out(settings, instance, requests):
+    for request in requests:
+        record(instance, request)
+    compute(settings)
+
+
+def test_nothing_is_launched_while_what_is_stale_is_being_computed(watch, computed, instance):
+    change_a_formula(computed)
+    (request,), _ = watch.tick()
+    record(instance, request, dg.DagsterRunStatus.STARTED)
+    assert watch.tick() == ([], "1 runs are under way")
+    assert watch.tick() == ([], "1 runs are under way")
+
+
+def test_what_a_dead_run_left_is_launched_once_more_however_often_the_dead_are_looked_for(
+    watch, computed, instance, monkeypatch
+):
+    change_a_formula(computed)
+    (request,), _ = watch.tick()
+    tagged = replace_tags(request, {"eval_pipeline/process": NOBODY})
+    monkeypatch.setattr("socket.gethostname", lambda: "somewhere")
+    record(instance, tagged, dg.DagsterRunStatus.STARTED)
+    assert len(fail_dead_runs(instance, now=utc_now())) == 1
+    assert fail_dead_runs(instance, now=utc_now()) == []
+    (again,), _ = watch.tick()
+    (and_again,), _ = watch.tick()
+    assert again.run_key == and_again.run_key != request.run_key
+    assert ranges([again]) == [("r1", "r3")]
+    carry_out(computed, instance, [again])
+    assert watch.tick() == ([], NOTHING_STALE)
+
+
+def replace_tags(request, tags):
+    return dg.RunRequest(request.run_key, job_name=request.job_name, tags={**request.tags, **tags})
+
+
+def test_a_tick_launches_no_more_than_its_limit_and_the_next_ones_go_on(
+    watch, computed, instance, monkeypatch
+):
+    monkeypatch.setattr(launches, "RUN_COST", -10_000)
+    monkeypatch.setattr(sensors, "LAUNCHES_PER_TICK", 2)
+    change_a_formula(computed)
+    first, _ = watch.tick()
+    assert ranges(first) == [("r1", "r1"), ("r2", "r2")]
+    for request in first:
+        record(instance, request)
+    compute(computed, CHANGED)
+    rest, _ = watch.tick()
+    assert len(rest) == 2
+    carry_out(computed, instance, rest)
+    assert watch.tick() == ([], NOTHING_STALE)
+
+
+def test_two_locations_with_different_definitions_do_not_undo_each_others_work(watch, computed, instance):
+    other_settings = replace(computed, config=computed.config.with_name("other.toml"))
+    other = watch_of(other_settings, instance)
+    assert watch.tick() == ([], NOTHING_STALE)
+    change_a_formula(other_settings)
+    requests, _ = other.tick()
+    assert assets(requests[0]) == STALE
+    carry_out(other_settings, instance, requests)
+    assert other.tick() == ([], NOTHING_STALE)
+    for _ in range(3):
+        requests, reason = watch.tick()
+        assert requests == []
+        assert "6 cells were computed with other definitions" in reason
+        assert other.tick()[0] == []
+    change_a_formula(computed, 3)
+    requests, _ = watch.tick()
+    assert assets(requests[0]) == STALE
+    carry_out(computed, instance, requests)
+    assert watch.tick() == ([], NOTHING_STALE)
+    assert "other definitions" in other.tick()[1]
+
+
+def test_a_change_that_is_taken_back_by_removing_the_file_is_launched(watch, computed, instance):
+    change_a_formula(computed)
+    carry_out(computed, instance, watch.tick()[0])
+    assert watch.tick() == ([], NOTHING_STALE)
+    computed.config.unlink()
+    (request,), _ = watch.tick()
+    assert assets(request) == STALE
+
+
+def test_told_to_plan_only_the_sensor_says_what_it_would_launch_and_launches_nothing(
+    watch, computed, instance
+):
+    parameters = "[formulas.reciprocal_rank]\ncutoff = 2\n"
+    computed.config.write_text(parameters + '[dagster]\nstale_metrics = "plan"\n')
+    requests, said = watch.tick()
+    assert requests == []
+    assert "would compute 6 cells of 3 runs" in said
+    assert CHANGED in said
+    assert "r1 … r3" in said
+    assert watch.tick() == ([], said)
+    computed.config.write_text(parameters + '[dagster]\nstale_metrics = "launch"\n')
+    (request,), _ = watch.tick()
+    assert assets(request) == STALE
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ('stale_metrics = "off"', '"launch"'),
+        ("stale_metrics_seconds = 0", "whole number"),
+        ("stale_metrics_seconds = true", "whole number"),
+        ("sensor = 1", "stale_metrics_seconds"),
+    ],
+)
+def test_a_table_for_dagster_that_cannot_be_meant_is_refused(tmp_path, entry, said):
+    path = tmp_path / "eval-pipeline.toml"
+    path.write_text(f"[dagster]\n{entry}\n")
+    with pytest.raises(InvalidConfig, match=said):
+        load_config(path)
