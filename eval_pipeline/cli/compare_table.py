@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from textwrap import fill
 from typing import Any
 
 from eval_pipeline.cli.main import COMMANDS
-from eval_pipeline.cli.output import WIDTH, count, table
+from eval_pipeline.cli.output import count, filled, table
 from eval_pipeline.report.movements import (
     SIGNIFICANT,
     defined_metrics,
@@ -33,9 +32,9 @@ def print_comparison(report: Report) -> None:
     print(f"{report['run_a']} → {report['run_b']}")
     print(f"{n} in both runs, matched {MODES[mode]}")
     if report["causes"]:
-        print(_filled(f"known differences: {', '.join(report['causes'])}"))
+        print(filled(f"known differences: {', '.join(report['causes'])}"))
     for warning in report["warnings"]:
-        print(_filled(f"! {warning}"))
+        print(filled(f"! {warning}"))
     print()
     _print_deltas(report)
     if report["fallback_metrics"]:
@@ -75,13 +74,13 @@ def _print_deltas(report: Report) -> None:
         table(columns, rows, numbers=columns[1:])
         print("p adj.: one test per metric over the queries of both runs, Benjamini–Hochberg")
     for line in _unchanged(report, unchanged):
-        print(_filled(line))
+        print(filled(line))
     if any(report["noise"].values()):
         print("~ no more than identical runs differ")
     if report["caveats"]:
         print(f"* {'; '.join(sorted(set(report['caveats'].values())))}")
     if undefined:
-        print(fill(f"undefined in both: {', '.join(undefined)}", WIDTH))
+        print(filled(f"undefined in both: {', '.join(undefined)}"))
 
 
 def _unchanged(report: Report, metrics: Sequence[str]) -> Iterator[str]:
@@ -105,10 +104,6 @@ def _broken(name: str) -> str:
         return name
     place = name.rfind("_", 0, LONGEST_NAME) + 1
     return f"{name[:place]}\n{name[place:]}" if place else name
-
-
-def _filled(text: str) -> str:
-    return fill(text, WIDTH, subsequent_indent="  ", break_on_hyphens=False)
 
 
 def _mark(report: Report, metric: str) -> str:
@@ -135,13 +130,13 @@ def _print_fallback(report: Report) -> None:
         f"{float(threshold):.0%}: {counts['win']} won, {counts['loss']} lost"
         for threshold, counts in report["sensitivity"].items()
     ]
-    print(_filled(f"by the share of characters that has to match: {'; '.join(told)}"))
+    print(filled(f"by the share of characters that has to match: {'; '.join(told)}"))
 
 
 def _print_counts(report: Report) -> None:
     counts = report["counts"]
     told = [f"{number:,} {name.replace('_', ' ')}" for name, number in counts.items() if number]
-    print("\n" + _filled(f"queries: {', '.join(told) if told else 'none in both runs'}"))
+    print("\n" + filled(f"queries: {', '.join(told) if told else 'none in both runs'}"))
 
 
 def _print_queries(report: Report) -> None:
@@ -190,7 +185,7 @@ def _print_flaky(report: Report) -> None:
     flaky = report["flaky_queries"]
     if flaky:
         named = shown_first([entry["query_id"] for entry in flaky], SHOWN_FLAKY)
-        print("\n" + _filled(f"flaky between identical runs: {named}"))
+        print("\n" + filled(f"flaky between identical runs: {named}"))
 
 
 def _next(report: Report) -> Iterator[str]:

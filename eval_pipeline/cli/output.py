@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -65,6 +66,11 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, numbers: Seq
     for row in rows:
         shown.add_row(*(Text("" if cell is None else str(cell)) for cell in row))
     console().print(shown)
+
+
+def filled(text: str) -> str:
+    """A sentence broken at spaces so that it fits 80 columns, whatever prints it."""
+    return fill(text, WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
 def number(value: float | None) -> str:

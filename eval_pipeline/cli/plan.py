@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from eval_pipeline.cli.options import as_json, selecting, with_store
-from eval_pipeline.cli.output import count, listed, number, print_json, progress_bar, say, table
+from eval_pipeline.cli.output import count, filled, listed, number, print_json, progress_bar, say, table
 from eval_pipeline.settings import Settings
 
 SHOWN_RUNS = 12
@@ -85,7 +85,7 @@ def print_plan(plan: dict[str, Any]) -> None:
     if "preview" in plan:
         _print_preview(plan)
     first = "" if "preview" in plan else "; --preview shows the new numbers first"
-    print(f'\nNext: `eval-pipeline apply --reason "…"` computes exactly this{first}.')
+    print("\n" + filled(f'Next: `eval-pipeline apply --reason "…"` computes exactly this{first}.'))
 
 
 def _print_preview(plan: dict[str, Any]) -> None:

@@ -19,7 +19,8 @@ def command(sql: str, settings: Settings, as_json: bool) -> None:
     """Ask the store in SQL, read-only: without files, network or settings.
 
     \b
-    Views: runs, queries, hits, per_query_metrics, run_metrics, deliveries, quarantine
+    Views: runs, queries, hits, per_query_metrics, run_metrics, comparison_queries,
+    formula_history, deliveries, quarantine, lint, run_nights
     """
     from eval_pipeline.pipeline.query import ask
 

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from eval_pipeline.cli.options import as_json, with_store
-from eval_pipeline.cli.output import count, listed, number, print_json, print_json_line, say, table
+from eval_pipeline.cli.output import count, filled, listed, number, print_json, print_json_line, say, table
 from eval_pipeline.cli.show_parts import print_parts
 from eval_pipeline.settings import Settings
 
@@ -61,10 +61,10 @@ def _print(document: dict[str, Any], *, with_slices: bool) -> None:
     )
     undefined = [key for key, entry in document["metrics"].items() if not entry["n"]]
     if undefined:
-        print(f"undefined here (nothing to apply to): {', '.join(undefined)}")
+        print(filled(f"undefined here (nothing to apply to): {', '.join(undefined)}"))
     frozen = [name for name, entry in document["formulas"].items() if entry.get("frozen")]
     if frozen:
-        print(f"frozen (the texts behind them were forgotten, the values stay): {', '.join(frozen)}")
+        print(filled(f"frozen (the texts behind them were forgotten, the values stay): {', '.join(frozen)}"))
     _print_states(document)
     print_parts(document)
     if with_slices:

@@ -124,7 +124,17 @@ def test_the_same_question_gives_the_same_bytes(ask_cli):
         assert ask_cli(*words)[1] == ask_cli(*words)[1]
 
 
-@pytest.mark.parametrize("words", [["status"], ["metrics"], ["quarantine"]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["show", "night-1"],
+        ["status"],
+        ["plan"],
+        ["compare", "night-1", "night-2"],
+        ["metrics"],
+        ["quarantine"],
+    ],
+)
 def test_tables_fit_80_columns_and_carry_no_colour_into_a_file(ask_cli, words):
     code, printed, _ = ask_cli(*words)
     assert code == 0
