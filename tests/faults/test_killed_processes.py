@@ -20,7 +20,7 @@ from tests.reference.bundles import random_bundle, write_bundle
 ROOT = Path(__file__).resolve().parents[2]
 DRIVER = Path(__file__).with_name("killed_at.py")
 # Where to be killed, as a share of all statements: while the store is made, loading, computing, at the very end.
-MOMENTS = (0.01, 0.13, 0.3, 0.64, 0.97)
+MOMENTS = (0.01, 0.3, 0.97)
 PATIENCE_SECONDS = 120
 
 
