@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from eval_pipeline.cli.show import command
+from eval_pipeline.cli.main import cli
 from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.pipeline.apply import pin_older
 from eval_pipeline.pipeline.plan import Selection
@@ -63,7 +63,7 @@ def shown(settings: Settings, run_id: str, *options: str, toml: str = FORMULAS) 
         "EVAL_PIPELINE_CONFIG": str(settings.config),
         "EVAL_PIPELINE_SQL": "no formulas of our own",
     }
-    result = CliRunner().invoke(command, [run_id, "--db", str(settings.db), *options], env=environment)
+    result = CliRunner().invoke(cli, ["show", run_id, "--db", str(settings.db), *options], env=environment)
     assert result.exit_code == 0, result.output
     return result.stdout
 

@@ -7,8 +7,7 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from eval_pipeline.cli.load import command as load_command
-from eval_pipeline.cli.status import command as status_command
+from eval_pipeline.cli.main import cli
 from eval_pipeline.ingest.golden import read_golden_row
 from eval_pipeline.pipeline.lint import lint_rows
 from tests.bundle_files import ask, hits, load, settings_in, write_archive, write_golden, write_run
@@ -179,7 +178,7 @@ def test_findings_are_those_of_the_golden_set_that_scores(settings, bundle):
 
 def test_warnings_change_neither_the_exit_code_nor_a_row(settings, bundle):
     write_golden(bundle, [{"query_id": f"q{n}", "forbidden": ["", "x"]} for n in range(5)])
-    shown = CliRunner().invoke(load_command, [str(bundle), "--db", str(settings.db)])
+    shown = CliRunner().invoke(cli, ["load", str(bundle), "--db", str(settings.db)])
     assert shown.exit_code == 0
     assert "warning: kb: 'q0' has \"\" in forbidden" in shown.stderr
     assert "5 warnings, nothing was left out: `eval-pipeline status --lint`" in shown.stderr
@@ -191,8 +190,8 @@ def test_warnings_change_neither_the_exit_code_nor_a_row(settings, bundle):
 def test_load_and_status_give_the_warnings_as_documents(settings, bundle):
     write_golden(bundle, [{"query_id": "q1", "answerable": True, "expected_doc_ids": []}])
     runner = CliRunner()
-    loaded = json.loads(runner.invoke(load_command, [str(bundle), "--json", "--db", str(settings.db)]).stdout)
-    kept = json.loads(runner.invoke(status_command, ["--lint", "--json", "--db", str(settings.db)]).stdout)
+    loaded = json.loads(runner.invoke(cli, ["load", str(bundle), "--json", "--db", str(settings.db)]).stdout)
+    kept = json.loads(runner.invoke(cli, ["status", "--lint", "--json", "--db", str(settings.db)]).stdout)
     (entry,) = loaded["warnings"]
     assert kept == {"format": 1, "warnings": [entry]}
     assert (entry["rule"], entry["dataset"], entry["query_id"], entry["decision"]) == (
@@ -201,11 +200,11 @@ def test_load_and_status_give_the_warnings_as_documents(settings, bundle):
         "q1",
         "AX.5",
     )
-    assert "1 warning" in runner.invoke(status_command, ["--lint", "--db", str(settings.db)]).stdout
+    assert "1 warning" in runner.invoke(cli, ["status", "--lint", "--db", str(settings.db)]).stdout
 
 
 def test_a_dry_run_tells_the_warnings_and_keeps_none(settings, bundle):
     write_golden(bundle, [{"query_id": "q1", "forbidden": [""]}])
-    shown = CliRunner().invoke(load_command, [str(bundle), "--dry-run", "--db", str(settings.db)])
+    shown = CliRunner().invoke(cli, ["load", str(bundle), "--dry-run", "--db", str(settings.db)])
     assert "'q1' has \"\" in forbidden" in shown.stderr
     assert not settings.db.exists()

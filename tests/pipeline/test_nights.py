@@ -8,7 +8,7 @@ import shutil
 import pytest
 from click.testing import CliRunner
 
-from eval_pipeline.cli.show import command as show_command
+from eval_pipeline.cli.main import cli
 from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.pipeline.compare import compare
 from eval_pipeline.pipeline.gate import trailing_nights
@@ -309,7 +309,7 @@ def test_status_and_show_say_what_does_not_stand_for_its_night(settings, bundle,
         "golden_queries": 2,
         "not_asked": 0,
     }
-    printed = CliRunner().invoke(show_command, ["half", "--db", str(settings.db)])
+    printed = CliRunner().invoke(cli, ["show", "half", "--db", str(settings.db)])
     assert "incomplete: golden queries are without a result" in printed.output
 
 

@@ -8,8 +8,7 @@ import shutil
 import pytest
 from click.testing import CliRunner
 
-from eval_pipeline.cli.quarantine import command as quarantine_command
-from eval_pipeline.cli.show import command as show_command
+from eval_pipeline.cli.main import cli
 from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.ingest import parts
 from eval_pipeline.pipeline.measure import measure
@@ -65,16 +64,16 @@ def waiting(settings, **filters):
 
 
 def called(command, settings, *arguments):
-    return CliRunner().invoke(command, [*arguments, "--db", str(settings.db)])
+    return CliRunner().invoke(cli, [command, *arguments, "--db", str(settings.db)])
 
 
 def test_the_reason_is_in_words_and_the_text_is_clipped_on_screen_only(settings, bundle):
     load(settings, bundle)
-    shown = called(quarantine_command, settings)
+    shown = called("quarantine", settings)
     assert shown.exit_code == 0
     assert "answer: expected an object, got text" in shown.stdout
     assert max(len(line) for line in shown.stdout.splitlines() if "yes" in line) < 180
-    (row,) = json.loads(called(quarantine_command, settings, "--json").stdout)["rows"]
+    (row,) = json.loads(called("quarantine", settings, "--json").stdout)["rows"]
     assert json.loads(row["text"]) == BAD[1]
     assert (row["run_id"], row["query_id"], row["line"], row["dataset"]) == ("run-1", "q2", 2, "kb")
 
@@ -83,7 +82,7 @@ def test_rows_are_counted_by_their_reason(settings, bundle):
     rows = [{"query_id": f"q{n}", "answer": 3} for n in range(12)]
     write_run(bundle, "run-1", [*rows, {"query_id": 5}])
     load(settings, bundle)
-    shown = " ".join(called(quarantine_command, settings).stdout.split())
+    shown = " ".join(called("quarantine", settings).stdout.split())
     assert (
         "12 answer expected an object, got a whole number 1 query_id expected text, got a whole number"
         in shown
@@ -99,10 +98,10 @@ def test_a_run_or_a_dataset_is_shown_by_itself(settings, bundle):
     assert waiting(settings, run_ids=["run-2"]) == [("run-2", 2)]
     assert waiting(settings, datasets=["other"]) == [("other", 1), ("run-3", 2)]
     assert waiting(settings, datasets=["nothing"]) == []
-    assert "run-1 and 2 more" in called(quarantine_command, settings).stdout
+    assert "run-1 and 2 more" in called("quarantine", settings).stdout
     assert (
         "Nothing is in quarantine for what you asked."
-        in called(quarantine_command, settings, "--run", "nothing").stdout
+        in called("quarantine", settings, "--run", "nothing").stdout
     )
 
 
@@ -112,7 +111,7 @@ def test_a_good_delivery_of_the_part_resolves_its_rows(settings, bundle):
     load(settings, bundle, on=2)
     assert waiting(settings) == []
     assert waiting(settings, resolved=True) == [("run-1", 2)]
-    shown = called(quarantine_command, settings)
+    shown = called("quarantine", settings)
     assert "Nothing is in quarantine." in shown.stdout
     assert "1 row resolved since: --resolved shows them" in shown.stderr
 
@@ -153,7 +152,7 @@ def test_retry_without_a_fix_changes_nothing_and_exits_with_3(settings, bundle):
     write_archive(bundle, "v1", [{"chunk_id": 1, "doc_id": "d"}])
     load(settings, bundle, on=1)
     before = ask(settings, "from deliveries order by all")
-    shown = called(quarantine_command, settings, "--retry")
+    shown = called("quarantine", settings, "--retry")
     assert shown.exit_code == 3
     assert "0 rows mended, 2 still in quarantine." in shown.stdout
     assert ask(settings, "from deliveries order by all") == before
@@ -208,7 +207,7 @@ def test_a_file_that_is_gone_and_was_never_taken_in_is_said_to_be_gone(settings,
     write_run(bundle, "run-1", ["{"])
     load(settings, bundle, on=1)
     shutil.rmtree(bundle / "runs")
-    shown = called(quarantine_command, settings, "--retry")
+    shown = called("quarantine", settings, "--retry")
     assert shown.exit_code == 3
     assert "results.jsonl is not there" in shown.stderr
 
@@ -269,11 +268,11 @@ def test_show_counts_what_was_rejected_of_every_part(settings, bundle, registry)
     shown = show_run(settings, registry, "run-1")
     assert shown["quarantined"] == {"extractions": 1, "judge_spot_check": 2, "results": 1}
     assert shown["missing_query_ids"] == ["q2"]
-    printed = called(show_command, settings, "run-1", "--no-slices")
+    printed = called("show", settings, "run-1", "--no-slices")
     assert "in quarantine: 1 extraction cases, 1 results, 2 spot check lines" in printed.output
 
 
 def test_options_that_contradict_each_other_are_refused(settings, bundle):
     load(settings, bundle)
-    assert called(quarantine_command, settings, "--retry", "--resolved").exit_code == 2
-    assert called(quarantine_command, settings, "--no-text").exit_code == 2
+    assert called("quarantine", settings, "--retry", "--resolved").exit_code == 2
+    assert called("quarantine", settings, "--no-text").exit_code == 2
