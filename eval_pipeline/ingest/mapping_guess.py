@@ -55,7 +55,21 @@ LISTS = (
     *("retrievedcontextids", "retrievedids", "retrieveddocids", "docids", "chunkids", "retrievedcontexts"),
 )
 HIT_FIELDS: dict[str, Names] = {
-    "chunk_id": ("chunkid", "passageid", "nodeid", "docno", "id", "documentid", "docid", "key", "corpusid"),
+    "chunk_id": (
+        "chunkid",
+        "passageid",
+        "nodeid",
+        "docno",
+        "id",
+        "documentid",
+        "docid",
+        "doc",
+        "chunk",
+        "document",
+        "passage",
+        "key",
+        "corpusid",
+    ),
     "doc_id": (
         "docid",
         "documentid",

@@ -91,6 +91,20 @@ def test_init_as_a_document_says_what_it_found_and_what_it_did_not_use(typed, ow
     assert {table: written[table] for table in document["fields"]} == document["fields"]
 
 
+@pytest.mark.parametrize("column", ["doc", "docno", "passage_id", "chunk"])
+def test_init_knows_a_table_of_hits_whose_ranks_count_from_0(typed, tmp_path, column):
+    rows = "q1,d1#c0,0,0.9\nq1,d2#c4,1,0.8\nq2,d1#c0,0,0.7\n"
+    (tmp_path / "own.csv").write_text(f"qid,{column},rank,score\n{rows}", "utf-8")
+    code, out, _ = typed("init", "own.csv", "--json")
+    document = json.loads(out)
+    assert (code, document["rows_per"]) == (0, "hit")
+    hits_of_first = document["rows"][0]["hits_top_k"]
+    assert [(hit["chunk_id"], hit["doc_id"], hit["rank"]) for hit in hits_of_first] == [
+        ("d1#c0", "d1", 1),
+        ("d2#c4", "d2", 2),
+    ]
+
+
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
