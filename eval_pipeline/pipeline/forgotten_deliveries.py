@@ -5,22 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from eval_pipeline.ingest.bundle import Bundle, RunFolder
-from eval_pipeline.pipeline.loading import Load, looking, throw_away
+from eval_pipeline.pipeline.loading import Load, throw_away
 from eval_pipeline.records import Run
-from eval_pipeline.store.connect import Connection, transaction
+from eval_pipeline.store.connect import Connection
 from eval_pipeline.store.runs import RunDelivery
-from eval_pipeline.store.tombstones import (
-    Forgotten,
-    add_tombstones,
-    find_forgotten,
-    read_mirror,
-    read_tombstones,
-)
+from eval_pipeline.store.tombstones import find_forgotten
 
 
 def leave_out_sources(load: Load, bundle: Bundle) -> None:
     """Take the golden sets and archives of forgotten datasets out of the bundle."""
-    forgotten = _forgotten(load)
+    forgotten = load.before.forgotten
     stay_out = [one.dataset for one in bundle.golden_sets if one.dataset in forgotten.datasets]
     stay_out += [one.dataset for one in bundle.archives if one.dataset and one.dataset in forgotten.datasets]
     _say(load, stay_out)
@@ -30,7 +24,7 @@ def leave_out_sources(load: Load, bundle: Bundle) -> None:
 
 def leave_out_runs(load: Load, runs: Sequence[tuple[RunFolder, Run]]) -> list[tuple[RunFolder, Run]]:
     """The runs without those that were forgotten, alone or with their dataset."""
-    forgotten = _forgotten(load)
+    forgotten = load.before.forgotten
     _say(load, [run.run_id for _, run in runs if forgotten.keeps_out(run.run_id, run.dataset)])
     return [entry for entry in runs if not forgotten.keeps_out(entry[1].run_id, entry[1].dataset)]
 
@@ -57,23 +51,6 @@ def was_forgotten_meanwhile(load: Load, con: Connection, dataset: str | None) ->
     for kept in load.kept.parent.glob(f"{load.kept.name}*"):
         throw_away(kept / "datasets" / dataset)
     return True
-
-
-def _forgotten(load: Load) -> Forgotten:
-    with looking(load) as con:
-        if con is None:
-            return Forgotten()
-        if not load.options.dry_run:
-            _adopt_tombstones(load, con)
-        return find_forgotten(con, scopes=load.options.forgotten_scopes)
-
-
-def _adopt_tombstones(load: Load, con: Connection) -> None:
-    """A store that was deleted and is made again by a load knows what its predecessor had forgotten."""
-    if read_tombstones(con):
-        return
-    with transaction(con):
-        add_tombstones(con, read_mirror(load.settings.db).tombstones)
 
 
 def _say(load: Load, names: Sequence[str]) -> None:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from eval_pipeline.ingest.bundle import Bundle, find_bundle
+from eval_pipeline.pipeline.beforehand import look_beforehand
 from eval_pipeline.pipeline.forgotten_deliveries import leave_out_sources
 from eval_pipeline.pipeline.load_runs import Progress, load_runs
 from eval_pipeline.pipeline.load_sources import load_archive, load_golden_set
@@ -55,7 +56,10 @@ def load_found(
     """Take in these bundles; between two runs `stop` is asked whether to end with what is written."""
     chosen = options or LoadOptions()
     with _kept(settings, chosen, now) as kept:
-        load = Load(settings, LoadReport(), now, kept, tell, chosen, stop or (lambda: False))
+        before = look_beforehand(
+            settings, bundles, scopes=chosen.forgotten_scopes, dry_run=chosen.dry_run, tell=tell
+        )
+        load = Load(settings, LoadReport(), now, kept, before, tell, chosen, stop or (lambda: False))
         for bundle in bundles:
             quarantine(load, bundle.problems)
             leave_out_sources(load, bundle)

@@ -24,13 +24,12 @@ from eval_pipeline.pipeline.lint import note_ranks
 from eval_pipeline.pipeline.loading import (
     Load,
     free_place,
-    looking,
     quarantine,
     report_problems,
     throw_away,
 )
 from eval_pipeline.records import Run
-from eval_pipeline.store.connect import open_writer, transaction
+from eval_pipeline.store.connect import open_reader, open_writer, transaction
 from eval_pipeline.store.kept import keep
 from eval_pipeline.store.lock import let_others_in
 from eval_pipeline.store.parts import PartDelivery
@@ -51,7 +50,7 @@ Progress = Callable[[int, int], None]
 def load_runs(load: Load, folders: Sequence[RunFolder], *, progress: Progress | None) -> None:
     """Take in what of these runs is new or changed; on request, stop with what was read written."""
     number = 0
-    stored = _look(load)
+    stored = load.before.runs
     try:
         for part, stretch in enumerate(_without_repeats(_in_order(load, folders))):
             if part and not load.options.dry_run:
@@ -116,7 +115,7 @@ def _size_on_disk(entry: Entry) -> int:
 
 
 def _look(load: Load) -> StoredRuns:
-    with looking(load) as con:
+    with open_reader(load.settings.db, tell=load.tell) as con:
         return stored_runs(con)
 
 

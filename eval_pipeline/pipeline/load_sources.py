@@ -16,13 +16,13 @@ from eval_pipeline.ingest.textless_parts import write_without_texts
 from eval_pipeline.pipeline.delivered_parts import problem_of_rejection
 from eval_pipeline.pipeline.forgotten_deliveries import was_forgotten_meanwhile
 from eval_pipeline.pipeline.lint import lint_rows, note_golden_set
-from eval_pipeline.pipeline.loading import Load, free_place, looking, quarantine, report_problems
+from eval_pipeline.pipeline.loading import Load, free_place, quarantine, report_problems
 from eval_pipeline.records import ArchiveChunk
-from eval_pipeline.store.archives import ArchiveDelivery, current_archive_hash, write_archive
+from eval_pipeline.store.archives import ArchiveDelivery, write_archive
 from eval_pipeline.store.connect import open_writer, transaction
 from eval_pipeline.store.deliveries import add_quarantine, take_off_record
 from eval_pipeline.store.kept import keep
-from eval_pipeline.store.labels import GoldenDelivery, current_golden_hash, write_golden_set
+from eval_pipeline.store.labels import GoldenDelivery, write_golden_set
 
 
 def load_golden_set(load: Load, golden: GoldenFile) -> None:
@@ -30,11 +30,9 @@ def load_golden_set(load: Load, golden: GoldenFile) -> None:
     content = None
     try:
         content = content_hash(golden.path)
-        with looking(load) as con:
-            known = current_golden_hash(con, golden.dataset) if con else None
-            if load.is_taken(content, known, path=golden.path):
-                load.report.unchanged += 1
-                return
+        if load.is_taken(content, load.before.golden_sets.get(golden.dataset), path=golden.path):
+            load.report.unchanged += 1
+            return
         content = load.hash_as_taken(content)
         found = _read_golden_set(load, golden)
     except InputRejected as rejected:
@@ -60,6 +58,7 @@ def load_golden_set(load: Load, golden: GoldenFile) -> None:
             take_off_record(con, content, dataset=golden.dataset, now=load.now)
             add_quarantine(con, found.problems, content_hash=content, dataset=golden.dataset, now=load.now)
             warnings = note_golden_set(con, golden.dataset, found.rows, now=load.now)
+        load.before.golden_sets[golden.dataset] = content
     load.report.golden_sets.append(golden.dataset)
     load.report.warnings += warnings
     report_problems(load, found.problems)
@@ -87,11 +86,10 @@ def load_archive(load: Load, archive: ArchiveFile) -> None:
     )
     try:
         content = content_hash(archive.path)
-        with looking(load) as con:
-            known = current_archive_hash(con, archive.dataset, archive.chunker_version) if con else None
-            if load.is_taken(content, known, path=archive.path):
-                load.report.unchanged += 1
-                return
+        known = load.before.archives.get((archive.dataset, archive.chunker_version))
+        if load.is_taken(content, known, path=archive.path):
+            load.report.unchanged += 1
+            return
         content = load.hash_as_taken(content)
         lines, problems = _read_archive(load, archive)
     except InputRejected as rejected:
@@ -115,6 +113,7 @@ def load_archive(load: Load, archive: ArchiveFile) -> None:
             write_archive(con, delivery, now=load.now)
             take_off_record(con, content, dataset=archive.dataset, now=load.now)
             add_quarantine(con, problems, content_hash=content, dataset=archive.dataset, now=load.now)
+        load.before.archives[archive.dataset, archive.chunker_version] = content
     load.report.archives.append(name)
     report_problems(load, problems)
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import datetime as dt
 import shutil
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 
 from eval_pipeline.ingest.problems import Problem
 from eval_pipeline.ingest.textless_parts import textless_hash
+from eval_pipeline.pipeline.beforehand import Beforehand
 from eval_pipeline.pipeline.lint import Finding
 from eval_pipeline.settings import Settings
-from eval_pipeline.store.connect import Connection, open_as_it_is, open_writer, transaction
+from eval_pipeline.store.connect import open_writer, transaction
 from eval_pipeline.store.deliveries import add_quarantine
 from eval_pipeline.store.lock import Tell
 from eval_pipeline.store.tombstones import Scope
@@ -83,6 +83,7 @@ class Load:
     report: LoadReport
     now: dt.datetime
     kept: Path
+    before: Beforehand
     tell: Tell | None = None
     options: LoadOptions = field(default_factory=LoadOptions)
     stop: Callable[[], bool] = lambda: False
@@ -100,17 +101,6 @@ class Load:
         if not self.options.texts_again:
             taken.add(textless_hash(delivered))
         return stored in taken
-
-
-@contextmanager
-def looking(load: Load) -> Iterator[Connection | None]:
-    """The store, to see what is there: made when it is not, except by a dry run."""
-    if load.options.dry_run:
-        with open_as_it_is(load.settings.db, tell=load.tell) as found:
-            yield found
-    else:
-        with open_writer(load.settings.db, tell=load.tell) as con:
-            yield con
 
 
 def quarantine(

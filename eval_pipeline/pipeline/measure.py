@@ -71,7 +71,7 @@ class _Work:
     settings: Settings
     registry: Registry
     stamp: Stamp
-    tell: Tell | None
+    total: int
     progress: Progress | None
     done: Measured = field(default_factory=Measured)
 
@@ -103,11 +103,15 @@ def measure(
             con, registry, wanted, reasons=reasons, run_ids=run_ids, definitions=definitions, force=force
         )
         batches = [in_steps(wanted, batch) for batch in in_batches(con, due)]
-    work = _Work(settings, registry, Stamp(now, dagster_run_id, note), tell, progress)
-    started = time.perf_counter()
-    _take_turns(work, batches)
-    with open_writer(settings.db, tell=tell) as con:
-        refresh_views(con, registry.keys())
+        waiting = deque((number, step) for number, batch in enumerate(batches) for step in batch)
+        work = _Work(settings, registry, Stamp(now, dagster_run_id, note), len(due), progress)
+        started = time.perf_counter()
+        # The states were found under this very lock.
+        _take_turn(con, work, waiting, states=None)
+    while waiting:
+        let_others_in()
+        with open_writer(settings.db, tell=tell) as con:
+            _take_turn(con, work, waiting, states={})
     work.done.seconds = time.perf_counter() - started
     return work.done
 
@@ -121,28 +125,26 @@ def _prepare(con: Connection, registry: Registry, *, now: dt.datetime) -> None:
     record_meanings(con, registry.definitions, registry.helpers, now=now)
 
 
-def _take_turns(work: _Work, batches: Sequence[Sequence[Step]]) -> None:
-    """Compute for about a second, let others in, and go on where it stopped."""
-    waiting = deque((number, step) for number, batch in enumerate(batches) for step in batch)
-    total = sum(len(step) for _, step in waiting)
-    while waiting:
-        with (
-            open_writer(work.settings.db, tell=work.tell) as con,
-            visible_catalogue(con, work.registry.helpers.values()) as store,
-        ):
-            ends = time.monotonic() + TURN_SECONDS
-            batch = None
-            while waiting and time.monotonic() < ends:
-                if waiting[0][0] != batch:
-                    # While the lock is held nobody else changes a state: once per batch and turn is enough.
-                    batch = waiting[0][0]
-                    states = _states_of(
-                        con, store, work, [step for number, step in waiting if number == batch]
-                    )
-                _take_step(con, store, work, _still_due(states, waiting.popleft()[1]))
-                if work.progress:
-                    work.progress(sum(work.done.cells.values()), total)
-        let_others_in()
+def _take_turn(
+    con: Connection, work: _Work, waiting: deque[tuple[int, Step]], *, states: States | None
+) -> None:
+    """Compute for about a second; `states` of None: everything that waits is known to be due."""
+    ends = time.monotonic() + TURN_SECONDS
+    with visible_catalogue(con, work.registry.helpers.values()) as store:
+        batch = None
+        while waiting and time.monotonic() < ends:
+            number, step = waiting.popleft()
+            if states is not None and number != batch:
+                # While the lock is held nobody else changes a state: once per batch and turn is enough.
+                batch = number
+                states = _states_of(
+                    con, store, work, [step, *(more for other, more in waiting if other == batch)]
+                )
+            _take_step(con, store, work, step if states is None else _still_due(states, step))
+            if work.progress:
+                work.progress(sum(work.done.cells.values()), work.total)
+    if not waiting:
+        refresh_views(con, work.registry.keys())
 
 
 def _states_of(con: Connection, store: str, work: _Work, steps: Sequence[Step]) -> States:

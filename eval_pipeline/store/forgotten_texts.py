@@ -212,8 +212,6 @@ def tables_of_part(part: str) -> tuple[str, ...]:
 
 def parts_without_texts(con: Connection) -> list[tuple[str, str]]:
     """(run id, part) of every part whose texts were forgotten since it was taken in."""
-    if not has_table(con, "forgotten_texts"):
-        return []
     rows = con.execute(
         "select distinct r.run_id, f.place from ledger.forgotten_texts f "
         "join raw.runs r on f.owner = 'run_key' and r.run_key = f.owner_key"
@@ -236,22 +234,9 @@ def is_emptied(con: Connection, owner: str, key: int | None) -> bool:
     """Whether texts of this golden set or archive were forgotten."""
     return bool(
         key is not None
-        and has_table(con, "forgotten_texts")
         and first_value(
             con,
             "select 1 from ledger.forgotten_texts where owner = ? and owner_key = ? limit 1",
             [owner, key],
-        )
-    )
-
-
-def has_table(con: Connection, name: str) -> bool:
-    """Whether the ledger has this table: a store that is only looked at may be an older one."""
-    return bool(
-        first_value(
-            con,
-            "select 1 from duckdb_tables() where database_name = current_database() "
-            "and schema_name = 'ledger' and table_name = ?",
-            [name],
         )
     )

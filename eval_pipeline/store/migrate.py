@@ -61,10 +61,11 @@ def migrate(con: duckdb.DuckDBPyConnection) -> None:
 
 def applied_numbers(con: duckdb.DuckDBPyConnection) -> set[int]:
     """The schema files that were applied to this store; none in a database that is no store."""
-    found = con.execute(
-        "select 1 from duckdb_columns() where database_name = current_database() and schema_name = 'main' "
-        "and table_name = 'schema_migrations' and column_name = 'number' and data_type = 'INTEGER'"
-    ).fetchall()
-    if not found:
+    # Asked at every opening: listing the columns of the catalogue would cost as much as the opening itself.
+    try:
+        rows = con.execute(
+            "select number from main.schema_migrations where typeof(number) = 'INTEGER'"
+        ).fetchall()
+    except (duckdb.CatalogException, duckdb.BinderException):
         return set()
-    return {number for (number,) in con.execute("select number from main.schema_migrations").fetchall()}
+    return {number for (number,) in rows}

@@ -11,7 +11,6 @@ from typing import Any, Literal
 
 from eval_pipeline.errors import StoreError
 from eval_pipeline.store.connect import Connection
-from eval_pipeline.store.forgotten_texts import has_table
 from eval_pipeline.store.kept import kept_folder
 
 FILE = "forgotten.json"
@@ -55,8 +54,6 @@ class Forgotten:
 
 def find_forgotten(con: Connection, *, scopes: Collection[Scope] = ("rows", "texts")) -> Forgotten:
     """What stands now, of these scopes."""
-    if not has_table(con, "tombstones"):
-        return Forgotten()
     standing = [one for one in read_tombstones(con) if one.lifted_at is None and one.scope in scopes]
     return Forgotten(
         frozenset(one.name for one in standing if one.kind == "run"),
