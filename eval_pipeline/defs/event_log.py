@@ -32,6 +32,7 @@ class OpenEventLog(SqliteEventLogStorage):
 
     def __init__(self, base_dir: str, inst_data: ConfigurableClassData | None = None) -> None:
         self._engines: dict[str, sa.Engine] = {}
+        self._seen_partitions: set[tuple[str, str]] = set()
         super().__init__(base_dir, inst_data)
 
     @contextmanager
@@ -52,6 +53,18 @@ class OpenEventLog(SqliteEventLogStorage):
                 self.conn_string_for_shard(shard), connect_args={"timeout": SQLITE_BUSY_TIMEOUT_SECONDS}
             )
         return self._engines[shard]
+
+    def has_dynamic_partition(self, partitions_def_name: str, partition_key: str) -> bool:
+        """Asked twice for every event about the same few runs; what was there once is not looked up again."""
+        named = (partitions_def_name, partition_key)
+        if named not in self._seen_partitions and super().has_dynamic_partition(*named):
+            self._seen_partitions.add(named)
+        return named in self._seen_partitions
+
+    def delete_dynamic_partition(self, partitions_def_name: str, partition_key: str) -> None:
+        """A run that is forgotten leaves the partitions."""
+        self._seen_partitions.discard((partitions_def_name, partition_key))
+        super().delete_dynamic_partition(partitions_def_name, partition_key)
 
     def store_event_batch(self, events: Sequence[dg.EventLogEntry]) -> None:
         """Dagster falls back to single events when this fails."""

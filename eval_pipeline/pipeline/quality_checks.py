@@ -12,8 +12,8 @@ from typing import Final
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.pipeline.judge_config import judge_config_problems
 from eval_pipeline.pipeline.run_checks import Faults
-from eval_pipeline.pipeline.runs import table_columns
 from eval_pipeline.store.connect import Connection
+from eval_pipeline.store.derived import table_columns
 from eval_pipeline.store.run_labels import stale_label_counts
 
 JUDGE: Final = "aggregates.judge_summary"

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.pipeline.due import find_due, wanted_cells
 from eval_pipeline.pipeline.inbox import WaitingRun
@@ -172,17 +171,6 @@ def computed_by(con: Connection, dagster_run_ids: Collection[str]) -> Computed:
         cells=dict(Counter(definition for definition, _, _ in rows)),
         runs=tuple(sorted({run_id for _, run_id, _ in rows})),
         seconds=sum(seconds for _, _, seconds in rows),
-    )
-
-
-def table_columns(con: Connection, definition: Definition) -> dict[str, str]:
-    """The columns of the definition's table with their types; empty when nothing was computed yet."""
-    return dict(
-        con.execute(
-            "select column_name, data_type from duckdb_columns() "
-            "where database_name = current_database() and schema_name = ? and table_name = ? order by column_index",
-            [definition.schema, definition.short_name],
-        ).fetchall()
     )
 
 

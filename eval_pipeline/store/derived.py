@@ -141,6 +141,18 @@ def _rendered_applies(definition: Definition) -> str:
     return render(definition.header.applies or "true", definition.header.parameters, path=definition.path)
 
 
+def table_columns(con: Connection, definition: Definition) -> dict[str, str]:
+    """The columns of the definition's table with their types; empty when nothing was computed yet.
+
+    Not for use inside a transaction, which a table that is not there would end.
+    """
+    try:
+        rows = con.execute(f"describe {definition.schema}.{quoted(definition.short_name)}").fetchall()
+    except duckdb.CatalogException:
+        return {}
+    return {name: kind for name, kind, *_ in rows}
+
+
 def ensure_table(con: Connection, store: str, definition: Definition, columns: list[Column]) -> None:
     """Create the table, or give it the columns that it lacks; a column whose type changed is made anew."""
     table = table_of(definition, store)

@@ -7,8 +7,11 @@ folder. Of the output that is shown every line must appear, in this order; `…`
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -17,6 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from eval_pipeline.cli.main import main
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = (
@@ -108,21 +113,53 @@ def first_missing(shown: tuple[str, ...], printed: str) -> str | None:
     return None
 
 
-def run_in_shell(text: str, folder: Path) -> tuple[int, str]:
-    """Exit code and everything that is printed, as somebody who works in this folder would see it."""
+def environment_in(folder: Path) -> dict[str, str]:
+    """What somebody who works in this folder has set."""
     kept = {
         name: value for name, value in os.environ.items() if not name.startswith(("EVAL_PIPELINE", "DAGSTER"))
     }
-    environment = kept | {
+    return kept | {
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
         "DAGSTER_HOME": str(folder / "dagster_home"),
         "LC_ALL": "C.UTF-8",
         "PYTHONUNBUFFERED": "1",
     }
+
+
+def plain_call(text: str) -> list[str] | None:
+    """The words of a command that is nothing but a call of the program; None where a shell has a part in it."""
+    words = list(shlex.shlex(text, posix=True, punctuation_chars=True))
+    needs_shell = "$" in text or "`" in text or any(not set(word) - set("();<>|&") for word in words)
+    found = shlex.split(text, comments=True)
+    return found[1:] if found[0] == "eval-pipeline" and not needs_shell else None
+
+
+def run(text: str, folder: Path, patch: pytest.MonkeyPatch) -> tuple[int, str]:
+    """Exit code and everything that is printed; a plain call is done here, which spares it the imports."""
+    words = plain_call(text)
+    if words is None:
+        return run_in_shell(text, folder)
+    with patch.context() as here, io.StringIO() as printed:
+        environment = environment_in(folder)
+        for name in os.environ.keys() - environment.keys():
+            here.delenv(name)
+        for name, value in environment.items():
+            here.setenv(name, value)
+        here.chdir(folder)
+        with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+            try:
+                main(words)
+            except SystemExit as left:
+                return int(left.code or 0), printed.getvalue()
+    raise AssertionError("the program ends with an exit code")
+
+
+def run_in_shell(text: str, folder: Path) -> tuple[int, str]:
+    """Exit code and everything that is printed, as somebody who works in this folder would see it."""
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", text],
         cwd=folder,
-        env=environment,
+        env=environment_in(folder),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -141,7 +178,9 @@ def demo(tmp_path_factory) -> tuple[Path, str]:
     return folder, printed
 
 
-def execute(command: Command, folder: Path, demo: Callable[[], tuple[Path, str]]) -> None:
+def execute(
+    command: Command, folder: Path, patch: pytest.MonkeyPatch, *, demo: Callable[[], tuple[Path, str]]
+) -> None:
     if command.text.startswith(SKIPPED):
         return
     text = SHORT.get(command.text.partition("#")[0].strip(), command.text)
@@ -150,14 +189,14 @@ def execute(command: Command, folder: Path, demo: Callable[[], tuple[Path, str]]
         code = 0
         shutil.copytree(made, folder, dirs_exist_ok=True)
     else:
-        code, printed = run_in_shell(text, folder)
+        code, printed = run(text, folder, patch)
     assert code == command.code, f"$ {text}\n{printed}"
     missing = first_missing(command.shown, printed)
     assert missing is None, f"$ {text}\nshown, but not printed (in this place): {missing}\n\n{printed}"
 
 
 @pytest.mark.parametrize("place", DOCUMENTS)
-def test_the_commands_of_a_document_do_what_it_shows(place, tmp_path, request):
+def test_the_commands_of_a_document_do_what_it_shows(place, tmp_path, monkeypatch, request):
     steps = list(steps_of((ROOT / place).read_text("utf-8")))
     assert sum(isinstance(step, Command) for step in steps) >= 5
     for step in steps:
@@ -166,7 +205,7 @@ def test_the_commands_of_a_document_do_what_it_shows(place, tmp_path, request):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(step.text, "utf-8")
         else:
-            execute(step, tmp_path, lambda: request.getfixturevalue("demo"))
+            execute(step, tmp_path, monkeypatch, demo=lambda: request.getfixturevalue("demo"))
 
 
 def test_a_shown_line_that_is_not_printed_is_found():
@@ -183,3 +222,10 @@ def test_a_command_is_read_with_its_continuation_its_output_and_its_exit_code():
         Command("echo one \\\ntwo", ("one two",)),
         Command("false  # exit code 1", (), 1),
     ]
+
+
+def test_a_command_that_a_shell_has_a_part_in_is_left_to_the_shell():
+    assert plain_call('eval-pipeline query "select 1 < 2"  # exit code 1') == ["query", "select 1 < 2"]
+    assert plain_call("eval-pipeline metrics --json | head") is None
+    assert plain_call('eval-pipeline show "$run"') is None
+    assert plain_call("sed -i 's/a/b/' file") is None

@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from eval_pipeline.formulas.registry import load_registry
+from eval_pipeline.pipeline.status import find_status
 from eval_pipeline.store.connect import open_reader
-from tests.bundle_files import ask, derived_tables, settings_in
+from tests.bundle_files import ask, derived_tables, load, settings_in
 from tests.faults.killed_at import load_and_compute
 from tests.reference.bundles import random_bundle, write_bundle
 
@@ -97,8 +99,7 @@ def test_killed_at_any_statement_the_same_commands_end_with_the_same_tables(
     assert dead.returncode == -signal.SIGKILL, dead.stderr
     if (tmp_path / "e.duckdb").is_file() and moment > 0.05:
         assert no_run_is_half_there(tmp_path)
-    again = drive(tmp_path, bundle, 0)
-    assert again.returncode == 0, again.stderr
+    load_and_compute(settings_in(tmp_path), bundle)
     assert derived_tables(settings_in(tmp_path)) == derived_tables(settings_in(untouched))
     assert raw_tables(tmp_path) == raw_tables(untouched)
 
@@ -123,9 +124,8 @@ def wait_until(happened: Callable[[], bool], process: subprocess.Popen[str]) -> 
 
 
 def test_run_killed_in_the_middle_of_its_dagster_run_is_finished_by_the_next_one(tmp_path, bundle):
-    loaded = command(tmp_path, "load", bundle)
-    loaded.communicate(timeout=PATIENCE_SECONDS)
     settings = settings_in(tmp_path)
+    load(settings, bundle)
     running = command(tmp_path, "run")
 
     def has_begun() -> bool:
@@ -138,9 +138,8 @@ def test_run_killed_in_the_middle_of_its_dagster_run_is_finished_by_the_next_one
     second = command(tmp_path, "run")
     _, said = second.communicate(timeout=PATIENCE_SECONDS)
     assert second.returncode == 0, said
-    states = command(tmp_path, "status", "--check")
-    printed, said = states.communicate(timeout=PATIENCE_SECONDS)
-    assert states.returncode == 0, (printed, said)
+    cells = find_status(settings, load_registry(settings))["cells"]
+    assert (cells["missing"], cells["stale"]) == (0, 0)
     hit_rates = ask(
         settings, "select run_id, metric, value from per_query_metrics where metric = 'mrr' order by all"
     )
@@ -154,8 +153,7 @@ def test_run_killed_in_the_middle_of_its_dagster_run_is_finished_by_the_next_one
 
 
 def test_loading_computing_and_reading_at_once_all_succeed(tmp_path, untouched, bundle):
-    first = command(tmp_path, "load", *(bundle / "datasets").iterdir())
-    first.communicate(timeout=PATIENCE_SECONDS)
+    load(settings_in(tmp_path), *(bundle / "datasets").iterdir())
     at_once = [command(tmp_path, "load", folder) for folder in sorted((bundle / "runs").iterdir())]
     at_once += [command(tmp_path, "load", bundle), command(tmp_path, "run")]
     at_once += [command(tmp_path, "query", "from runs"), command(tmp_path, "status")]
