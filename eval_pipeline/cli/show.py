@@ -52,6 +52,7 @@ def _print(document: dict[str, Any], *, with_slices: bool) -> None:
         if ids:
             print(f"{name}: {', '.join(ids[:5])}{' …' if len(ids) > 5 else ''} ({len(ids):,})")
     _print_standing(document)
+    _print_as_of(document)
     print()
     shown = {key: entry for key, entry in document["metrics"].items() if entry["n"]}
     table(
@@ -89,6 +90,14 @@ def _print_standing(document: dict[str, Any]) -> None:
         print(
             f"in quarantine: {listed({PART_WORDS.get(part, part): n for part, n in document['quarantined'].items()})}"
         )
+
+
+def _print_as_of(document: dict[str, Any]) -> None:
+    """What is not the present, and must not be held beside it without a word."""
+    if "as_of" in document:
+        older = document["older_definitions"]
+        meanings = f"not the ones that hold now: {', '.join(older)}" if older else "the ones that hold now"
+        print(filled(f"as of {document['as_of']}; definitions: {meanings}"))
 
 
 NAMED = 5

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -110,6 +110,12 @@ def require_usable(run: ComparedRun, states: RunStates) -> None:
     problem = unusable(run, states)
     if problem:
         raise UsageError(problem)
+
+
+def computed_alike(names: Iterable[str], states_a: RunStates, states_b: RunStates) -> str:
+    """The command that computes these formulas alike for both runs: what is pinned is left alone by `run --all`."""
+    is_pinned = any(name in states.pinned for name in names for states in (states_a, states_b))
+    return "`eval-pipeline apply --pinned`" if is_pinned else "`eval-pipeline run --all`"
 
 
 def formula_differences(

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from eval_pipeline.formulas.registry import Registry
-from eval_pipeline.pipeline.cell_states import FROZEN, formula_differences
+from eval_pipeline.pipeline.cell_states import FROZEN, computed_alike, formula_differences
 from eval_pipeline.pipeline.compared_runs import Material, Paired
 from eval_pipeline.pipeline.judge_config import judge_config_problems
 from eval_pipeline.pipeline.nights import NightRun
@@ -117,11 +117,11 @@ def _about_chunkers(material: Material, registry: Registry, counts: Mapping[str,
 
 def _about_values(paired: Paired) -> Iterator[str]:
     differences = formula_differences(paired.formulas, paired.states_a, paired.states_b)
-    changed = [f"{one.name} ({one.what})" for one in differences if one.what != "labels"]
+    changed = {one.name: f"{one.name} ({one.what})" for one in differences if one.what != "labels"}
     if changed:
         yield (
-            f"values computed under different definitions: {_named(changed)}; `eval-pipeline run --all` computes "
-            "both with the ones that hold now"
+            f"values computed under different definitions: {_named(list(changed.values()))}; "
+            f"{computed_alike(changed, paired.states_a, paired.states_b)} computes both with the ones that hold now"
         )
     relabelled = [one.name for one in differences if one.what == "labels"]
     if relabelled and paired.a.dataset_key == paired.b.dataset_key:

@@ -12,7 +12,13 @@ import numpy as np
 from eval_pipeline.errors import InvalidConfig, UsageError
 from eval_pipeline.formulas.config import Config, load_config
 from eval_pipeline.formulas.registry import Registry
-from eval_pipeline.pipeline.cell_states import RunStates, formula_differences, read_states, unusable
+from eval_pipeline.pipeline.cell_states import (
+    RunStates,
+    computed_alike,
+    formula_differences,
+    read_states,
+    unusable,
+)
 from eval_pipeline.pipeline.compared_runs import Paired, find_pair, read_pair
 from eval_pipeline.pipeline.comparison_warnings import chunk_level_metrics, is_judged
 from eval_pipeline.pipeline.gate_evidence import (
@@ -203,7 +209,7 @@ def _unlike_values(paired: Paired, registry: Registry, rules: Sequence[Rule]) ->
     for difference in formula_differences(formulas, paired.states_a, paired.states_b):
         yield (
             f"{difference.name} was computed differently for the two runs ({difference.what}): "
-            "`eval-pipeline run --all` computes both alike"
+            f"{computed_alike([difference.name], paired.states_a, paired.states_b)} computes both alike"
         )
     for name, states in (("baseline", paired.states_a), ("candidate", paired.states_b)):
         yield from _not_current(name, states, wanted)

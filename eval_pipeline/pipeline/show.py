@@ -80,7 +80,11 @@ def _as_they_were(con: Connection, registry: Registry, run: RunRow, point: Point
     }
     versions = dict(con.execute("select fingerprint, version from ledger.definitions").fetchall())
     meanings = {stored.source: stored.fingerprint for stored in stood.get(("", ""), {}).values()}
+    now = {one.name: one.fingerprint for one in registry.metrics}
     return {
+        "older_definitions": sorted(
+            name.split(".", 1)[1] for name, meaning in meanings.items() if meaning != now.get(name)
+        ),
         "metrics": _metrics(values.get(("", ""), {}), keys),
         "slices": _slices(values, slice_sizes(con, run), keys),
         **run_blocks(con, run, point),

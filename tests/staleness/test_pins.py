@@ -44,6 +44,7 @@ def test_a_comparison_says_which_side_is_pinned_and_that_the_definitions_differ(
         text.startswith("values computed under different definitions: reciprocal_rank") for text in warnings
     )
     assert any("on purpose for a: reciprocal_rank (formula)" in text for text in warnings)
+    assert not any("run --all" in text for text in warnings)
     assert not any("on purpose for b" in text for text in warnings)
 
 
