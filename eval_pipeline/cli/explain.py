@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import click
 
 from eval_pipeline.cli.options import as_json, with_store
-from eval_pipeline.cli.output import print_json, say, table
+from eval_pipeline.cli.output import count, print_json, say, table
 from eval_pipeline.settings import Settings
 
 WORDS = {
@@ -77,3 +78,12 @@ def _print(document: dict[str, Any]) -> None:
             ],
             numbers=["change"],
         )
+        _print_rest(document)
+
+
+def _print_rest(document: dict[str, Any]) -> None:
+    """How many more queries moved a term than are listed."""
+    shown = Counter(entry["term"] for entry in document["contributors"])
+    for term, n in document["n_contributors"].items():
+        if n > shown[term]:
+            print(f"… and {count(n - shown[term], 'more query', plural='more queries')} ({term})")

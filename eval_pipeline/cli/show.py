@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from eval_pipeline.cli.options import as_json, with_store
-from eval_pipeline.cli.output import count, filled, listed, number, print_json, print_json_line, say, table
+from eval_pipeline.cli.output import count, filled, number, print_json, print_json_line, say, table
 from eval_pipeline.cli.show_parts import print_parts
 from eval_pipeline.settings import Settings
 
@@ -87,9 +87,8 @@ def _print_standing(document: dict[str, Any]) -> None:
     elif night["is_complete"] and not night["is_last_complete"]:
         print(f"not the last complete attempt of {night['night']}")
     if document["quarantined"]:
-        print(
-            f"in quarantine: {listed({PART_WORDS.get(part, part): n for part, n in document['quarantined'].items()})}"
-        )
+        rejected = sorted((PART_WORDS.get(part, part), n) for part, n in document["quarantined"].items())
+        print("in quarantine: " + ", ".join(count(n, word) for word, n in rejected))
 
 
 def _print_as_of(document: dict[str, Any]) -> None:
@@ -102,9 +101,9 @@ def _print_as_of(document: dict[str, Any]) -> None:
 
 NAMED = 5
 PART_WORDS = {
-    "results": "results",
-    "extractions": "extraction cases",
-    "judge_spot_check": "spot check lines",
+    "results": "result",
+    "extractions": "extraction case",
+    "judge_spot_check": "spot check line",
     "index_report": "index report",
 }
 

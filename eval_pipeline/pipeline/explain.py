@@ -84,7 +84,7 @@ def explain_movement(
         **terms,
         "a": _point(first, as_of[0]),
         "b": _point(second, as_of[1]),
-        "contributors": _contributors(worlds, names),
+        **_contributors(worlds, names, terms),
     }
 
 
@@ -193,21 +193,30 @@ def _terms(first: _End, second: _End, worlds: _Worlds) -> dict[str, float]:
     }
 
 
-def _contributors(worlds: _Worlds, names: Mapping[int, str]) -> list[dict[str, Any]]:
-    """The queries that move a term most: a query's share of each mean, after less before."""
+def _contributors(worlds: _Worlds, names: Mapping[int, str], terms: Mapping[str, float]) -> dict[str, Any]:
+    """Per term the queries that move it most, and how many do: a query's share of each mean, after less before.
+
+    Of equal shares those come first that go where the term goes.
+    """
     steps = {
         "system": (worlds.w112, worlds.w111),
         "formula": (worlds.w222, worlds.w122),
         "labels": (worlds.w222, worlds.w212),
     }
-    found = [
-        (change, term, names[query])
-        for term, (after, before) in steps.items()
-        for query in {*after.values, *before.values}
-        if (change := _share(after, query) - _share(before, query))
-    ]
-    largest = sorted(found, key=lambda entry: (-abs(entry[0]), entry[1], entry[2]))[:CONTRIBUTORS]
-    return [{"query_id": query_id, "term": term, "change": change} for change, term, query_id in largest]
+    shown: list[dict[str, Any]] = []
+    counts: dict[str, int] = {}
+    for term, (after, before) in steps.items():
+        shares = {
+            names[query]: _share(after, query) - _share(before, query)
+            for query in {*after.values, *before.values}
+        }
+        moved = {query_id: change for query_id, change in shares.items() if change}
+        ordered = sorted(
+            moved, key=lambda name: (-round(abs(moved[name]), 12), moved[name] * terms[term] < 0, name)
+        )
+        shown += [{"query_id": name, "term": term, "change": moved[name]} for name in ordered[:CONTRIBUTORS]]
+        counts[term] = len(moved)
+    return {"contributors": shown, "n_contributors": counts}
 
 
 def _share(outcome: Outcome, query: int) -> float:

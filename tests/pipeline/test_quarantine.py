@@ -38,7 +38,8 @@ BAD = [GOOD[0], {"query_id": "q2", "answer": "yes " * 100}]
 
 
 @pytest.fixture
-def settings(tmp_path):
+def settings(empty_store, tmp_path):
+    shutil.copyfile(empty_store, tmp_path / "e.duckdb")
     return settings_in(tmp_path)
 
 
@@ -269,7 +270,7 @@ def test_show_counts_what_was_rejected_of_every_part(settings, bundle, registry)
     assert shown["quarantined"] == {"extractions": 1, "judge_spot_check": 2, "results": 1}
     assert shown["missing_query_ids"] == ["q2"]
     printed = called("show", settings, "run-1", "--no-slices")
-    assert "in quarantine: 1 extraction cases, 1 results, 2 spot check lines" in printed.output
+    assert "in quarantine: 1 extraction case, 1 result, 2 spot check lines" in printed.output
 
 
 def test_options_that_contradict_each_other_are_refused(settings, bundle):
