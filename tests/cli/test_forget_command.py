@@ -10,8 +10,6 @@ from click.testing import CliRunner
 from eval_pipeline.cli import forget as forget_command
 from eval_pipeline.cli.main import cli, main
 from tests.bundle_files import ask, load, settings_in
-from tests.store.conftest import computed_once as computed_once
-from tests.store.conftest import secrets as secrets
 from tests.store.forgettable import places_with
 
 
@@ -21,8 +19,8 @@ def call(settings, *words, code=0, answer=None):
     return done
 
 
-def test_without_a_terminal_it_wants_yes_and_does_nothing(secrets, capsys):
-    settings, _ = secrets
+def test_without_a_terminal_it_wants_yes_and_does_nothing(secrets_in_part, capsys):
+    settings, _ = secrets_in_part
     before = settings.db.read_bytes()
     with pytest.raises(SystemExit) as left:
         main(["forget", "--db", str(settings.db), "told"])
@@ -32,16 +30,16 @@ def test_without_a_terminal_it_wants_yes_and_does_nothing(secrets, capsys):
 
 
 @pytest.mark.parametrize(("answer", "runs"), [("n\n", 2), ("y\n", 1)])
-def test_on_a_terminal_it_shows_what_would_go_and_asks(secrets, monkeypatch, answer, runs):
-    settings, _ = secrets
+def test_on_a_terminal_it_shows_what_would_go_and_asks(secrets_in_part, monkeypatch, answer, runs):
+    settings, _ = secrets_in_part
     monkeypatch.setattr(forget_command, "_is_terminal", lambda: True)
     done = CliRunner().invoke(cli, ["forget", "--db", str(settings.db), "told"], input=answer)
     assert "run told: would go" in done.stderr and "cannot be undone" in done.stderr
     assert ask(settings, "select count(*) from runs") == [(runs,)]
 
 
-def test_a_dry_run_shows_the_counts_that_the_call_then_has(secrets):
-    settings, _ = secrets
+def test_a_dry_run_shows_the_counts_that_the_call_then_has(secrets_in_part):
+    settings, _ = secrets_in_part
     would = json.loads(call(settings, "forget", "told", "--dry-run", "--json").stdout)
     did = json.loads(call(settings, "forget", "told", "--yes", "--json").stdout)
     changing = ("dry_run", "compacted")
@@ -53,8 +51,8 @@ def test_a_dry_run_shows_the_counts_that_the_call_then_has(secrets):
     assert did["rows"]["raw.results"] == 3 and did["kept_folders"] == 1
 
 
-def test_it_says_how_to_lift_and_the_next_load_says_what_stayed_out(secrets):
-    settings, bundle = secrets
+def test_it_says_how_to_lift_and_the_next_load_says_what_stayed_out(secrets_in_part):
+    settings, bundle = secrets_in_part
     done = call(settings, "forget", "told", "--yes")
     assert "--lift" in done.stdout and "stays out" in done.stdout
     again = call(settings, "load", str(bundle), "--json")
@@ -63,8 +61,8 @@ def test_it_says_how_to_lift_and_the_next_load_says_what_stayed_out(secrets):
     assert json.loads(call(settings, "load", str(bundle), "--json", code=3).stdout)["runs"] == ["told"]
 
 
-def test_without_a_name_it_lists_what_was_forgotten(secrets):
-    settings, _ = secrets
+def test_without_a_name_it_lists_what_was_forgotten(secrets_in_part):
+    settings, _ = secrets_in_part
     assert call(settings, "forget").stdout == "Nothing was forgotten here.\n"
     call(settings, "forget", "told", "--text", "--yes", "--no-compact")
     (one,) = json.loads(call(settings, "forget", "--json").stdout)["forgotten"]
@@ -72,8 +70,8 @@ def test_without_a_name_it_lists_what_was_forgotten(secrets):
     assert "compact the file" in " ".join(call(settings, "forget").stdout.split())
 
 
-def test_left_uncompacted_the_file_is_written_anew_by_compact(secrets):
-    settings, _ = secrets
+def test_left_uncompacted_the_file_is_written_anew_by_compact(secrets_in_part):
+    settings, _ = secrets_in_part
     done = call(settings, "forget", "kb", "--yes", "--no-compact")
     assert "eval-pipeline compact" in done.stderr
     assert "e.duckdb" in places_with(settings)
@@ -84,8 +82,8 @@ def test_left_uncompacted_the_file_is_written_anew_by_compact(secrets):
     assert run["compacted_at"] is not None
 
 
-def test_show_and_status_mark_what_is_frozen(secrets):
-    settings, _ = secrets
+def test_show_and_status_mark_what_is_frozen(secrets_in_part):
+    settings, _ = secrets_in_part
     call(settings, "forget", "told", "--text", "--yes")
     assert "frozen (the texts behind them were forgotten" in call(settings, "show", "told").stdout
     assert "frozen" not in call(settings, "show", "kept").stdout
@@ -93,8 +91,8 @@ def test_show_and_status_mark_what_is_frozen(secrets):
     assert "cells frozen: the texts they were computed from were forgotten (told)" in status.stdout
 
 
-def test_a_page_that_may_still_show_it_is_named(secrets, tmp_path):
-    settings, _ = secrets
+def test_a_page_that_may_still_show_it_is_named(secrets_in_part, tmp_path):
+    settings, _ = secrets_in_part
     pages = tmp_path / "pages"
     pages.mkdir()
     for name in ("told.html", "kept..told.html", "kept.html", "told-us.html"):
@@ -117,9 +115,9 @@ def test_an_empty_place_is_no_store(tmp_path, capsys):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_way_to_another_id_is_open(secrets):
+def test_the_way_to_another_id_is_open(secrets_in_part):
     """What was forgotten comes in under a name of its own when that is meant."""
-    settings, bundle = secrets
+    settings, bundle = secrets_in_part
     call(settings, "forget", "told", "--yes")
     folder = bundle / "runs" / "told"
     document = json.loads((folder / "run.json").read_text("utf-8"))

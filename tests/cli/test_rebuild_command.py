@@ -20,12 +20,11 @@ from eval_pipeline.pipeline.status import find_status
 from eval_pipeline.store.connect import open_reader, open_writer
 from tests.bundle_files import ask, compute, day, derived_tables, load, settings_in, write_run
 from tests.cli.broken_stores import FOREIGN, UNREADABLE, cut_off, of_another_program
-from tests.store.conftest import computed_once as computed_once
-from tests.store.conftest import secrets as secrets
 from tests.store.forgettable import SECRET, places_with
 
 # Of these `demo` and `ui` start long work, `init`, `metrics` and `rebuild` need no readable store.
 WITHOUT_STORE = {"demo", "ui", "init", "metrics", "rebuild"}
+ANSWERS = {"metrics.answer_strings"}
 ARGUMENTS = {
     "load": ["BUNDLE"],
     "show": ["told"],
@@ -73,8 +72,8 @@ def beside(settings):
 
 
 @pytest.mark.parametrize("kind", UNREADABLE)
-def test_a_broken_file_is_named_with_the_way_back_and_left_as_it_is(secrets, kind):
-    settings, _ = secrets
+def test_a_broken_file_is_named_with_the_way_back_and_left_as_it_is(secrets_in_part, kind):
+    settings, _ = secrets_in_part
     UNREADABLE[kind](settings.db)
     broken = settings.db.read_bytes()
     for opens in (open_reader, open_writer):
@@ -84,8 +83,8 @@ def test_a_broken_file_is_named_with_the_way_back_and_left_as_it_is(secrets, kin
 
 
 @pytest.mark.parametrize("kind", FOREIGN)
-def test_somebody_elses_file_is_named_and_left_as_it_is(secrets, kind):
-    settings, _ = secrets
+def test_somebody_elses_file_is_named_and_left_as_it_is(secrets_in_part, kind):
+    settings, _ = secrets_in_part
     breaks, words = FOREIGN[kind]
     breaks(settings.db)
     foreign = settings.db.read_bytes()
@@ -96,8 +95,8 @@ def test_somebody_elses_file_is_named_and_left_as_it_is(secrets, kind):
     assert settings.db.read_bytes() == foreign
 
 
-def test_every_command_says_what_is_wrong_and_none_breaks_down(secrets, capsys, monkeypatch):
-    settings, bundle = secrets
+def test_every_command_says_what_is_wrong_and_none_breaks_down(secrets_in_part, capsys, monkeypatch):
+    settings, bundle = secrets_in_part
     monkeypatch.chdir(settings.db.parent)
     monkeypatch.setenv("DAGSTER_HOME", str(settings.db.parent / "home"))
     cut_off(settings.db)
@@ -110,8 +109,8 @@ def test_every_command_says_what_is_wrong_and_none_breaks_down(secrets, capsys, 
         assert "eval-pipeline rebuild" in said and "Traceback" not in said, (name, said)
 
 
-def test_a_file_that_is_broken_further_in_is_noticed_when_it_is_read(secrets, capsys):
-    settings, _ = secrets
+def test_a_file_that_is_broken_further_in_is_noticed_when_it_is_read(secrets_in_part, capsys):
+    settings, _ = secrets_in_part
     data = bytearray(settings.db.read_bytes())
     with open_reader(settings.db) as con:
         blocks = con.execute(
@@ -144,8 +143,8 @@ def test_a_rebuilt_store_answers_as_the_old_one_did(secrets):
     assert load(settings, bundle, on=6).runs == []
 
 
-def test_what_was_forgotten_stays_forgotten(secrets):
-    settings, bundle = secrets
+def test_what_was_forgotten_stays_forgotten(secrets_in_part):
+    settings, bundle = secrets_in_part
     forget(settings, load_registry(settings), Request("run", "told"), now=day(3))
     cut_off(settings.db)
     call(settings, "rebuild")
@@ -155,8 +154,10 @@ def test_what_was_forgotten_stays_forgotten(secrets):
     assert load(settings, bundle, on=7).runs == ["told"]
 
 
-def test_a_forget_that_was_killed_before_the_purge_does_not_come_back_by_rebuilding(secrets, monkeypatch):
-    settings, _ = secrets
+def test_a_forget_that_was_killed_before_the_purge_does_not_come_back_by_rebuilding(
+    secrets_in_part, monkeypatch
+):
+    settings, _ = secrets_in_part
     monkeypatch.setattr("eval_pipeline.pipeline.forget.remove_kept", _killed)
     with pytest.raises(KeyboardInterrupt):
         forget(settings, load_registry(settings), Request("run", "told"), now=day(3))
@@ -191,23 +192,23 @@ def test_forgotten_texts_stay_forgotten_and_their_cells_frozen(secrets):
     )
 
 
-def test_texts_that_were_delivered_again_are_there_after_rebuilding(secrets):
-    settings, bundle = secrets
+def test_texts_that_were_delivered_again_are_there_after_rebuilding(secrets_in_part):
+    settings, bundle = secrets_in_part
     registry = load_registry(settings)
     forget(settings, registry, Request("run", "told", text=True), now=day(3))
     lift_tombstones(settings, "told", kind=None, now=day(4))
     load(settings, bundle, on=5)
-    compute(settings, on=6)
+    compute(settings, registry, on=6, definitions=ANSWERS)
     before = derived_tables(settings)["metrics.answer_strings"]
     cut_off(settings.db)
     call(settings, "rebuild")
-    compute(settings, on=7)
-    assert derived_tables(settings)["metrics.answer_strings"] == before
+    compute(settings, registry, on=7, definitions=ANSWERS)
+    assert derived_tables(settings)["metrics.answer_strings"] == before != []
     assert find_status(settings, registry)["cells"]["frozen"] == 0
 
 
-def test_a_store_that_can_be_read_is_made_anew_only_when_asked_to(secrets, capsys):
-    settings, _ = secrets
+def test_a_store_that_can_be_read_is_made_anew_only_when_asked_to(secrets_in_part, capsys):
+    settings, _ = secrets_in_part
     before = settings.db.read_bytes()
     code, said = failing(settings, capsys, "rebuild")
     assert code == 2 and "--yes" in said and settings.db.read_bytes() == before
@@ -216,15 +217,15 @@ def test_a_store_that_can_be_read_is_made_anew_only_when_asked_to(secrets, capsy
     assert len(beside(settings)) == 1
 
 
-def test_a_store_that_was_deleted_comes_back(secrets):
-    settings, _ = secrets
+def test_a_store_that_was_deleted_comes_back(secrets_in_part):
+    settings, _ = secrets_in_part
     settings.db.unlink()
     document = json.loads(call(settings, "rebuild", "--json").stdout)
     assert document["moved_to"] is None and sorted(document["runs"]) == ["kept", "told"]
 
 
-def test_without_kept_deliveries_nothing_is_touched(secrets, capsys):
-    settings, _ = secrets
+def test_without_kept_deliveries_nothing_is_touched(secrets_in_part, capsys):
+    settings, _ = secrets_in_part
     shutil.rmtree(settings.db.with_name(settings.db.name + ".deliveries"))
     of_another_program(settings.db)
     before = settings.db.read_bytes()
@@ -233,8 +234,8 @@ def test_without_kept_deliveries_nothing_is_touched(secrets, capsys):
     assert settings.db.read_bytes() == before and beside(settings) == []
 
 
-def test_a_rebuild_that_fails_leaves_the_old_file_in_its_place(secrets, monkeypatch):
-    settings, _ = secrets
+def test_a_rebuild_that_fails_leaves_the_old_file_in_its_place(secrets_in_part, monkeypatch):
+    settings, _ = secrets_in_part
     cut_off(settings.db)
     broken = settings.db.read_bytes()
     monkeypatch.setattr("eval_pipeline.pipeline.rebuild._forget_texts_again", _killed)
@@ -245,7 +246,7 @@ def test_a_rebuild_that_fails_leaves_the_old_file_in_its_place(secrets, monkeypa
 
 
 IN_TROUBLE = """
-import os, resource, signal, sys
+import contextlib, io, json, os, resource, signal, sys
 from pathlib import Path
 import eval_pipeline.pipeline.load, eval_pipeline.pipeline.measure, eval_pipeline.pipeline.forget
 import eval_pipeline.pipeline.rebuild, eval_pipeline.cli.status, eval_pipeline.cli.compact, eval_pipeline.cli.load
@@ -255,34 +256,48 @@ from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.settings import load_settings
 from eval_pipeline.cli.main import main
 load_registry(load_settings({}))
-trouble, words = sys.argv[1], sys.argv[2:]
+trouble, commands = sys.argv[1], json.loads(sys.argv[2])
 if trouble == "full":
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 18, 1 << 18))
 elif os.geteuid() == 0:
     os.setegid(65534)
     os.seteuid(65534)
-main(words)
+answers = []
+for words in commands:
+    said = io.StringIO()
+    with contextlib.redirect_stderr(said):
+        try:
+            main(words)
+        except SystemExit as left:
+            answers.append((left.code, said.getvalue()))
+print(json.dumps(answers))
 """
 
 
-def in_trouble(trouble, folder, *words):
+def in_trouble(trouble, folder, *commands):
+    """Exit code and message of each command, called one after another in a process that is in trouble."""
     done = subprocess.run(
-        [sys.executable, "-c", IN_TROUBLE, trouble, *words],
+        [sys.executable, "-c", IN_TROUBLE, trouble, json.dumps(commands)],
         capture_output=True,
         text=True,
         check=False,
         cwd=folder,
     )
-    assert "Traceback" not in done.stderr and "internal error" not in done.stderr, done.stderr[-2000:]
-    return done.returncode, done.stderr
+    assert done.returncode == 0 and not done.stderr, done.stderr[-2000:]
+    answers = json.loads(done.stdout.splitlines()[-1])
+    assert len(answers) == len(commands)
+    for _, said in answers:
+        assert "Traceback" not in said and "internal error" not in said, said[-2000:]
+    return answers
 
 
 @pytest.mark.parametrize("words", [["compact"], ["forget", "kept", "--yes"], ["rebuild", "--yes"]])
-def test_on_a_full_disk_nothing_is_lost(secrets, words):
+def test_on_a_full_disk_nothing_is_lost(secrets_in_part, words):
     """A file that must not grow beyond a quarter of a megabyte is to the store what a full disk is."""
-    settings, _ = secrets
-    code, said = in_trouble("full", settings.db.parent, words[0], "--db", str(settings.db), *words[1:])
+    settings, _ = secrets_in_part
+    command = [words[0], "--db", str(settings.db), *words[1:]]
+    ((code, said),) = in_trouble("full", settings.db.parent, command)
     assert code == 2 and "error:" in said
     assert ask(settings, "select run_id from runs where run_id = 'told'") == [("told",)]
     assert not list(settings.db.parent.glob("*.compacting*"))
@@ -291,11 +306,11 @@ def test_on_a_full_disk_nothing_is_lost(secrets, words):
 
 
 @pytest.fixture
-def read_only_folder(computed_once):
+def read_only_folder(computed_in_part_once):
     """A store that everybody may read and nobody may write, in a place that everybody may enter."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name).resolve()
-        shutil.copytree(computed_once, folder, dirs_exist_ok=True)
+        shutil.copytree(computed_in_part_once, folder, dirs_exist_ok=True)
         for path in (folder, *folder.rglob("*")):
             path.chmod(0o555 if path.is_dir() else 0o444)
         yield folder
@@ -308,20 +323,23 @@ def test_in_a_folder_that_cannot_be_written_every_command_says_so(read_only_fold
     folder = read_only_folder
     settings = settings_in(folder)
     before = settings.db.read_bytes()
-    for words in (
-        ["status"],
-        ["load", "bundle"],
-        ["forget", "told", "--yes"],
-        ["compact"],
-        ["rebuild", "--yes"],
-    ):
-        code, said = in_trouble("read-only", folder, words[0], "--db", str(settings.db), *words[1:])
+    commands = [
+        [words[0], "--db", str(settings.db), *words[1:]]
+        for words in (
+            ["status"],
+            ["load", "bundle"],
+            ["forget", "told", "--yes"],
+            ["compact"],
+            ["rebuild", "--yes"],
+        )
+    ]
+    for words, (code, said) in zip(commands, in_trouble("read-only", folder, *commands), strict=True):
         assert code == 2 and "Permission denied" in said and "right to write" in said, (words, said)
     assert settings.db.read_bytes() == before
 
 
-def test_a_word_that_was_forgotten_is_in_no_file_after_rebuilding(secrets):
-    settings, _ = secrets
+def test_a_word_that_was_forgotten_is_in_no_file_after_rebuilding(secrets_in_part):
+    settings, _ = secrets_in_part
     forget(settings, load_registry(settings), Request("dataset", "kb"), now=day(3))
     load(settings, _other_bundle(settings), on=4)
     cut_off(settings.db)

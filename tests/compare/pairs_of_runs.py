@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +40,12 @@ def store_of(
     *,
     config: Mapping[str, Mapping[str, Any]] | None = None,
     described: Mapping[str, Mapping[str, Any]] | None = None,
+    definitions: Collection[str] | None = None,
 ) -> Settings:
-    """Load and compute runs given as query id → result; `config` and `described` add to each run.json."""
+    """Load and compute runs given as query id → result; `config` and `described` add to each run.json.
+
+    `definitions`: those that are computed, where not all are looked at.
+    """
     bundle = folder / "bundle"
     write_golden(bundle, golden)
     for number, (run_id, results) in enumerate(runs.items()):
@@ -58,7 +62,7 @@ def store_of(
         )
     settings = settings_in(folder)
     load(settings, bundle)
-    compute(settings)
+    compute(settings, definitions=definitions)
     return settings
 
 

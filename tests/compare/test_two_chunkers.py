@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from eval_pipeline.errors import RefusedError
+from eval_pipeline.pipeline.cell_states import PAIR_FACTS
 from eval_pipeline.pipeline.verdicts import ComparisonReading
 from tests.bundle_files import Row, compute, load, settings_in, write_archive, write_golden, write_run
 from tests.compare.pairs_of_runs import compared, query
@@ -211,6 +212,6 @@ def test_a_regression_needs_both_ranks_within_the_first_ten(tmp_path) -> None:
         )
     settings = settings_in(tmp_path)
     load(settings, tmp_path / "bundle")
-    compute(settings)
+    compute(settings, definitions=PAIR_FACTS)
     entry = query(compared(settings), "q")
     assert (entry["kind"], entry["regressed_chunk_ids"]) == ("draw", ["h1"])

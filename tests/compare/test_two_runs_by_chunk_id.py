@@ -253,6 +253,12 @@ def judge(version: str) -> dict[str, object]:
     return {"judge": {"model": "m", "version": version, "temperature": 0, "prompt_version": "p"}}
 
 
+COMPUTED = [
+    *PAIR_FACTS,
+    *(f"aggregates.run_metrics:metrics.{name}" for name in ("hit_at_k", "reciprocal_rank", "judge_scores")),
+]
+
+
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
     """Several runs of one query, two judges, two list lengths, and a run of another dataset."""
@@ -287,6 +293,7 @@ def small(tmp_path_factory):
             "judge-2": judge("2"),
             "judge-2-again": judge("2"),
         },
+        definitions=COMPUTED,
     )
 
 
@@ -328,7 +335,7 @@ def test_a_run_delivered_anew_is_refused_until_it_is_computed(small, tmp_path) -
     load(settings, tmp_path / "more", on=3)
     with pytest.raises(UsageError, match="delivered anew"):
         compared(settings)
-    compute(settings, on=4)
+    compute(settings, on=4, definitions=COMPUTED)
     assert compared(settings)["counts"]["loss"] == 1
 
 

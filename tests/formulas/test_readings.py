@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -31,15 +32,24 @@ def registry_of(folder: Path, toml: str) -> Registry:
     return load_registry(configured(folder, toml))
 
 
-def values_of(folder: Path, toml: str, **environment: str) -> dict[str, Any]:
-    """What a few formulas and every reading say of the one query there is, under this configuration."""
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file of a store with one query in one run."""
+    folder = tmp_path_factory.mktemp("loaded")
     write_golden(
         folder / "bundle", [{"query_id": "q", "gold_supports": [GOLD], "expected_chunk_ids": ["c1"]}]
     )
     result = {"query_id": "q", "hits_top_k": [HIT, HIT], "answer": {"references": [{**HIT, "text": None}]}}
     write_run(folder / "bundle", "run-1", [result])
-    settings = configured(folder, toml, **environment)
+    settings = settings_in(folder)
     load(settings, folder / "bundle")
+    return settings.db
+
+
+def values_of(loaded: Path, folder: Path, toml: str, **environment: str) -> dict[str, Any]:
+    """What a few formulas and every reading say of the one query there is, under this configuration."""
+    settings = configured(folder, toml, **environment)
+    shutil.copyfile(loaded, settings.db)
     registry = load_registry(settings)
     names = [one.name for one in registry.metrics if one.reading_of or one.short_name in FORMULAS]
     compute(settings, registry, definitions=names)
@@ -50,10 +60,10 @@ LOOSE = '[formulas.recall_any_loose]\nreading_of = "anchor_any"\nheading_prefix 
 
 
 def test_a_reading_on_a_facts_parameter_gets_facts_of_its_own_and_moves_nobody_elses_numbers(
-    tmp_path: Path,
+    loaded: Path, tmp_path: Path
 ) -> None:
-    plain = values_of(tmp_path / "plain", "")
-    loose = values_of(tmp_path / "loose", LOOSE)
+    plain = values_of(loaded, tmp_path / "plain", "")
+    loose = values_of(loaded, tmp_path / "loose", LOOSE)
     assert plain["recall_any@1"] == 0
     assert loose.pop("recall_any@1:recall_any_loose") == 1
     assert {key: value for key, value in loose.items() if ":" not in key} == plain
@@ -75,15 +85,17 @@ def test_adding_a_reading_moves_no_fingerprint_that_was_there(tmp_path: Path) ->
     assert after["metrics.recall_any_loose"] != before["metrics.anchor_any"]
 
 
-def test_a_parameter_set_for_the_fact_moves_everything_that_is_computed_from_it(tmp_path: Path) -> None:
-    values = values_of(tmp_path, '[formulas.support_matches]\nheading_prefix = "string"\n')
+def test_a_parameter_set_for_the_fact_moves_everything_that_is_computed_from_it(
+    loaded: Path, tmp_path: Path
+) -> None:
+    values = values_of(loaded, tmp_path, '[formulas.support_matches]\nheading_prefix = "string"\n')
     assert [values[key] for key in ("recall_any@1", "mrr_anchor", "precision@1", "attribution_hit_rate")] == [
         1
     ] * 4
 
 
-def test_a_facts_parameter_set_for_one_formula_moves_that_formula_alone(tmp_path: Path) -> None:
-    values = values_of(tmp_path, '[formulas.anchor_any]\nheading_prefix = "string"\n')
+def test_a_facts_parameter_set_for_one_formula_moves_that_formula_alone(loaded: Path, tmp_path: Path) -> None:
+    values = values_of(loaded, tmp_path, '[formulas.anchor_any]\nheading_prefix = "string"\n')
     assert values["recall_any@1"] == 1
     assert [values[key] for key in ("mrr_anchor", "precision@1", "attribution_hit_rate")] == [0] * 3
 
@@ -100,31 +112,31 @@ def test_a_formulas_own_facts_stand_on_what_is_set_for_the_facts_they_copy(tmp_p
     assert (parameters["strip_heading_markers"], parameters["heading_prefix"]) == (False, "string")
 
 
-def test_a_reading_stands_on_the_parameters_that_hold_for_its_base(tmp_path: Path) -> None:
+def test_a_reading_stands_on_the_parameters_that_hold_for_its_base(loaded: Path, tmp_path: Path) -> None:
     toml = (
         '[formulas.twice]\nreading_of = "anchor_precision"\nprecision_denominator = "retrieved"\n'
         '[formulas.anchor_precision]\nks = [2]\n[formulas.support_matches]\nheading_prefix = "string"\n'
         "[formulas.repeated_hits]\ndedupe_hits = true\n"
     )
-    values = values_of(tmp_path, toml)
+    values = values_of(loaded, tmp_path, toml)
     assert {key: value for key, value in values.items() if key.startswith("precision@")} == {
         "precision@2": 0.5,
         "precision@2:twice": 1,
     }
 
 
-def test_a_reading_of_a_reading_keeps_what_the_first_one_changed(tmp_path: Path) -> None:
+def test_a_reading_of_a_reading_keeps_what_the_first_one_changed(loaded: Path, tmp_path: Path) -> None:
     toml = (
         LOOSE + '[formulas.looser]\nreading_of = "recall_any_loose"\nks = [2]\nretrieval_error = "exclude"\n'
     )
-    values = values_of(tmp_path, toml)
+    values = values_of(loaded, tmp_path, toml)
     assert {key: value for key, value in values.items() if key.endswith(":looser")} == {
         "recall_any@2:looser": 1
     }
 
 
-def test_a_reading_with_a_single_key_gives_it_its_own_name(tmp_path: Path) -> None:
-    values = values_of(tmp_path, '[formulas.mrr_2]\nreading_of = "reciprocal_rank"\ncutoff = 2\n')
+def test_a_reading_with_a_single_key_gives_it_its_own_name(loaded: Path, tmp_path: Path) -> None:
+    values = values_of(loaded, tmp_path, '[formulas.mrr_2]\nreading_of = "reciprocal_rank"\ncutoff = 2\n')
     assert values["mrr_2"] == values["mrr"] == 1
 
 
@@ -152,12 +164,14 @@ inner join facts."support_ranks" as again on found.run_key = again.run_key and f
 """
 
 
-def test_a_statement_reads_the_copied_fact_wherever_it_names_it_and_however(tmp_path: Path) -> None:
+def test_a_statement_reads_the_copied_fact_wherever_it_names_it_and_however(
+    loaded: Path, tmp_path: Path
+) -> None:
     path = tmp_path / "sql" / "metrics" / "n_loose.sql"
     path.parent.mkdir(parents=True)
     path.write_text(OWN_FORMULA, "utf-8")
     toml = '[formulas.n_looser]\nreading_of = "n_loose"\nheading_prefix = "string"\n'
-    values = values_of(tmp_path, toml, EVAL_PIPELINE_SQL=str(tmp_path / "sql"))
+    values = values_of(loaded, tmp_path, toml, EVAL_PIPELINE_SQL=str(tmp_path / "sql"))
     assert (values["n_loose"], values["n_looser"]) == (0, 1)
 
 

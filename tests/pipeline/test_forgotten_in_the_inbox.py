@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 from eval_pipeline.formulas.registry import load_registry
@@ -18,16 +20,26 @@ from eval_pipeline.store.connect import open_reader
 from tests.bundle_files import ask, day, load, settings_in, write_archive, write_golden, write_run
 
 
-@pytest.fixture
-def settings(tmp_path):
-    """Two loaded runs whose bundle lies in the inbox."""
-    settings = settings_in(tmp_path, EVAL_PIPELINE_INBOX=str(tmp_path / "inbox"))
+def with_inbox(folder):
+    return settings_in(folder, EVAL_PIPELINE_INBOX=str(folder / "inbox"))
+
+
+@pytest.fixture(scope="module")
+def loaded_once(tmp_path_factory):
+    settings = with_inbox(tmp_path_factory.mktemp("loaded"))
     write_golden(settings.inbox, [{"query_id": "q", "query": "words"}])
     write_archive(settings.inbox, "v1", [{"chunk_id": "a", "doc_id": "d", "text": "words"}])
     write_run(settings.inbox, "told", [{"query_id": "q", "answer": {"text": "words"}}])
     write_run(settings.inbox, "kept", [{"query_id": "q"}])
     load(settings, settings.inbox)
-    return settings
+    return settings.db.parent
+
+
+@pytest.fixture
+def settings(loaded_once, tmp_path):
+    """Two loaded runs whose bundle lies in the inbox."""
+    shutil.copytree(loaded_once, tmp_path, dirs_exist_ok=True)
+    return with_inbox(tmp_path)
 
 
 def waiting(settings):

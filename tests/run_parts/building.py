@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -86,11 +86,13 @@ def write_text(path: Path, text: str) -> None:
     path.write_text(text, "utf-8")
 
 
-def taken_in(settings: Settings, *folders: Path) -> tuple[LoadReport, Registry]:
+def taken_in(
+    settings: Settings, *folders: Path, summaries: Collection[str] = SUMMARIES
+) -> tuple[LoadReport, Registry]:
     """Load the bundles and compute the summaries."""
     registry = load_registry(settings)
     report = load_bundles(list(folders), settings, now=NOW)
-    measure(settings, registry, now=NOW, definitions=SUMMARIES)
+    measure(settings, registry, now=NOW, definitions=summaries)
     return report, registry
 
 

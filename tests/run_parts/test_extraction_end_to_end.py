@@ -19,6 +19,7 @@ from tests.run_parts.building import (
     write_run,
 )
 
+OF_EXTRACTION = ("aggregates.extraction_summary", "aggregates.field_accuracy")
 COUNTS = ("true_positives", "false_positives", "false_negatives")
 
 
@@ -86,7 +87,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
         write_run(folder, run_id, extractions=numbered)
     write_run(folder, "without")
     settings = settings_in(folder)
-    report, registry = taken_in(settings, folder)
+    report, registry = taken_in(settings, folder, summaries=OF_EXTRACTION)
     assert not report.problems
     return {run_id: blocks_of(settings, registry, run_id)["extraction"] for run_id in (*SCENARIOS, "without")}
 
@@ -133,7 +134,7 @@ def test_the_table_reading_makes_wrong_fields_missed_everywhere(tmp_path: Path) 
     worked = {"case_id": "1", **SCENARIOS["worked-example"][0]}
     write_run(tmp_path, "run", extractions=[worked])
     settings = settings_in(tmp_path, '[formulas.extraction]\nfn_policy = "table"\n')
-    _, registry = taken_in(settings, tmp_path)
+    _, registry = taken_in(settings, tmp_path, summaries=OF_EXTRACTION)
     extraction = blocks_of(settings, registry, "run")["extraction"]
     assert (
         extraction["macro"] == extraction["macro_strict"] == {"precision": 0.75, "recall": 0.75, "f1": 0.75}
@@ -226,7 +227,7 @@ def test_the_order_of_the_cases_changes_no_number(tmp_path: Path) -> None:
     write_run(tmp_path, "forth", extractions=cases)
     write_run(tmp_path, "back", extractions=cases[::-1])
     settings = settings_in(tmp_path)
-    _, registry = taken_in(settings, tmp_path)
+    _, registry = taken_in(settings, tmp_path, summaries=OF_EXTRACTION)
     forth, back = (blocks_of(settings, registry, run_id)["extraction"] for run_id in ("forth", "back"))
     assert forth == back
 
@@ -279,7 +280,7 @@ def test_a_case_that_contradicts_itself_is_quarantined_by_name_and_the_others_ar
     write_golden(tmp_path)
     write_run(tmp_path, "run", extractions=[good, *bad, tolerant])
     settings = settings_in(tmp_path)
-    report, registry = taken_in(settings, tmp_path)
+    report, registry = taken_in(settings, tmp_path, summaries=OF_EXTRACTION)
     assert report.quarantined == len(BAD)
     found = {row["query_id"]: row for row in find_quarantine(settings)}
     for number, (_, field) in enumerate(BAD):
@@ -298,10 +299,10 @@ def test_a_later_delivery_takes_the_place_of_the_cases(tmp_path: Path) -> None:
     write_golden(tmp_path)
     write_run(tmp_path, "run", extractions=[{"case_id": "1", **compared({"a": 1}, {"a": 2})}])
     settings = settings_in(tmp_path)
-    _, registry = taken_in(settings, tmp_path)
+    _, registry = taken_in(settings, tmp_path, summaries=OF_EXTRACTION)
     assert blocks_of(settings, registry, "run")["extraction"]["cases"]["1"]["f1"] == 0.0
     write_run(tmp_path, "run", extractions=[{"case_id": "2", **compared({"a": 1}, {"a": 1})}])
-    taken_in(settings, tmp_path)
+    taken_in(settings, tmp_path, summaries=OF_EXTRACTION)
     extraction = blocks_of(settings, registry, "run")["extraction"]
     assert {case_id: case["f1"] for case_id, case in extraction["cases"].items()} == {"2": 1.0}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,10 +11,17 @@ import pyarrow as pa
 
 from eval_pipeline.settings import Settings
 from eval_pipeline.store.connect import open_reader
-from tests.bundle_files import hits, write_archive, write_golden, write_lines, write_run
+from tests.bundle_files import hits, settings_in, write_archive, write_golden, write_lines, write_run
 
 SECRET = "ZEPHYRINE-7731"
 SHARED = "a passage that both runs retrieved"
+# A formula of ranks, and one of texts.
+TWO_FORMULAS = {
+    "aggregates.run_metrics:metrics.hit_at_k",
+    "aggregates.run_metrics:metrics.answer_strings",
+}
+# In a column of one of these no text can stand.
+NUMBERS = ["BIGINT", "BOOLEAN", "DOUBLE", "INTEGER", "TIMESTAMP"]
 
 
 def write_secret_bundle(bundle: Path) -> Path:
@@ -108,6 +116,12 @@ def write_told(bundle: Path, *, run_id: str = "told") -> Path:
     return folder
 
 
+def own_copy(folder: Path, tmp_path: Path) -> tuple[Settings, Path]:
+    """A copy of a store and of its bundle that a test may change."""
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    return settings_in(tmp_path), tmp_path / "bundle"
+
+
 def places_with(settings: Settings, secret: str = SECRET) -> list[str]:
     """Where the secret can still be read: bytes beside the store, values in any column that holds texts."""
     return [*_files_with(settings, secret), *_columns_with(settings, secret)]
@@ -125,15 +139,18 @@ def _files_with(settings: Settings, secret: str) -> Iterator[str]:
 
 def _columns_with(settings: Settings, secret: str) -> Iterator[str]:
     with open_reader(settings.db) as con:
-        columns = con.execute(
-            "select schema_name, table_name, column_name from duckdb_columns() c "
+        tables = con.execute(
+            "select schema_name, table_name, list(column_name order by column_name) from duckdb_columns() c "
             "semi join duckdb_tables() using (database_name, schema_name, table_name) "
-            "where database_name = current_database() order by all"
+            "where database_name = current_database() and data_type not in (select unnest(?)) "
+            "group by all order by all",
+            [NUMBERS],
         ).fetchall()
-        for schema, table, column in columns:
-            found = con.execute(
-                f'select count(*) from {schema}."{table}" where contains(cast("{column}" as varchar), ?)',
-                [secret],
-            ).fetchall()
-            if found[0][0]:
-                yield f"{schema}.{table}.{column}"
+        for schema, table, columns in tables:
+            counts = ", ".join(
+                f'count(*) filter (contains(cast("{name}" as varchar), $secret))' for name in columns
+            )
+            found = con.execute(f'select {counts} from {schema}."{table}"', {"secret": secret}).fetchall()
+            for column, n in zip(columns, found[0], strict=True):
+                if n:
+                    yield f"{schema}.{table}.{column}"

@@ -13,7 +13,7 @@ from eval_pipeline.store import compact as compaction
 from eval_pipeline.store.compact import compact
 from eval_pipeline.store.connect import open_reader, open_writer, transaction
 from tests.bundle_files import ask, compute, derived_tables, load, write_run
-from tests.store.forgettable import SECRET, places_with
+from tests.store.forgettable import SECRET, TWO_FORMULAS, places_with
 
 Usage = namedtuple("Usage", "total used free")
 
@@ -40,17 +40,17 @@ def test_everything_is_the_same_after_compacting(secrets):
     assert numbers == sorted(int(path.name[:4]) for path in (shipped_sql() / "schema").glob("[0-9]*.sql"))
 
 
-def test_loading_and_computing_go_on_after_compacting(secrets):
-    settings, bundle = secrets
+def test_loading_and_computing_go_on_after_compacting(secrets_in_part):
+    settings, bundle = secrets_in_part
     compact(settings.db)
-    assert compute(settings, on=3).cells == {}
+    assert compute(settings, on=3, definitions=TWO_FORMULAS).cells == {}
     write_run(bundle, "later", [{"query_id": "q1"}])
     assert load(settings, bundle, on=4).runs == ["later"]
-    assert compute(settings, on=5).runs == {"later"}
+    assert compute(settings, on=5, definitions=TWO_FORMULAS).runs == {"later"}
 
 
-def test_what_was_removed_is_in_the_file_until_it_is_compacted(secrets):
-    settings, _ = secrets
+def test_what_was_removed_is_in_the_file_until_it_is_compacted(secrets_in_part):
+    settings, _ = secrets_in_part
     with open_writer(settings.db) as con, transaction(con):
         con.execute("delete from raw.texts")
     assert SECRET.encode() in settings.db.read_bytes()
@@ -73,8 +73,8 @@ def test_what_was_removed_is_in_the_file_until_it_is_compacted(secrets):
     assert places_with(settings) == []
 
 
-def test_a_store_with_a_view_upon_a_view_and_a_sequence_keeps_them(secrets):
-    settings, _ = secrets
+def test_a_store_with_a_view_upon_a_view_and_a_sequence_keeps_them(secrets_in_part):
+    settings, _ = secrets_in_part
     with open_writer(settings.db) as con:
         con.execute("create sequence main.numbers start 7; select nextval('main.numbers')").fetchall()
         con.execute("create view main.z_first as select run_id from main.runs")
@@ -91,8 +91,8 @@ def test_a_store_with_a_view_upon_a_view_and_a_sequence_keeps_them(secrets):
             con.execute("insert into main.checked values (-1, 'y')")
 
 
-def test_a_copy_that_differs_does_not_take_the_place(secrets, monkeypatch):
-    settings, _ = secrets
+def test_a_copy_that_differs_does_not_take_the_place(secrets_in_part, monkeypatch):
+    settings, _ = secrets_in_part
     before = settings.db.read_bytes()
     real = compaction._copy
 
@@ -110,8 +110,8 @@ def test_a_copy_that_differs_does_not_take_the_place(secrets, monkeypatch):
     assert not list(settings.db.parent.glob("*.compacting*"))
 
 
-def test_without_room_for_a_copy_the_store_stays_as_it_is(secrets, monkeypatch):
-    settings, _ = secrets
+def test_without_room_for_a_copy_the_store_stays_as_it_is(secrets_in_part, monkeypatch):
+    settings, _ = secrets_in_part
     before = settings.db.read_bytes()
     monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(10**9, 10**9, 1000))
     with pytest.raises(StoreError, match="make room"):
@@ -125,16 +125,16 @@ def test_there_is_nothing_to_compact_where_there_is_no_store(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_leftovers_of_a_killed_compaction_are_removed(secrets):
-    settings, _ = secrets
+def test_leftovers_of_a_killed_compaction_are_removed(secrets_in_part):
+    settings, _ = secrets_in_part
     settings.db.with_name("e.duckdb.compacting").write_text(SECRET)
     settings.db.with_name("e.duckdb.compacting.wal").write_text(SECRET)
     compact(settings.db)
     assert not list(settings.db.parent.glob("*.compacting*"))
 
 
-def test_how_far_it_got_is_told(secrets):
-    settings, _ = secrets
+def test_how_far_it_got_is_told(secrets_in_part):
+    settings, _ = secrets_in_part
     told: list[tuple[int, int]] = []
     compacted = compact(settings.db, progress=lambda done, total: told.append((done, total)))
     assert told[-1] == (compacted.bytes_before, compacted.bytes_before)

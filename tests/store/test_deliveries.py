@@ -23,6 +23,7 @@ from tests.bundle_files import (
     write_lines,
     write_run,
 )
+from tests.store.forgettable import own_copy
 
 GOLDEN = [
     {"query_id": "q1", "expected_chunk_ids": ["d/1"]},
@@ -42,16 +43,33 @@ RAW_TABLES = (
 
 
 @pytest.fixture
-def settings(tmp_path):
+def settings(empty_store, tmp_path):
+    shutil.copyfile(empty_store, tmp_path / "e.duckdb")
     return settings_in(tmp_path)
+
+
+def write_bundle(folder):
+    write_golden(folder, GOLDEN)
+    write_run(folder, "run-1", [{"query_id": "q1", "hits_top_k": hits("d/1")}, {"query_id": "q2"}])
+    return folder
 
 
 @pytest.fixture
 def bundle(tmp_path):
-    folder = tmp_path / "bundle"
-    write_golden(folder, GOLDEN)
-    write_run(folder, "run-1", [{"query_id": "q1", "hits_top_k": hits("d/1")}, {"query_id": "q2"}])
+    return write_bundle(tmp_path / "bundle")
+
+
+@pytest.fixture(scope="module")
+def delivered_once(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("delivered")
+    load(settings_in(folder), write_bundle(folder / "bundle"), on=1)
     return folder
+
+
+@pytest.fixture
+def delivered(delivered_once, tmp_path):
+    """A store of one's own into which the bundle was loaded on day 1, and the bundle."""
+    return own_copy(delivered_once, tmp_path)
 
 
 @pytest.fixture(scope="session")
@@ -90,8 +108,8 @@ def test_the_same_bytes_again_change_nothing(settings, bundle):
     assert (raw_rows(settings), ask(settings, "from deliveries order by all")) == before
 
 
-def test_the_same_lines_packed_or_at_another_place_change_nothing(settings, bundle, tmp_path):
-    load(settings, bundle, on=1)
+def test_the_same_lines_packed_or_at_another_place_change_nothing(delivered, tmp_path):
+    settings, bundle = delivered
     before = raw_rows(settings)
     elsewhere = shutil.copytree(bundle, tmp_path / "elsewhere")
     plain = elsewhere / "runs" / "run-1" / "results.jsonl"
@@ -101,8 +119,8 @@ def test_the_same_lines_packed_or_at_another_place_change_nothing(settings, bund
     assert raw_rows(settings) == before
 
 
-def test_a_part_delivered_again_replaces_that_part_and_the_earlier_delivery_stays_on_record(settings, bundle):
-    load(settings, bundle, on=1)
+def test_a_part_delivered_again_replaces_that_part_and_the_earlier_delivery_stays_on_record(delivered):
+    settings, bundle = delivered
     write_run(bundle, "run-1", [{"query_id": "q1", "hits_top_k": hits("d/7", "d/1")}])
     report = load(settings, bundle, on=2)
     assert report.runs == ["run-1"]
@@ -131,8 +149,8 @@ def test_parts_that_are_not_delivered_stay(settings, bundle):
     assert ask(settings, "select count(*) from raw.extraction_cases") == [(1,)]
 
 
-def test_a_known_run_with_another_dataset_is_rejected_and_the_stored_run_stays(settings, bundle):
-    load(settings, bundle, on=1)
+def test_a_known_run_with_another_dataset_is_rejected_and_the_stored_run_stays(delivered):
+    settings, bundle = delivered
     before = raw_rows(settings)
     write_run(bundle, "run-1", [{"query_id": "q9"}], dataset="other")
     write_run(bundle, "run-2", [{"query_id": "q1"}])
@@ -155,8 +173,8 @@ def test_one_run_twice_in_one_load_ends_as_the_last_path_says(settings, bundle, 
     assert ask(settings, "select query_id, chunk_id from hits") == [("q1", "d/9")]
 
 
-def test_one_run_delivered_there_and_back_in_one_load_ends_as_the_last_path_says(settings, bundle, tmp_path):
-    load(settings, bundle, on=1)
+def test_one_run_delivered_there_and_back_in_one_load_ends_as_the_last_path_says(delivered, tmp_path):
+    settings, bundle = delivered
     other = tmp_path / "other"
     write_run(other, "run-1", [{"query_id": "q1", "hits_top_k": hits("d/9")}])
     load(settings, other, bundle, on=2)
@@ -175,8 +193,8 @@ def test_a_run_waits_for_its_dataset_and_is_scored_when_it_arrives(settings, bun
     assert hit_at_1(settings) == {("run-1", "q1"): 1.0, ("run-1", "q2"): 0.0}
 
 
-def test_the_newest_golden_set_scores_and_the_earlier_one_stays_for_history(settings, bundle, registry):
-    load(settings, bundle, on=1)
+def test_the_newest_golden_set_scores_and_the_earlier_one_stays_for_history(delivered, registry):
+    settings, bundle = delivered
     compute(settings, registry, on=2, **HIT_AT_K)
     write_golden(bundle, [{"query_id": "q1", "expected_chunk_ids": ["d/5"]}])
     load(settings, bundle, on=3)
@@ -217,8 +235,8 @@ def test_a_rejected_results_file_rejects_its_run_and_no_other(settings, bundle, 
     assert reason in found[2]
 
 
-def test_a_rejected_redelivery_leaves_what_stood_there(settings, bundle):
-    load(settings, bundle, on=1)
+def test_a_rejected_redelivery_leaves_what_stood_there(delivered):
+    settings, bundle = delivered
     before = raw_rows(settings)
     write_run(bundle, "run-1", [{"query_id": "q1"}, {"query_id": "q1"}])
     assert load(settings, bundle, on=2).rejected == ["run-1"]

@@ -48,8 +48,8 @@ STEPS = [
 
 
 @pytest.mark.parametrize(("module", "name", "moment", "is_committed"), STEPS)
-def test_a_killed_forget_is_finished_by_the_next_call(secrets, module, name, moment, is_committed):
-    settings, bundle = secrets
+def test_a_killed_forget_is_finished_by_the_next_call(secrets_in_part, module, name, moment, is_committed):
+    settings, bundle = secrets_in_part
     killed(settings, module, name, moment, "rows")
     assert ask(settings, "select run_id from runs order by all") == [
         ("kept",),
@@ -67,8 +67,8 @@ def test_a_killed_forget_is_finished_by_the_next_call(secrets, module, name, mom
     assert not list(settings.db.parent.glob("*.compacting*"))
 
 
-def test_a_killed_forget_of_texts_is_finished_too(secrets):
-    settings, _ = secrets
+def test_a_killed_forget_of_texts_is_finished_too(secrets_in_part):
+    settings, _ = secrets_in_part
     killed(settings, "forget", "empty_kept", "before", "texts")
     assert any(place.endswith("told/results.jsonl.zst") for place in places_with(settings))
     forget(settings, load_registry(settings), Request("run", "told", text=True), now=day(5))

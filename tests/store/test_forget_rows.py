@@ -22,7 +22,7 @@ from tests.bundle_files import (
     write_golden,
     write_run,
 )
-from tests.store.forgettable import SECRET, places_with, write_told
+from tests.store.forgettable import SECRET, TWO_FORMULAS, own_copy, places_with, write_told
 
 
 def forget_it(settings, name, *, kind="run", on=3, **options):
@@ -31,6 +31,32 @@ def forget_it(settings, name, *, kind="run", on=3, **options):
     return forget(
         settings, load_registry(settings), Request(kind, name, text, history), now=day(on), **options
     )
+
+
+@pytest.fixture(scope="module")
+def without_told(computed_once, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("told")
+    forget_it(own_copy(computed_once, folder)[0], "told")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def without_kb(computed_once, tmp_path_factory):
+    """The store, and the report."""
+    folder = tmp_path_factory.mktemp("kb")
+    return folder, forget_it(own_copy(computed_once, folder)[0], "kb", kind="dataset")
+
+
+@pytest.fixture
+def told_forgotten(without_told, tmp_path):
+    """`told` was forgotten on day 3; and its bundle."""
+    return own_copy(without_told, tmp_path)
+
+
+@pytest.fixture
+def kb_forgotten(without_kb, tmp_path):
+    """The dataset was forgotten on day 3; and its bundle."""
+    return own_copy(without_kb[0], tmp_path)
 
 
 def run_rows(settings, run_key):
@@ -53,11 +79,10 @@ def test_the_secret_is_readable_everywhere_before_it_is_forgotten(secrets):
     assert any(place.startswith("e.duckdb.deliveries") for place in found)
 
 
-def test_of_a_forgotten_dataset_no_byte_is_left(secrets):
-    settings, _ = secrets
-    report = forget_it(settings, "kb", kind="dataset")
+def test_of_a_forgotten_dataset_no_byte_is_left(kb_forgotten, without_kb):
+    settings, _ = kb_forgotten
     assert places_with(settings) == []
-    assert report.runs == ["told", "kept"]
+    assert without_kb[1].runs == ["told", "kept"]
     for table in ("raw.runs", "raw.results", "raw.hits", "labels.queries", "raw.archives", "raw.datasets"):
         assert ask(settings, f"select count(*) from {table}") == [(0,)], table
     for table in ("raw.query_ids", "raw.chunk_ids", "raw.doc_ids", "raw.case_ids", "raw.texts"):
@@ -65,23 +90,22 @@ def test_of_a_forgotten_dataset_no_byte_is_left(secrets):
     assert not list(kept_folder(settings.db).rglob("*.zst"))
 
 
-def test_a_forgotten_run_leaves_no_row_and_no_id_that_only_it_used(secrets):
-    settings, _ = secrets
-    (run_key,) = ask(settings, "select run_key from raw.runs where run_id = 'told'")[0]
-    forget_it(settings, "told")
+def test_a_forgotten_run_leaves_no_row_and_no_id_that_only_it_used(told_forgotten, computed_once):
+    settings, _ = told_forgotten
+    (run_key,) = ask(settings_in(computed_once), "select run_key from raw.runs where run_id = 'told'")[0]
     assert run_rows(settings, run_key) == {"ledger.tombstones"}
     assert ask(settings, "from raw.query_ids where contains(query_id, ?)", SECRET) == []
     assert ask(settings, "select chunk_id from raw.chunk_ids order by all") == [("d1/1",), ("d2/1",)]
     assert ask(settings, "from raw.case_ids") == []
 
 
-def test_what_others_share_stays_and_their_numbers_do_not_move(secrets):
-    settings, _ = secrets
+def test_what_others_share_stays_and_their_numbers_do_not_move(told_forgotten, computed_once):
+    settings, _ = told_forgotten
     (kept_key,) = ask(settings, "select run_key from raw.runs where run_id = 'kept'")[0]
     before = {
-        table: [row for row in rows if row[0] == kept_key] for table, rows in derived_tables(settings).items()
+        table: [row for row in rows if row[0] == kept_key]
+        for table, rows in derived_tables(settings_in(computed_once)).items()
     }
-    forget_it(settings, "told")
     assert derived_tables(settings) == before
     assert ask(settings, "select text from hits") == [("a passage that both runs retrieved",)]
     assert ask(settings, "select count(*) from queries") == [(2,)]
@@ -90,38 +114,34 @@ def test_what_others_share_stays_and_their_numbers_do_not_move(secrets):
     assert done.cells == {}
 
 
-def test_forgetting_does_not_bring_anything_back_with_the_next_delivery(secrets):
-    settings, bundle = secrets
-    forget_it(settings, "told")
+def test_forgetting_does_not_bring_anything_back_with_the_next_delivery(told_forgotten):
+    settings, bundle = told_forgotten
     report = load(settings, bundle, on=4)
     assert report.forgotten == ["told"] and report.runs == []
     assert ask(settings, "select run_id from runs") == [("kept",)]
     assert not [path for path in kept_folder(settings.db).rglob("*") if path.name == "told"]
 
 
-def test_a_forgotten_dataset_keeps_out_its_golden_set_its_archives_and_its_runs(secrets):
-    settings, bundle = secrets
-    forget_it(settings, "kb", kind="dataset")
+def test_a_forgotten_dataset_keeps_out_its_golden_set_its_archives_and_its_runs(kb_forgotten):
+    settings, bundle = kb_forgotten
     write_run(bundle, "new", [{"query_id": "q1"}])
     report = load(settings, bundle, on=4)
     assert sorted(report.forgotten) == ["kb", "kept", "new", "told"]
     assert places_with(settings) == []
 
 
-def test_a_store_that_was_deleted_and_loaded_anew_still_knows_what_was_forgotten(secrets):
-    settings, bundle = secrets
-    forget_it(settings, "told")
+def test_a_store_that_was_deleted_and_loaded_anew_still_knows_what_was_forgotten(told_forgotten):
+    settings, bundle = told_forgotten
     settings.db.unlink()
     assert load(settings, bundle, on=4).forgotten == ["told"]
     assert load(settings, bundle, on=5).forgotten == ["told"]
     assert ask(settings, "select name from ledger.tombstones") == [("told",)]
 
 
-def test_lifted_it_comes_back_with_a_delivery_and_counts_as_it_did(secrets):
-    settings, bundle = secrets
-    before = derived_tables(settings)
-    (old_key,) = ask(settings, "select run_key from raw.runs where run_id = 'told'")[0]
-    forget_it(settings, "told")
+def test_lifted_it_comes_back_with_a_delivery_and_counts_as_it_did(told_forgotten, computed_once):
+    settings, bundle = told_forgotten
+    before = derived_tables(settings_in(computed_once))
+    (old_key,) = ask(settings_in(computed_once), "select run_key from raw.runs where run_id = 'told'")[0]
     assert lift_tombstones(settings, "told", kind=None, now=day(4)) == ["told"]
     assert load(settings, bundle, on=5).runs == ["told"]
     compute(settings, on=6)
@@ -137,24 +157,23 @@ def test_lifted_it_comes_back_with_a_delivery_and_counts_as_it_did(secrets):
     assert sorted(after) == expected
 
 
-def test_lifting_a_dataset_lifts_the_runs_that_went_with_it(secrets):
-    settings, bundle = secrets
-    forget_it(settings, "kb", kind="dataset")
+def test_lifting_a_dataset_lifts_the_runs_that_went_with_it(kb_forgotten):
+    settings, bundle = kb_forgotten
     assert lift_tombstones(settings, "kb", kind=None, now=day(4)) == ["kb", "kept", "told"]
     report = load(settings, bundle, on=5)
     assert report.forgotten == [] and report.golden_sets == ["kb"] and sorted(report.runs) == ["kept", "told"]
 
 
-def test_the_name_of_what_was_never_forgotten_cannot_be_lifted(secrets):
+def test_the_name_of_what_was_never_forgotten_cannot_be_lifted(secrets_in_part):
     with pytest.raises(UnknownName, match="kept"):
-        lift_tombstones(secrets[0], "kept", kind=None, now=day(4))
+        lift_tombstones(secrets_in_part[0], "kept", kind=None, now=day(4))
 
 
-def test_replaced_values_stay_as_numbers_unless_the_history_goes_too(secrets):
-    settings, bundle = secrets
+def test_replaced_values_stay_as_numbers_unless_the_history_goes_too(secrets_in_part):
+    settings, bundle = secrets_in_part
     write_golden(bundle, [{"query_id": "q1", "expected_chunk_ids": ["zz"], "tags": [SECRET]}])
     load(settings, bundle, on=3)
-    compute(settings, on=4, reasons=None)
+    compute(settings, on=4, reasons=None, definitions=TWO_FORMULAS)
     asked = "select value, n from formula_history where run_id = 'told' and metric = 'hit@1' and valid_to is not null"
     before = ask(settings, asked)
     assert before
@@ -180,8 +199,8 @@ def test_a_dry_run_counts_and_changes_nothing(secrets):
     assert done.removed.rows["raw.results"] == 3
 
 
-def test_a_key_of_a_forgotten_run_is_not_given_to_another(secrets):
-    settings, bundle = secrets
+def test_a_key_of_a_forgotten_run_is_not_given_to_another(secrets_in_part):
+    settings, bundle = secrets_in_part
     (last,) = ask(settings, "select max(run_key) from raw.runs")[0]
     (name,) = ask(settings, "select run_id from raw.runs where run_key = ?", last)[0]
     forget_it(settings, name)
@@ -190,8 +209,8 @@ def test_a_key_of_a_forgotten_run_is_not_given_to_another(secrets):
     assert ask(settings, "select run_key > ? from raw.runs where run_id = 'newest'", last) == [(True,)]
 
 
-def test_every_delivery_of_a_run_is_purged_and_that_it_was_delivered_stays_known(secrets):
-    settings, bundle = secrets
+def test_every_delivery_of_a_run_is_purged_and_that_it_was_delivered_stays_known(secrets_in_part):
+    settings, bundle = secrets_in_part
     write_run(bundle, "told", [{"query_id": "q1", "answer": {"text": f"second {SECRET}"}}])
     load(settings, bundle, on=2)
     deliveries = "select part, content_hash from deliveries where run_id = 'told' order by all"
@@ -218,8 +237,8 @@ def test_a_run_that_was_only_rejected_can_be_forgotten(tmp_path):
     assert load(settings, bundle, on=4).forgotten == ["twice"]
 
 
-def test_an_unknown_name_and_one_that_means_two_things_are_refused(secrets):
-    settings, bundle = secrets
+def test_an_unknown_name_and_one_that_means_two_things_are_refused(secrets_in_part):
+    settings, bundle = secrets_in_part
     with pytest.raises(UnknownName, match="told"):
         find_request(settings, "tolt", kind=None, text=False, history=False)
     write_told(bundle, run_id="kb")
@@ -229,9 +248,8 @@ def test_an_unknown_name_and_one_that_means_two_things_are_refused(secrets):
     assert find_request(settings, "kb", kind="run", text=False, history=False).kind == "run"
 
 
-def test_forgetting_twice_finds_nothing_the_second_time(secrets):
-    settings, _ = secrets
-    forget_it(settings, "told")
+def test_forgetting_twice_finds_nothing_the_second_time(told_forgotten):
+    settings, _ = told_forgotten
     again = forget_it(settings, "told", on=4)
     assert not again.has_done_something and again.compacted is None
     assert ask(settings, "select count(*) from ledger.tombstones") == [(1,)]

@@ -39,32 +39,52 @@ def ranks_of(expected, found):
     return len(expected), min(first, default=None), sorted(first), hit_ranks
 
 
-@pytest.mark.parametrize(
-    "most_hits, most_expected",
-    [(10, 3), (10, 6), (11, 6), (12, 9), (70, 1), (30, 2), (45, 12)],
-    ids=lambda value: str(value),
-)
-def test_rank_facts_equal_a_walk_over_the_hits(tmp_path, most_hits, most_expected):
-    golden, runs = world(most_hits * 100 + most_expected, most_hits=most_hits, most_expected=most_expected)
-    settings = settings_in(tmp_path)
-    write_golden(tmp_path / "bundle", golden)
-    for run_id, results in runs.items():
-        write_run(tmp_path / "bundle", run_id, results)
-    load(settings, tmp_path / "bundle")
+SIZES = [(10, 3), (10, 6), (11, 6), (12, 9), (70, 1), (30, 2), (45, 12)]
+
+
+@pytest.fixture(scope="module")
+def worlds():
+    """By dataset: a world for every number of hits and of expected items."""
+    return {
+        f"{most_hits}-{most_expected}": world(
+            most_hits * 100 + most_expected, most_hits=most_hits, most_expected=most_expected
+        )
+        for most_hits, most_expected in SIZES
+    }
+
+
+@pytest.fixture(scope="module")
+def settings_of_worlds(worlds, tmp_path_factory):
+    """One store with every world as a dataset of its own."""
+    folder = tmp_path_factory.mktemp("worlds")
+    for dataset, (golden, runs) in worlds.items():
+        write_golden(folder / "bundle", golden, dataset=dataset)
+        for run_id, results in runs.items():
+            write_run(folder / "bundle", f"{run_id}@{dataset}", results, dataset=dataset)
+    settings = settings_in(folder)
+    assert load(settings, folder / "bundle").problems == []
     compute(settings, definitions={f"facts.{name}" for name in FACTS})
+    return settings
+
+
+@pytest.mark.parametrize("dataset", [f"{most_hits}-{most_expected}" for most_hits, most_expected in SIZES])
+def test_rank_facts_equal_a_walk_over_the_hits(worlds, settings_of_worlds, dataset):
+    golden, runs = worlds[dataset]
     for name, label in FACTS.items():
         stored = {
             (run_id, query_id): ranks
             for run_id, query_id, *ranks in ask(
-                settings,
+                settings_of_worlds,
                 f"select run_id, query_id, n_expected, first_rank, found_ranks, hit_ranks from facts.{name} "
-                "join raw.runs using (run_key) join raw.query_ids using (query_key)",
+                "join raw.query_ids using (query_key) join raw.runs using (run_key) "
+                "join raw.datasets using (dataset_key) where dataset_id = ?",
+                dataset,
             )
         }
         labels = {row["query_id"]: row.get(label) for row in golden}
         id_of = "chunk_id" if name == "chunk_ranks" else "doc_id"
         expected = {
-            (run_id, row["query_id"]): list(
+            (f"{run_id}@{dataset}", row["query_id"]): list(
                 ranks_of(labels[row["query_id"]], [hit[id_of] for hit in row["hits_top_k"]])
             )
             for run_id, results in runs.items()

@@ -1,0 +1,54 @@
+"""Stores that are made once and copied for every test that changes them."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from eval_pipeline.settings import Settings
+from eval_pipeline.store.connect import open_writer
+from tests.bundle_files import compute, load, settings_in
+from tests.store.forgettable import TWO_FORMULAS, own_copy, write_secret_bundle
+
+
+@pytest.fixture(scope="session")
+def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file of a store that holds nothing yet: making one takes longer than many a test."""
+    settings = settings_in(tmp_path_factory.mktemp("empty"))
+    with open_writer(settings.db):
+        return settings.db
+
+
+@pytest.fixture(scope="session")
+def loaded_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("loaded")
+    load(settings_in(folder), write_secret_bundle(folder / "bundle"))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def computed_once(loaded_once: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = shutil.copytree(loaded_once, tmp_path_factory.mktemp("computed"), dirs_exist_ok=True)
+    compute(settings_in(folder))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def computed_in_part_once(loaded_once: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = shutil.copytree(loaded_once, tmp_path_factory.mktemp("in-part"), dirs_exist_ok=True)
+    compute(settings_in(folder), definitions=TWO_FORMULAS)
+    return folder
+
+
+@pytest.fixture
+def secrets(computed_once: Path, tmp_path: Path) -> tuple[Settings, Path]:
+    """A store of one's own, computed on day 2, and the bundle it was loaded from on day 1."""
+    return own_copy(computed_once, tmp_path)
+
+
+@pytest.fixture
+def secrets_in_part(computed_in_part_once: Path, tmp_path: Path) -> tuple[Settings, Path]:
+    """The same with the values of two formulas alone, where it does not matter how many there are."""
+    return own_copy(computed_in_part_once, tmp_path)
