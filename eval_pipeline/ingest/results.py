@@ -88,7 +88,8 @@ def _with_last(blocks: Iterator[B]) -> Iterator[tuple[B, bool]]:
 def read_fast(block: LineBlock) -> pa.Table | None:
     """The block as columns, or None when any line of it deserves a second look."""
     lines = _object_lines(block.data)
-    if lines is None or b"\\u0000" in block.data:
+    # Most files have no backslash at all, and one character is found ten times faster than six.
+    if lines is None or (b"\\" in block.data and b"\\u0000" in block.data):
         return None
     table = _parse(block.data)
     if table is None or table.num_rows != lines or not _is_clean(table):

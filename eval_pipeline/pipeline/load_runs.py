@@ -38,7 +38,7 @@ from eval_pipeline.store.runs import RunDelivery, RunRejected, known_parts, writ
 BATCH_BYTES = 48 << 20
 BATCH_RUNS = 200
 IN_MEMORY_BYTES = 48 << 20
-AHEAD_BYTES = 32 << 20
+AHEAD_BYTES = 64 << 20
 WITHOUT_TEXTS = ("results", "extractions", "judge_spot_check")
 
 Entry = tuple[RunFolder, Run]
