@@ -9,8 +9,6 @@ import socket
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-import pyarrow as pa
-
 from eval_pipeline.ingest.problems import Problem, printable
 from eval_pipeline.store.connect import Connection, first_value
 
@@ -45,6 +43,9 @@ def add_deliveries(con: Connection, deliveries: Sequence[Delivery], *, now: dt.d
     """Record deliveries that supersede nothing, many at once; their keys in the same order."""
     first = first_value(con, "select coalesce(max(delivery_key), 0) + 1 from ledger.deliveries")
     keys = list(range(first, first + len(deliveries)))
+    # Imported here: commands that only read open this file, too, and have no need of it.
+    import pyarrow as pa
+
     table = pa.table(
         {
             "delivery_key": pa.array(keys, pa.int32()),
@@ -111,6 +112,8 @@ def add_quarantine(
     if not problems:
         return 0
     columns = ("path", "line", "run_id", "query_id", "field", "reason", "text")
+    import pyarrow as pa
+
     types = {"line": pa.int32()}
     table = pa.table(
         {

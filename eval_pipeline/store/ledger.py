@@ -6,8 +6,6 @@ import datetime as dt
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-import pyarrow as pa
-
 from eval_pipeline.store.connect import Connection
 from eval_pipeline.store.forgotten_texts import PLACES_OF_RUNS
 
@@ -252,26 +250,30 @@ def record_cells(
     note: str | None,
 ) -> None:
     """Write what was computed, with the inputs that cell_states found for it; same transaction as the rows."""
-    table = pa.table(
-        {
-            "run_key": pa.array([cell.run_key for cell in cells], pa.int32()),
-            "n_rows": pa.array([cell.n_rows for cell in cells], pa.int32()),
-            "seconds": pa.array([cell.seconds for cell in cells], pa.float64()),
-            "reason": pa.array([cell.reason for cell in cells], pa.string()),
-        }
-    )
-    con.register("new_cells", table)
+    run_keys = [cell.run_key for cell in cells]
     if any(cell.reason != "missing" for cell in cells):
         con.execute(
             f'delete from "{store}".ledger.cells where definition = ? and source = ? '
-            "and run_key in (select run_key from new_cells)",
-            [wanted.definition, wanted.source],
+            "and run_key in (select unnest(?))",
+            [wanted.definition, wanted.source, run_keys],
         )
     con.execute(
         f'insert into "{store}".ledger.cells '
         "select s.definition, s.source, s.run_key, s.fingerprint, s.own_fingerprint, s.source_fingerprint, "
-        "s.results_hash, s.labels_hash, s.archive_hash, s.golden_key, n.n_rows, n.seconds, ?, ?, n.reason, ? "
-        "from temp.cell_states s join new_cells n using (run_key) where s.definition = ? and s.source = ?",
-        [now, dagster_run_id, note, wanted.definition, wanted.source],
+        "s.results_hash, s.labels_hash, s.archive_hash, s.golden_key, n.n_rows, n.seconds, $now, $dagster_run_id, "
+        "n.reason, $note from temp.cell_states s join (select unnest(cast($run_keys as integer[])) as run_key, "
+        "unnest(cast($n_rows as integer[])) as n_rows, unnest(cast($seconds as double[])) as seconds, "
+        "unnest(cast($reasons as varchar[])) as reason) n using (run_key) "
+        "where s.definition = $definition and s.source = $source",
+        {
+            "now": now,
+            "dagster_run_id": dagster_run_id,
+            "note": note,
+            "run_keys": run_keys,
+            "n_rows": [cell.n_rows for cell in cells],
+            "seconds": [cell.seconds for cell in cells],
+            "reasons": [cell.reason for cell in cells],
+            "definition": wanted.definition,
+            "source": wanted.source,
+        },
     )
-    con.unregister("new_cells")
