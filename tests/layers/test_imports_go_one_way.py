@@ -124,7 +124,7 @@ HEAVY = ("dagster", "altair", "polars", "duckdb", "numpy", "pyarrow")
     [
         (["--help"], HEAVY),
         (["show", "--help"], HEAVY),
-        (["show", "some-run"], ("dagster", "altair")),
+        (["show", "some-run"], ("dagster", "altair", "polars", "numpy", "pyarrow")),
         (["status"], ("dagster", "altair")),
         (["compare", "a", "b"], ("dagster", "altair")),
     ],
