@@ -8,33 +8,24 @@ runs in a process of its own. Prints a table and writes bench/results/change.jso
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
 import shutil
-import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 from history import Shape, draw_questions, run_name, write_history, write_runs  # noqa: E402
-from spine import Row, Step, machine  # noqa: E402
+from measured import Row, Step, measure, parser, run_step  # noqa: E402
 
 FEW = 10
 TRIES = 3
 
 
-def run_step(name: str, *arguments: Path | str) -> Step:
-    """One step in a process of its own."""
-    print(f"… {name} {' '.join(Path(one).name for one in map(str, arguments))}", file=sys.stderr, flush=True)
-    command = [sys.executable, "-W", "ignore", str(HERE / "change_steps.py"), name, *map(str, arguments)]
-    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-    return Step(**json.loads(done.stdout.splitlines()[-1]))
+step = partial(run_step, "change_steps.py")
 
 
 def bench(work: Path, shape: Shape, ledger: int, rounds: int) -> Iterator[Row]:
@@ -43,8 +34,8 @@ def bench(work: Path, shape: Shape, ledger: int, rounds: int) -> Iterator[Row]:
     yield from ledger_rows(work, few, ledger, rounds)
     bundle, store = work / "bundle", work / "store"
     write_history(bundle, shape)
-    run_step("fill", store, bundle)
-    passes = run_step("change", store, str(rounds))
+    step("fill", store, bundle)
+    passes = step("change", store, str(rounds))
     yield Row("one scan of the hits", passes.wall["scan"] * 1000, "ms")
     for name, title, goal in (
         ("formula", "one rank formula over all runs, written", 4),
@@ -56,7 +47,7 @@ def bench(work: Path, shape: Shape, ledger: int, rounds: int) -> Iterator[Row]:
         yield Row(title, passes.wall[name], "s")
     judging = passes.wall["preview with verdicts"] - passes.wall["preview"]
     yield Row("  verdicts of the newest pairs beside it", judging, "s")
-    whole = run_step("apply", store)
+    whole = step("apply", store)
     yield Row(f"apply over {shape.runs:,} runs, with events", whole.wall["apply"], "s", 40)
     yield Row("  of it Dagster", 100 * (1 - whole.wall["alone"] / whole.wall["apply"]), "%")
 
@@ -72,15 +63,15 @@ def ledger_rows(work: Path, few: Shape, ledger: int, rounds: int) -> Iterator[Ro
     """Questions to a long ledger, and one stale run among few and among many."""
     small, large = work / "store-of-few", work / "store-of-many"
     write_history(work / "bundle-of-few", few)
-    run_step("fill", small, work / "bundle-of-few")
+    step("fill", small, work / "bundle-of-few")
     shutil.copytree(small, large)
-    run_step("pad", large, str(ledger))
-    asked = run_step("questions", large, str(rounds))
+    step("pad", large, str(ledger))
+    asked = step("questions", large, str(rounds))
     cells = int(asked.wall["cells"])
     yield Row(f"status, {ledger:,} runs, {cells:,} cells", asked.wall["status"], "s", 2)
     yield Row(f"plan, {ledger:,} runs, {cells:,} cells", asked.wall["plan"], "s", 2)
     again = list(redeliveries(work, few))
-    times = {store: run_step("one stale", store, *again).wall["one stale run"] for store in (small, large)}
+    times = {store: step("one stale", store, *again).wall["one stale run"] for store in (small, large)}
     yield Row(f"one stale run in {ledger:,}, against in {FEW}", times[large] / times[small], "×", 1.5)
 
 
@@ -98,39 +89,17 @@ def redeliveries(work: Path, shape: Shape) -> Iterator[Path]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--runs", type=int, default=1_000)
-    parser.add_argument("--queries", type=int, default=1_000)
-    parser.add_argument("--hits", type=int, default=10)
-    parser.add_argument("--ledger", type=int, default=10_000, help="runs in the ledger alone")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument(
-        "--work", type=Path, help="where to work; a temporary folder, removed afterwards, by default"
-    )
-    asked = parser.parse_args()
+    options = parser(__doc__)
+    options.add_argument("--ledger", type=int, default=10_000, help="runs in the ledger alone")
+    asked = options.parse_args()
     shape = Shape(asked.runs, asked.queries, asked.hits)
-    work = (asked.work or Path(tempfile.mkdtemp(prefix="eval-pipeline-bench-"))).resolve()
-    before = machine()
-    print(f"{'':<44} {'measured':>14} {'by CPU':>6} {'goal':>6}")
-    rows: list[Row] = []
-    try:
-        for row in bench(work, shape, asked.ledger, asked.rounds):
-            rows.append(row)
-            print(row.line(), flush=True)
-    finally:
-        if asked.work is None:
-            shutil.rmtree(work, ignore_errors=True)
-    if before["load_average"] > (os.cpu_count() or 1):
-        print(
-            f"Others kept the machine busy (load {before['load_average']:.1f}): trust the ratios by CPU more."
-        )
-    target = HERE / "results" / "change.json"
-    target.parent.mkdir(exist_ok=True)
-    found = [asdict(row) | {"verdict": row.verdict} for row in rows]
-    document = {"shape": asdict(shape), "ledger": asked.ledger, "machine": before, "rows": found}
-    target.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    measure(
+        "change",
+        shape,
+        lambda work: bench(work, shape, asked.ledger, asked.rounds),
+        work=asked.work,
+        ledger=asked.ledger,
+    )
 
 
 if __name__ == "__main__":

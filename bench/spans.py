@@ -9,21 +9,16 @@ more.
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
 import shutil
 import sys
-import tempfile
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 from history import Shape, write_history  # noqa: E402
-from spine import Row, machine, run_step  # noqa: E402
+from measured import Row, measure, parser, run_step  # noqa: E402
 
 COVER = "facts.span_cover"
 OVERLAP = "metrics.span_overlap"
@@ -34,9 +29,9 @@ def bench(work: Path, shape: Shape, rounds: int) -> Iterator[Row]:
     """Every row, as it is measured."""
     bundle, store = work / "bundle", work / "store"
     write_history(bundle, shape)
-    run_step("load", store, bundle)
+    run_step("spine_steps.py", "load", store, bundle)
     shutil.rmtree(bundle)
-    measured = run_step("span passes", store, str(rounds))
+    measured = run_step("spine_steps.py", "span passes", store, str(rounds))
     yield Row("one scan of the spans", measured.wall["scan"] * 1000, "ms")
     yield Row("characters covered and shared, written", measured.wall[COVER], "s")
     wall, cpu = measured.ratio((COVER,), "scan")
@@ -47,39 +42,11 @@ def bench(work: Path, shape: Shape, rounds: int) -> Iterator[Row]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--runs", type=int, default=1_000)
-    parser.add_argument("--queries", type=int, default=1_000)
-    parser.add_argument("--hits", type=int, default=9)
-    parser.add_argument("--spans", type=int, default=1, help="spans per hit")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument(
-        "--work", type=Path, help="where to work; a temporary folder, removed afterwards, by default"
-    )
-    asked = parser.parse_args()
+    options = parser(__doc__, hits=9)
+    options.add_argument("--spans", type=int, default=1, help="spans per hit")
+    asked = options.parse_args()
     shape = Shape(asked.runs, asked.queries, asked.hits, spans=asked.spans)
-    work = (asked.work or Path(tempfile.mkdtemp(prefix="eval-pipeline-bench-"))).resolve()
-    before = machine()
-    print(f"{'':<44} {'measured':>14} {'by CPU':>6} {'goal':>6}")
-    rows: list[Row] = []
-    try:
-        for row in bench(work, shape, asked.rounds):
-            rows.append(row)
-            print(row.line(), flush=True)
-    finally:
-        if asked.work is None:
-            shutil.rmtree(work, ignore_errors=True)
-    if before["load_average"] > (os.cpu_count() or 1):
-        print(
-            f"Others kept the machine busy (load {before['load_average']:.1f}): trust the ratios by CPU more."
-        )
-    target = HERE / "results" / "spans.json"
-    target.parent.mkdir(exist_ok=True)
-    found = [asdict(row) | {"verdict": row.verdict} for row in rows]
-    document = {"shape": asdict(shape), "machine": before, "rows": found}
-    target.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    measure("spans", shape, lambda work: bench(work, shape, asked.rounds), work=asked.work)
 
 
 if __name__ == "__main__":

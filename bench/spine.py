@@ -9,23 +9,18 @@ says what each row means.
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
-import platform
 import shutil
-import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 from history import Shape, draw_questions, run_name, write_history, write_one_file, write_runs  # noqa: E402
+from measured import Row, Step, measure, parser, run_step  # noqa: E402
 
 FEW = 10
 RANK_FACTS = ("facts.found_chunks", "facts.chunk_ranks", "facts.document_ranks")
@@ -33,53 +28,7 @@ RANK_FORMULAS = ("metrics.hit_at_k", "metrics.reciprocal_rank", "metrics.recall_
 FROM_HITS = ("facts.repeated_hits", "facts.chunk_ranks", "facts.document_ranks", *RANK_FORMULAS)
 
 
-@dataclass(frozen=True)
-class Row:
-    """One line of the table: by the clock and, for ratios, by the processors' time."""
-
-    name: str
-    value: float
-    unit: str
-    goal: float | None = None
-    at_least: bool = False
-    by_cpu: float | None = None
-
-    @property
-    def verdict(self) -> str:
-        """Met or missed, by the clock."""
-        if self.goal is None:
-            return ""
-        return "met" if (self.value >= self.goal if self.at_least else self.value <= self.goal) else "MISSED"
-
-    def line(self) -> str:
-        """80 columns at most."""
-        goal = "" if self.goal is None else f"{'≥' if self.at_least else '≤'} {self.goal:g}"
-        cpu = "" if self.by_cpu is None else f"{self.by_cpu:.1f}"
-        return (
-            f"{self.name:<44} {self.value:>9.2f} {self.unit:<4} {cpu:>6} {goal:>6} {self.verdict:<6}".rstrip()
-        )
-
-
-@dataclass(frozen=True)
-class Step:
-    """What a process of its own measured."""
-
-    wall: dict[str, float]
-    cpu: dict[str, float]
-    peak_mb: float
-
-    def ratio(self, above: tuple[str, ...], below: str) -> tuple[float, float]:
-        """Sum of some times over another, by the clock and by the processors' time."""
-        wall = sum(self.wall[name] for name in above) / self.wall[below]
-        return wall, sum(self.cpu[name] for name in above) / self.cpu[below]
-
-
-def run_step(name: str, *arguments: Path | str) -> Step:
-    """One step in a process of its own."""
-    print(f"… {name} {' '.join(Path(one).name for one in map(str, arguments))}", file=sys.stderr, flush=True)
-    command = [sys.executable, str(HERE / "spine_steps.py"), name, *map(str, arguments)]
-    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-    return Step(**json.loads(done.stdout.splitlines()[-1]))
+step = partial(run_step, "spine_steps.py")
 
 
 def bench(work: Path, shape: Shape, rounds: int) -> Iterator[Row]:
@@ -87,25 +36,25 @@ def bench(work: Path, shape: Shape, rounds: int) -> Iterator[Row]:
     bundle, store = work / "bundle", work / "store"
     write_history(bundle, shape)
     hits = shape.runs * shape.queries * shape.hits
-    many = run_step("load", store, bundle)
+    many = step("load", store, bundle)
     yield Row("load, JSON Lines, a folder per run", hits / many.wall["load"] / 1e6, "M/s", 0.8, at_least=True)
     write_one_file(work / "one-file", shape, draw_questions(shape))
-    one = run_step("load", work / "store-of-one-file", work / "one-file")
+    one = step("load", work / "store-of-one-file", work / "one-file")
     cpu = many.cpu["load"] / one.cpu["load"]
     yield Row(
         "… against the same rows in one file", many.wall["load"] / one.wall["load"], "×", 2.5, by_cpu=cpu
     )
     shutil.rmtree(work / "one-file")
     shutil.rmtree(work / "store-of-one-file")
-    passes = run_step("passes", store, bundle, str(rounds))
+    passes = step("passes", store, bundle, str(rounds))
     yield from passes_rows(passes)
-    whole = run_step("measure", store)
+    whole = step("measure", store)
     yield Row("all definitions over the history", whole.wall["measure"], "s", 60)
-    asked = run_step("status", store)
+    asked = step("status", store)
     yield Row("status", asked.wall["status"], "s", 1)
     grown, young = one_more_run(work, shape, store)
     yield Row(f"one more run at {shape.runs:,}, against at {FEW}", grown / young, "×", 1.3)
-    commands = run_step("shell", work / "store-of-few", run_name(0))
+    commands = step("shell", work / "store-of-few", run_name(0))
     yield Row("eval-pipeline --help", commands.wall["help"], "s", 0.3)
     yield Row("eval-pipeline show, small store", commands.wall["show"], "s", 0.5)
     steps = {"load": many, "load of one file": one, "passes": passes, "measure": whole, "status": asked}
@@ -141,60 +90,21 @@ def one_more_run(work: Path, shape: Shape, store: Path) -> tuple[float, float]:
     questions = draw_questions(shape)
     small = Shape(**{**asdict(shape), "runs": FEW})
     write_history(work / "bundle-of-few", small)
-    run_step("load", work / "store-of-few", work / "bundle-of-few")
-    run_step("measure", work / "store-of-few")
+    step("load", work / "store-of-few", work / "bundle-of-few")
+    step("measure", work / "store-of-few")
     found = {store: float("inf"), work / "store-of-few": float("inf")}
     for number in range(3):
         extra = work / f"extra-{number}"
         write_runs(extra, shape, questions, range(50_000 + number, 50_001 + number))
         for place in found:
-            found[place] = min(found[place], run_step("one more", place, extra).wall["one more"])
+            found[place] = min(found[place], step("one more", place, extra).wall["one more"])
     return found[store], found[work / "store-of-few"]
 
 
-def machine() -> dict[str, Any]:
-    """What it was measured on, and how busy that was."""
-    return {
-        "processors": os.cpu_count(),
-        "machine": platform.machine(),
-        "python": platform.python_version(),
-        "load_average": os.getloadavg()[0],
-    }
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--runs", type=int, default=1_000)
-    parser.add_argument("--queries", type=int, default=1_000)
-    parser.add_argument("--hits", type=int, default=10)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument(
-        "--work", type=Path, help="where to work; a temporary folder, removed afterwards, by default"
-    )
-    asked = parser.parse_args()
+    asked = parser(__doc__).parse_args()
     shape = Shape(asked.runs, asked.queries, asked.hits)
-    work = (asked.work or Path(tempfile.mkdtemp(prefix="eval-pipeline-bench-"))).resolve()
-    before = machine()
-    print(f"{'':<44} {'measured':>14} {'by CPU':>6} {'goal':>6}")
-    rows: list[Row] = []
-    try:
-        for row in bench(work, shape, asked.rounds):
-            rows.append(row)
-            print(row.line(), flush=True)
-    finally:
-        if asked.work is None:
-            shutil.rmtree(work, ignore_errors=True)
-    if before["load_average"] > (os.cpu_count() or 1):
-        print(
-            f"Others kept the machine busy (load {before['load_average']:.1f}): trust the ratios by CPU more."
-        )
-    target = HERE / "results" / "spine.json"
-    target.parent.mkdir(exist_ok=True)
-    found = [asdict(row) | {"verdict": row.verdict} for row in rows]
-    document = {"shape": asdict(shape), "machine": before, "rows": found}
-    target.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    measure("spine", shape, lambda work: bench(work, shape, asked.rounds), work=asked.work)
 
 
 if __name__ == "__main__":
