@@ -5,9 +5,11 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from eval_pipeline.formulas import registry as registry_module
 from eval_pipeline.formulas.registry import Registry, load_registry
 from eval_pipeline.pipeline.load import LoadReport, load_bundles
 from eval_pipeline.pipeline.measure import measure
@@ -64,12 +66,24 @@ def hits(*chunk_ids: str) -> list[Row]:
     return [{"chunk_id": chunk_id, "doc_id": chunk_id.split("/")[0]} for chunk_id in chunk_ids]
 
 
+def registry_of(settings: Settings) -> Registry:
+    """What `load_registry` gives; the shipped definitions alone are read once."""
+    if settings.own_sql or settings.config.exists():
+        return load_registry(settings)
+    return _shipped_registry(registry_module.shipped_sql())  # type: ignore[attr-defined]
+
+
+@cache
+def _shipped_registry(folder: Path) -> Registry:
+    return load_registry(settings_in(folder / "no-configuration"))
+
+
 def load(settings: Settings, *paths: Path, on: int = 1) -> LoadReport:
     return load_bundles(list(paths), settings, now=day(on))
 
 
 def compute(settings: Settings, registry: Registry | None = None, *, on: int = 2, **options: Any) -> Any:
-    return measure(settings, registry or load_registry(settings), now=day(on), **options)
+    return measure(settings, registry or registry_of(settings), now=day(on), **options)
 
 
 def ask(settings: Settings, sql: str, *parameters: object) -> list[tuple[Any, ...]]:

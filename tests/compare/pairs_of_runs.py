@@ -7,10 +7,9 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.pipeline.compare import compare
 from eval_pipeline.settings import Settings
-from tests.bundle_files import Row, compute, hits, load, settings_in, write_golden, write_run
+from tests.bundle_files import Row, compute, hits, load, registry_of, settings_in, write_golden, write_run
 
 SAME_CHUNKER = {"chunker_version": "v1", "top_k": 10}
 
@@ -67,7 +66,7 @@ def store_of(
 
 
 def compared(settings: Settings, a: str = "run-a", b: str = "run-b", **options: Any) -> dict[str, Any]:
-    return compare(settings, load_registry(settings), a, b, **options)
+    return compare(settings, registry_of(settings), a, b, **options)
 
 
 def query(document: Mapping[str, Any], query_id: str) -> dict[str, Any]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from eval_pipeline.pipeline.cell_states import PAIR_FACTS
 from eval_pipeline.pipeline.verdicts import ComparisonReading
-from tests.bundle_files import compute, load, settings_in
+from tests.bundle_files import compute, load, registry_of, settings_in
 from tests.compare.pairs_of_runs import compared
 from tests.reference import compare as reference
 from tests.reference.bundles import (
@@ -28,13 +30,17 @@ READINGS: list[dict[str, Any]] = [
 ]
 
 
-def store_of_bundle(bundle: Bundle, folder: Path):
+def store_of_bundle(bundle: Bundle, folder: Path, empty_store: Path):
+    """The bundle with everything that comparisons read."""
     settings = settings_in(folder)
+    shutil.copyfile(empty_store, settings.db)
     earlier = write_earlier_archives(bundle, folder / "earlier")
     write_bundle(bundle, folder / "bundle")
     for number, delivery in enumerate([*earlier, folder / "bundle"]):
         load(settings, delivery, on=number)
-    compute(settings, on=9)
+    registry = registry_of(settings)
+    looked_at = (f"aggregates.run_metrics:{one.name}" for one in registry.formulas)
+    compute(settings, registry, on=9, definitions=[*PAIR_FACTS, *looked_at])
     return settings
 
 
@@ -53,9 +59,9 @@ def expected_of(bundle: Bundle, run_a: str, run_b: str, readings: dict[str, Any]
 
 
 @pytest.mark.parametrize("seed", [3, 21])
-def test_every_pair_of_a_random_bundle_is_compared_as_written_down(seed, tmp_path) -> None:
+def test_every_pair_of_a_random_bundle_is_compared_as_written_down(seed, tmp_path, empty_store) -> None:
     bundle = random_bundle(seed, queries=20, runs=4)
-    settings = store_of_bundle(bundle, tmp_path)
+    settings = store_of_bundle(bundle, tmp_path, empty_store)
     checked = 0
     for number, pair in enumerate(combinations(bundle.runs, 2)):
         run_a, run_b = pair if number % 2 else reversed(pair)

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from eval_pipeline.errors import InvalidConfig, UnknownName, UsageError
-from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.pipeline.gate import gate
 from eval_pipeline.settings import Settings
-from tests.bundle_files import compute, load, write_golden, write_lines, write_run
+from tests.bundle_files import compute, load, registry_of, write_golden, write_lines, write_run
 from tests.compare.pairs_of_runs import answered, copied, expecting_one, ranked, store_of
 
 N = 100
@@ -73,7 +72,7 @@ def settings(tmp_path_factory):
 def asked(
     settings: Settings, candidate: str, baseline: str | None = "base", *, config: Path | None = None
 ) -> dict[str, Any]:
-    return gate(settings, load_registry(settings), candidate, baseline, config_file=config)
+    return gate(settings, registry_of(settings), candidate, baseline, config_file=config)
 
 
 def rule_of(document: dict[str, Any], label: str) -> dict[str, Any]:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from eval_pipeline.errors import InvalidConfig, UsageError
-from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.pipeline import comparison_pairs
 from eval_pipeline.pipeline.apply import pin_older
+from eval_pipeline.pipeline.cell_states import PAIR_FACTS
 from eval_pipeline.pipeline.comparison_pairs import (
     PAIRS,
     due_pairs,
@@ -28,8 +28,19 @@ from eval_pipeline.pipeline.report import read_suites
 from eval_pipeline.pipeline.status import find_status
 from eval_pipeline.settings import Settings
 from eval_pipeline.store.connect import open_reader
-from tests.bundle_files import ask, compute, day, hits, load, write_archive, write_golden, write_lines
+from tests.bundle_files import (
+    ask,
+    compute,
+    day,
+    hits,
+    load,
+    registry_of,
+    write_archive,
+    write_golden,
+    write_lines,
+)
 from tests.compare.pairs_of_runs import compared, copied, ranked, store_of
+from tests.few_definitions import shipping, write_few
 
 GOLDEN = [
     {"query_id": "both|chunks", "expected_chunk_ids": ["d/1", "d/2"], "expected_doc_ids": ["d"]},
@@ -43,6 +54,7 @@ RUNS = {
     "night-3": {"both|chunks": ranked("x/1"), "one": ranked("e/1"), "refuse": ranked("x/1")},
     "night-4": {"both|chunks": ranked("d/1"), "one": ranked("e/1"), "refuse": ranked()},
 }
+FEW = (*PAIR_FACTS, "metrics.hit_at_k", "metrics.reciprocal_rank", "aggregates.run_metrics")
 NIGHT_3 = {"night": "2026-09-03"}
 NIGHTS = [
     ("night-1", "night-2"),
@@ -54,7 +66,7 @@ NIGHTS = [
 
 def make_all(settings: Settings, *, on: int = 5, **options: Any) -> list[tuple[str, str]]:
     """Compare what is due for any reason; returns the pairs."""
-    registry = load_registry(settings)
+    registry = registry_of(settings)
     with open_reader(settings.db) as con:
         pairs = [(one.run_a, one.run_b) for one in due_pairs(con, registry, reasons=None)]
     done = store_comparisons(settings, registry, pairs, now=day(on), **options)
@@ -66,9 +78,7 @@ def reasons(settings: Settings) -> dict[tuple[str, str], str]:
     """Of every pair that is not fresh."""
     with open_reader(settings.db) as con:
         return {
-            (one.run_a, one.run_b): one.reason
-            for one in find_pairs(con, load_registry(settings))
-            if one.reason
+            (one.run_a, one.run_b): one.reason for one in find_pairs(con, registry_of(settings)) if one.reason
         }
 
 
@@ -76,9 +86,8 @@ def entry_of(assets: Iterable[dict[str, Any]]) -> dict[str, Any]:
     return next(one for one in assets if one["name"] == PAIRS)
 
 
-@pytest.fixture(scope="module")
-def stored(tmp_path_factory: pytest.TempPathFactory) -> Settings:
-    folder = tmp_path_factory.mktemp("stored")
+def nights_in(folder: Path) -> Settings:
+    """The runs, computed and compared."""
     settings = store_of(
         folder,
         GOLDEN,
@@ -92,10 +101,27 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     return settings
 
 
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    return nights_in(tmp_path_factory.mktemp("stored"))
+
+
+@pytest.fixture(scope="module")
+def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_few(tmp_path_factory.mktemp("few") / "sql", *FEW)
+
+
+@pytest.fixture(scope="module")
+def stored_few(few: Path, tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    with shipping(few):
+        return nights_in(tmp_path_factory.mktemp("stored-few"))
+
+
 @pytest.fixture
-def changed(stored: Settings, tmp_path: Path) -> Settings:
-    """A copy for a test that changes something."""
-    return copied(stored, tmp_path)
+def changed(few: Path, stored_few: Settings, tmp_path: Path) -> Iterator[Settings]:
+    """A copy for a test that changes something, where it does not matter how many formulas there are."""
+    with shipping(few):
+        yield copied(stored_few, tmp_path)
 
 
 def test_every_run_is_compared_with_the_answer_of_the_night_before(stored: Settings) -> None:
@@ -150,7 +176,7 @@ def test_nothing_is_compared_a_second_time(changed: Settings) -> None:
 
 
 def test_a_comparison_that_is_asked_for_replaces_the_stored_one(changed: Settings) -> None:
-    store_comparisons(changed, load_registry(changed), NIGHTS[:1], now=day(9), force=True)
+    store_comparisons(changed, registry_of(changed), NIGHTS[:1], now=day(9), force=True)
     rows = ask(changed, "select count(*), max(computed_at) from comparisons.pairs")
     assert rows == [(len(NIGHTS), day(9))]
     assert ask(changed, "select count(*) from comparison_queries where run_b = 'night-2'") == [(3,)]
@@ -175,7 +201,7 @@ def test_a_changed_label_makes_pairs_stale_and_they_wait_for_their_runs(
     load(changed, write_golden(tmp_path / "again", rows).parents[2], on=6)
     assert set(reasons(changed).values()) == {"labels"}
     with open_reader(changed.db) as con:
-        assert not any(one.is_ready for one in find_pairs(con, load_registry(changed)))
+        assert not any(one.is_ready for one in find_pairs(con, registry_of(changed)))
     assert make_all(changed, on=7) == []
     compute(changed, on=8, reasons=None)
     assert make_all(changed, on=9) == NIGHTS
@@ -219,12 +245,12 @@ def test_another_reading_of_comparisons_makes_all_of_them_stale(changed: Setting
 
 
 def test_plan_and_status_count_comparisons_and_add_up(changed: Settings) -> None:
-    registry = load_registry(changed)
+    registry = registry_of(changed)
     status = find_status(changed, registry)
     assert (entry_of(status["assets"])["fresh"], status["cells"]["missing"]) == (len(NIGHTS), 0)
     assert find_plan(changed, registry)["assets"] == []
     changed.config.write_text('[formulas.reciprocal_rank]\ncutoff = 1\n[baselines]\nnightly = "night-1"\n')
-    registry = load_registry(changed)
+    registry = registry_of(changed)
     plan, status = find_plan(changed, registry), find_status(changed, registry)
     # Pinned for night-2 it is the night before as well.
     assert entry_of(plan["assets"])["reasons"] == {"missing": 3, "parent": len(NIGHTS)}
@@ -239,7 +265,7 @@ def test_plan_and_status_count_comparisons_and_add_up(changed: Settings) -> None
 
 def test_a_plan_for_named_tables_or_runs_is_about_these(changed: Settings) -> None:
     changed.config.write_text("[formulas.reciprocal_rank]\ncutoff = 1\n")
-    registry = load_registry(changed)
+    registry = registry_of(changed)
     named = find_plan(changed, registry, select_cells(registry, only=["mrr"]))
     assert PAIRS not in {asset["name"] for asset in named["assets"]}
     pairs = find_plan(changed, registry, select_cells(registry, only=[PAIRS]))
@@ -250,7 +276,7 @@ def test_a_plan_for_named_tables_or_runs_is_about_these(changed: Settings) -> No
 
 def test_runs_left_on_older_definitions_leave_their_comparisons_fresh(changed: Settings) -> None:
     changed.config.write_text("[formulas.reciprocal_rank]\ncutoff = 1\n")
-    registry = load_registry(changed)
+    registry = registry_of(changed)
     pin_older(changed, registry, select_cells(registry, since="2026-12-01"), now=day(6))
     assert reasons(changed) == {}
 
@@ -260,7 +286,7 @@ def test_beyond_the_newest_runs_a_comparison_stays_as_it_was_made(
 ) -> None:
     monkeypatch.setattr(comparison_pairs, "NEWEST_RUNS", 2)
     changed.config.write_text("[comparison]\ncompare_k = 1\n")
-    entry = entry_of(find_status(changed, load_registry(changed))["assets"])
+    entry = entry_of(find_status(changed, registry_of(changed))["assets"])
     assert (entry["stale"], entry["pinned"], entry["reasons"]) == (2, 2, {"formula": 2})
     assert make_all(changed, on=6) == NIGHTS[-2:]
 
@@ -276,17 +302,17 @@ def test_a_baseline_that_is_not_there_is_a_warning_and_one_that_is_no_name_an_er
     changed: Settings,
 ) -> None:
     changed.config.write_text('[baselines]\nnightly = "no-such-run"\n')
-    (warning,) = find_plan(changed, load_registry(changed))["warnings"]
+    (warning,) = find_plan(changed, registry_of(changed))["warnings"]
     assert "[baselines] nightly names 'no-such-run'" in warning
     for wrong in ("3", '""', '["night-1"]'):
         changed.config.write_text(f"[baselines]\nnightly = {wrong}\n")
         with pytest.raises(InvalidConfig, match=r"\[baselines\] nightly is .* the id of a run"):
-            load_registry(changed)
+            registry_of(changed)
 
 
 def test_a_pair_that_cannot_be_compared_keeps_no_other_from_it(changed: Settings) -> None:
     pairs = [("night-1", "nobody"), ("night-1", "night-4")]
-    done = store_comparisons(changed, load_registry(changed), pairs, now=day(6), force=True)
+    done = store_comparisons(changed, registry_of(changed), pairs, now=day(6), force=True)
     assert list(done.reasons) == [("night-1", "night-4")]
     assert "night-1..nobody" in str(done.errors["night-1", "nobody"])
 
@@ -330,7 +356,7 @@ def test_a_run_that_is_held_against_its_baseline_has_its_verdict_stored(changed:
 
 def test_the_suite_shows_which_nights_the_gate_failed(changed: Settings) -> None:
     write_gate(changed)
-    registry = load_registry(changed)
+    registry = registry_of(changed)
     document = gate(changed, registry, "night-3", "night-2")
     assert document["verdict"] == "fail"
     assert keep_verdict(changed, document, now=day(6))
@@ -342,7 +368,7 @@ def test_the_suite_shows_which_nights_the_gate_failed(changed: Settings) -> None
 
 def test_the_same_verdict_again_writes_nothing(changed: Settings) -> None:
     write_gate(changed)
-    document = gate(changed, load_registry(changed), "night-3", "night-2")
+    document = gate(changed, registry_of(changed), "night-3", "night-2")
     assert keep_verdict(changed, document, now=day(6))
     assert not keep_verdict(changed, document, now=day(7))
     assert ask(changed, "select judged_at from comparisons.gates") == [(day(6),)]

@@ -1,18 +1,19 @@
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import dagster as dg
 import pytest
 
+from eval_pipeline.defs.event_log import open_home
 from eval_pipeline.defs.resources import StoreResource
-from eval_pipeline.formulas import registry as registry_module
-from eval_pipeline.formulas.registry import load_registry
-from eval_pipeline.settings import Settings, load_settings, shipped_sql
+from eval_pipeline.launch import prepare_home
+from eval_pipeline.settings import Settings
+from tests.few_definitions import shipping, write_few
 
-from .deliveries import CHANGED, make_settings
+from .deliveries import CHANGED, compute, copied, make_settings
+from .ticks import in_the_store
 
 FEW = (CHANGED, "metrics.hit_at_k", "aggregates.run_metrics")
 
@@ -34,25 +35,39 @@ def instance() -> Iterator[dg.DagsterInstance]:
 
 
 @pytest.fixture(scope="session")
+def new_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home with its databases made, to be copied: making them takes longer than most of what is tested."""
+    settings = make_settings(tmp_path_factory.mktemp("home"))
+    prepare_home(settings)
+    with open_home(settings.dagster_home) as instance:
+        instance.get_runs()
+        instance.get_dynamic_partitions("eval_run")
+    return settings.dagster_home
+
+
+@pytest.fixture(scope="session")
 def few_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A shipped folder with a few definitions, what they read and what they call."""
-    shipped = load_registry(load_settings({}))
-    folder = tmp_path_factory.mktemp("few") / "sql"
-    shutil.copytree(shipped_sql() / "functions", folder / "functions")
-    waiting = list(FEW)
-    while waiting:
-        one = shipped.definitions.get(waiting.pop())
-        if one is not None:
-            (folder / one.schema).mkdir(exist_ok=True)
-            shutil.copyfile(one.path, folder / one.schema / one.path.name)
-            waiting += one.reads
-    return folder
+    return write_few(tmp_path_factory.mktemp("few") / "sql", *FEW)
+
+
+@pytest.fixture(scope="module")
+def three_loaded(tmp_path_factory: pytest.TempPathFactory, few_definitions: None) -> Settings:
+    """r1, r2 and r3 of one dataset, loaded from a bundle beside the store."""
+    settings = make_settings(tmp_path_factory.mktemp("loaded"))
+    in_the_store(settings, "r1", "r2", "r3")
+    return settings
+
+
+@pytest.fixture(scope="module")
+def three_computed(tmp_path_factory: pytest.TempPathFactory, three_loaded: Settings) -> Settings:
+    """The same with their numbers, computed past Dagster."""
+    settings = copied(three_loaded, tmp_path_factory.mktemp("computed"))
+    compute(settings)
+    return settings
 
 
 @pytest.fixture(scope="module")
 def few_definitions(few_files: Path) -> Iterator[None]:
     """Computing, launching and watching are the same for few definitions as for all of them, and quicker."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(registry_module, "shipped_sql", lambda: few_files)
-        patch.setattr(registry_module, "PACKAGE", few_files)
+    with shipping(few_files):
         yield

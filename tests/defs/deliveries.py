@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,12 @@ def make_settings(folder: Path) -> Settings:
         own_sql=None,
         dagster_home=folder / "dagster_home",
     )
+
+
+def copied(settings: Settings, folder: Path) -> Settings:
+    """The same project in another folder, for a test that changes it."""
+    shutil.copytree(settings.db.parent, folder, dirs_exist_ok=True)
+    return make_settings(folder)
 
 
 def deliver_golden(root: Path, rows: list[dict[str, Any]] | None = None, dataset: str = "kb") -> Path:

@@ -21,20 +21,20 @@ from eval_pipeline.defs.partitions import register_comparisons, registered_compa
 from eval_pipeline.defs.reports import PAGES
 from eval_pipeline.defs.sensors import new_comparisons, stale_metrics
 from eval_pipeline.defs.tags import ONLY_STALE, RANGE_END, RANGE_START
-from eval_pipeline.formulas import registry as registry_module
 from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.launch import run_in_dagster
 from eval_pipeline.pipeline.comparison_pairs import due_pairs, store_comparisons
 from eval_pipeline.pipeline.due import DUE
-from eval_pipeline.pipeline.pages import due_pages, publish_pages
+from eval_pipeline.pipeline.pages import due_pages
 from eval_pipeline.pipeline.report import default_file
-from eval_pipeline.settings import load_settings, shipped_sql
 from eval_pipeline.store.connect import open_reader
+from tests.few_definitions import shipping, write_few
 
 from .deliveries import (
     CHANGED,
     change_a_formula,
     compute,
+    copied,
     deliver_golden,
     deliver_run,
     load,
@@ -51,19 +51,8 @@ PAIRS = ["r1..r2", "r2..r3"]
 @pytest.fixture(scope="module", autouse=True)
 def definitions_that_pairs_need(tmp_path_factory):
     """Few definitions are quicker than all of them; these are what verdicts are read from."""
-    shipped = load_registry(load_settings({}))
-    folder = tmp_path_factory.mktemp("for_pairs") / "sql"
-    shutil.copytree(shipped_sql() / "functions", folder / "functions")
-    waiting = list(NEEDED)
-    while waiting:
-        one = shipped.definitions.get(waiting.pop())
-        if one is not None:
-            (folder / one.schema).mkdir(exist_ok=True)
-            shutil.copyfile(one.path, folder / one.schema / one.path.name)
-            waiting += one.reads
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(registry_module, "shipped_sql", lambda: folder)
-        patch.setattr(registry_module, "PACKAGE", folder)
+    folder = write_few(tmp_path_factory.mktemp("for_pairs") / "sql", *NEEDED)
+    with shipping(folder):
         yield
 
 
@@ -73,18 +62,42 @@ def deliver(root: Path, run_id: str, **said):
     path.write_text(json.dumps({**json.loads(path.read_text()), "config": {"chunker_version": "v1"}}))
 
 
-def project(folder: Path, *, computed: bool = True):
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory, new_home, definitions_that_pairs_need):
     """Three nights; the second finds what the first did not, the third loses it again."""
-    settings = make_settings(folder)
-    root = folder / "bundle"
+    settings = make_settings(tmp_path_factory.mktemp("loaded"))
+    shutil.copytree(new_home, settings.dagster_home)
+    root = settings.db.parent / "bundle"
     deliver_golden(root)
     deliver(root, "r1", day=1, hits={"q1": ["a"], "q2": ["x"]})
     deliver(root, "r2", day=2, hits={"q1": ["a"], "q2": ["b"]})
     deliver(root, "r3", day=3, hits={"q1": ["x", "a"], "q2": ["x"]})
     load(settings, root)
-    if computed:
-        compute(settings)
     return settings
+
+
+@pytest.fixture(scope="module")
+def computed(loaded, tmp_path_factory):
+    """The same nights with their numbers."""
+    settings = copied(loaded, tmp_path_factory.mktemp("computed"))
+    compute(settings)
+    return settings
+
+
+@pytest.fixture(scope="module")
+def compared(computed, tmp_path_factory):
+    """The same nights and their pairs, without Dagster."""
+    settings = copied(computed, tmp_path_factory.mktemp("compared"))
+    make_pairs(settings)
+    return settings
+
+
+@pytest.fixture(scope="module")
+def published(compared, tmp_path_factory):
+    """The same again with all pages, and what the job said of them."""
+    settings = copied(compared, tmp_path_factory.mktemp("published"))
+    with dg.DagsterInstance.ephemeral() as instance:
+        return SimpleNamespace(settings=settings, metadata=publish(settings, instance))
 
 
 def make_pairs(settings):
@@ -104,6 +117,14 @@ def execute(settings, instance, first, last, *, tags=None):
     )
 
 
+def publish(settings, instance):
+    """What the job that writes pages says of them."""
+    job = build_definitions(settings).resolve_job_def("publish_pages")
+    result = job.execute_in_process(instance=instance, run_config=QUIET)
+    (metadata,) = materializations(result, PAGES).values()
+    return metadata
+
+
 def materializations(result, key):
     return {
         event.partition: event.materialization.metadata
@@ -121,9 +142,9 @@ VERDICTS = "select run_a, run_b, query_id, kind, regression from comparison_quer
 
 
 @pytest.fixture(scope="module")
-def done(tmp_path_factory, definitions_that_pairs_need):
+def done(computed, tmp_path_factory):
     """One range over both pairs, with a gate against the first night."""
-    settings = project(tmp_path_factory.mktemp("pairs"))
+    settings = copied(computed, tmp_path_factory.mktemp("pairs"))
     settings.config.write_text(
         '[baselines]\nkb = "r2"\n[gate]\nevidence = "margin"\n'
         '[[gate.rules]]\nmetric = "hit@5"\nmargin = 0.02\nminimum_n = 1\n'
@@ -134,13 +155,11 @@ def done(tmp_path_factory, definitions_that_pairs_need):
         yield SimpleNamespace(settings=settings, instance=instance, result=result)
 
 
-def test_a_range_of_pairs_stores_what_the_pipeline_alone_does(done, tmp_path):
-    alone = project(tmp_path)
-    make_pairs(alone)
+def test_a_range_of_pairs_stores_what_the_pipeline_alone_does(done, compared):
     assert done.result.success
-    assert rows(done.settings, VERDICTS) == rows(alone, VERDICTS)
-    assert ("r1", "r2", "q2", "win", False) in rows(alone, VERDICTS)
-    assert ("r2", "r3", "q2", "loss", True) in rows(alone, VERDICTS)
+    assert rows(done.settings, VERDICTS) == rows(compared, VERDICTS)
+    assert ("r1", "r2", "q2", "win", False) in rows(compared, VERDICTS)
+    assert ("r2", "r3", "q2", "loss", True) in rows(compared, VERDICTS)
 
 
 def test_every_pair_of_the_range_is_shown_with_what_moved(done):
@@ -206,16 +225,16 @@ def test_pairs_are_registered_in_run_order_and_those_registered_by_hand_stay(tmp
         assert {"x..y", "r2..r4"} <= set(registered_comparisons(instance))
 
 
-def test_a_pair_of_runs_that_are_not_there_fails_and_the_others_are_stored(tmp_path, instance):
-    settings = project(tmp_path)
+def test_a_pair_of_runs_that_are_not_there_fails_and_the_others_are_stored(computed, tmp_path, instance):
+    settings = copied(computed, tmp_path)
     register_comparisons(instance, ["r1..nobody", "r1..r2"], may_move=True)
     result = execute(settings, instance, "r1..nobody", "r1..r2")
     assert not result.success
     assert rows(settings, "select distinct run_a, run_b from comparison_queries") == [("r1", "r2")]
 
 
-def test_the_command_line_compares_what_it_computed_and_publishes_where_asked(tmp_path):
-    settings = project(tmp_path, computed=False)
+def test_the_command_line_compares_what_it_computed_and_publishes_where_asked(loaded, tmp_path):
+    settings = copied(loaded, tmp_path)
     found = run_in_dagster(settings, reasons=DUE, pages=True)
     assert found.computed.cells["comparisons.pairs"] == 2
     assert rows(settings, "select count(*) from comparisons.pairs") == [(2,)]
@@ -227,9 +246,8 @@ def test_the_command_line_compares_what_it_computed_and_publishes_where_asked(tm
     assert (again.n_cells, again.dagster_run_ids) == (0, ())
 
 
-def test_an_applied_formula_takes_its_comparisons_with_it(tmp_path):
-    settings = project(tmp_path)
-    make_pairs(settings)
+def test_an_applied_formula_takes_its_comparisons_with_it(compared, tmp_path):
+    settings = copied(compared, tmp_path)
     change_a_formula(settings, cutoff=1)
     assert run_in_dagster(settings, reasons=DUE).n_cells == 0
     found = run_in_dagster(settings, reasons=None)
@@ -259,29 +277,31 @@ class Watch:
         return list(result.run_requests or [])
 
 
-def test_computed_runs_are_compared_and_then_published(settings, store, instance):
-    project(settings.db.parent)
+def test_computed_runs_are_compared_and_then_published(
+    computed, compared, published, settings, store, instance
+):
+    """What is asked for is carried out elsewhere; the store is then as it is after that."""
+    copied(computed, settings.db.parent)
     watch = Watch(new_comparisons(make_jobs()), instance, store)
     (request,) = watch.tick()
     assert request.job_name == "new_comparisons"
     assert (request.tags[RANGE_START], request.tags[RANGE_END]) == ("r1..r2", "r2..r3")
     assert registered_comparisons(instance) == PAIRS
-    make_pairs(settings)
+    copied(compared, settings.db.parent)
     (request,) = watch.tick()
     assert request.job_name == "publish_pages"
-    publish_pages(settings, load_registry(settings))
+    copied(published.settings, settings.db.parent)
     assert watch.tick() == []
     assert watch.tick() == []
 
 
-def test_a_pair_whose_runs_are_not_computed_is_not_launched(settings, store, instance):
-    project(settings.db.parent, computed=False)
+def test_a_pair_whose_runs_are_not_computed_is_not_launched(loaded, settings, store, instance):
+    copied(loaded, settings.db.parent)
     assert Watch(new_comparisons(make_jobs()), instance, store).tick() == []
 
 
-def test_stale_comparisons_are_launched_once_their_runs_are_computed(settings, store, instance):
-    project(settings.db.parent)
-    make_pairs(settings)
+def test_stale_comparisons_are_launched_once_their_runs_are_computed(compared, settings, store, instance):
+    copied(compared, settings.db.parent)
     change_a_formula(settings, cutoff=1)
     watch = Watch(stale_metrics(make_jobs(), NAMES), instance, store)
     assert {request.job_name for request in watch.tick()} == {"recompute_stale"}
@@ -292,24 +312,16 @@ def test_stale_comparisons_are_launched_once_their_runs_are_computed(settings, s
     assert watch.tick() == []
 
 
-def test_pages_are_linked_and_written_again_only_when_their_numbers_are_newer(tmp_path, instance):
-    settings = project(tmp_path)
-    make_pairs(settings)
-    job = build_definitions(settings).resolve_job_def("publish_pages")
-
-    def publish():
-        result = job.execute_in_process(instance=instance, run_config=QUIET)
-        (metadata,) = materializations(result, PAGES).values()
-        return metadata
-
-    first = publish()
+def test_pages_are_linked_and_written_again_only_when_their_numbers_are_newer(published, tmp_path, instance):
+    first, reports = published.metadata, published.settings.reports
     assert first["pages written"].value == 6
     overview = Path(unquote(urlparse(first["all suites"].value).path))
-    assert overview == settings.reports / "suites.html" and overview.is_file()
-    assert (settings.reports / "r1..r2.html").as_uri() in first["written now"].value
-    assert publish()["pages written"].value == 0
+    assert overview == reports / "suites.html" and overview.is_file()
+    assert (reports / "r1..r2.html").as_uri() in first["written now"].value
+    settings = copied(published.settings, tmp_path)
+    assert publish(settings, instance)["pages written"].value == 0
     os.utime(settings.reports / "r2.html", (0, 0))
-    again = publish()
+    again = publish(settings, instance)
     assert again["pages written"].value == 1 and "r2.html" in again["written now"].value
 
 
@@ -327,7 +339,6 @@ def test_a_page_has_a_file_of_its_own_whatever_its_run_is_called(tmp_path):
     assert default_file(settings, ("ab", "r-1"), None).name == "ab..r-1.html"
 
 
-def test_there_is_no_page_of_what_is_not_computed(tmp_path):
-    settings = project(tmp_path, computed=False)
-    with open_reader(settings.db) as con:
-        assert due_pages(con, settings, load_registry(settings)) == []
+def test_there_is_no_page_of_what_is_not_computed(loaded):
+    with open_reader(loaded.db) as con:
+        assert due_pages(con, loaded, load_registry(loaded)) == []

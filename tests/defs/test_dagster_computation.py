@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 
 import dagster as dg
@@ -13,7 +12,16 @@ from eval_pipeline.defs.tags import ONLY_STALE, RANGE_END, RANGE_START, REASONS
 from eval_pipeline.errors import DefinitionError
 from eval_pipeline.store.connect import open_reader, open_writer
 
-from .deliveries import CHANGED, change_a_formula, compute, deliver_golden, deliver_run, load, make_settings
+from .deliveries import (
+    CHANGED,
+    change_a_formula,
+    compute,
+    copied,
+    deliver_golden,
+    deliver_run,
+    load,
+    make_settings,
+)
 
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 RUNS = ["r1", "r2", "r3"]
@@ -21,15 +29,24 @@ pytestmark = pytest.mark.usefixtures("few_definitions")
 TABLES = ("facts.chunk_ranks", "metrics.hit_at_k", "metrics.reciprocal_rank", "aggregates.run_metrics")
 
 
-def project(folder: Path):
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory):
     """Three runs, delivered and loaded, in the order of their days."""
-    settings = make_settings(folder)
-    root = folder / "bundle"
+    settings = make_settings(tmp_path_factory.mktemp("loaded"))
+    root = settings.db.parent / "bundle"
     deliver_golden(root)
     deliver_run(root, "r1", day=1, hits={"q1": ["a"], "q2": ["b"]})
     deliver_run(root, "r2", day=2, hits={"q1": ["b", "a"], "q2": []})
     deliver_run(root, "r3", day=3, hits={"q1": ["x"], "q2": ["x", "y", "b"]})
     load(settings, root)
+    return settings
+
+
+@pytest.fixture(scope="module")
+def computed(loaded, tmp_path_factory, few_definitions):
+    """The same runs with their numbers, by the pipeline alone."""
+    settings = copied(loaded, tmp_path_factory.mktemp("computed"))
+    compute(settings)
     return settings
 
 
@@ -68,21 +85,19 @@ def materializations(result, name):
 
 
 @pytest.fixture(scope="module")
-def done(tmp_path_factory, few_definitions):
+def done(loaded, tmp_path_factory, few_definitions):
     """One range over three runs, through Dagster."""
-    settings = project(tmp_path_factory.mktemp("through_dagster"))
+    settings = copied(loaded, tmp_path_factory.mktemp("through_dagster"))
     with dg.DagsterInstance.ephemeral() as instance:
         register_runs(instance, RUNS, may_move=True)
         result = execute(settings, instance, "r1", "r3")
         yield SimpleNamespace(settings=settings, instance=instance, result=result)
 
 
-def test_a_range_gives_the_same_tables_as_the_pipeline_alone(done, tmp_path):
-    alone = project(tmp_path)
-    compute(alone)
+def test_a_range_gives_the_same_tables_as_the_pipeline_alone(done, computed):
     assert done.result.success
     for table in TABLES:
-        assert rows(done.settings, table) == rows(alone, table) != []
+        assert rows(done.settings, table) == rows(computed, table) != []
 
 
 def test_every_partition_of_the_range_is_shown_as_materialized(done):
@@ -152,9 +167,8 @@ def test_the_same_inputs_and_formula_give_the_same_data_version(done):
     assert version_after("r2", "r2") == version_after("r2", "r2") != version_after("r1", "r2")
 
 
-def test_stale_cells_of_another_reason_than_asked_for_are_left(tmp_path, instance):
-    settings = project(tmp_path)
-    compute(settings, CHANGED)
+def test_stale_cells_of_another_reason_than_asked_for_are_left(computed, tmp_path, instance):
+    settings = copied(computed, tmp_path)
     change_a_formula(settings)
     register_runs(instance, RUNS, may_move=True)
     before = computed_at(settings, CHANGED)
@@ -170,8 +184,8 @@ def test_stale_cells_of_another_reason_than_asked_for_are_left(tmp_path, instanc
     assert why == "its formula changed: r1, r2, r3"
 
 
-def test_one_broken_formula_does_not_keep_its_siblings_from_being_computed(tmp_path, instance):
-    settings = project(tmp_path)
+def test_one_broken_formula_does_not_keep_its_siblings_from_being_computed(loaded, tmp_path, instance):
+    settings = copied(loaded, tmp_path)
     own = tmp_path / "mine" / "metrics"
     own.mkdir(parents=True)
     (own / "a_broken_one.sql").write_text(
@@ -202,8 +216,8 @@ def test_a_run_in_the_inbox_is_taken_in_with_its_golden_set(tmp_path, instance):
     assert [record.partition_key for record in golden] == ["kb"]
 
 
-def test_rows_that_are_missing_fail_the_check_by_the_name_of_the_run(tmp_path, instance):
-    settings = project(tmp_path)
+def test_rows_that_are_missing_fail_the_check_by_the_name_of_the_run(loaded, tmp_path, instance):
+    settings = copied(loaded, tmp_path)
     register_runs(instance, [*RUNS, "r4"], may_move=True)
     with open_writer(settings.db) as con:
         con.execute(
@@ -219,9 +233,8 @@ def test_rows_that_are_missing_fail_the_check_by_the_name_of_the_run(tmp_path, i
     assert "r1" not in wrong
 
 
-def test_values_outside_of_the_declared_range_and_nan_fail_the_check(tmp_path, instance):
-    settings = project(tmp_path)
-    compute(settings)
+def test_values_outside_of_the_declared_range_and_nan_fail_the_check(computed, tmp_path, instance):
+    settings = copied(computed, tmp_path)
     register_runs(instance, RUNS, may_move=True)
     wrong = {"r1": "2", "r3": "'nan'"}
     with open_writer(settings.db) as con:
@@ -245,9 +258,8 @@ def test_values_outside_of_the_declared_range_and_nan_fail_the_check(tmp_path, i
     assert said == "- `r1`: 2 of mrr\n- `r3`: 2 of mrr"
 
 
-def test_a_golden_query_without_its_row_in_a_metric_fails_the_check(tmp_path, instance):
-    settings = project(tmp_path)
-    compute(settings)
+def test_a_golden_query_without_its_row_in_a_metric_fails_the_check(computed, tmp_path, instance):
+    settings = copied(computed, tmp_path)
     register_runs(instance, RUNS, may_move=True)
     with open_writer(settings.db) as con:
         con.execute(
@@ -267,10 +279,10 @@ def test_a_golden_query_without_its_row_in_a_metric_fails_the_check(tmp_path, in
     assert check.metadata["what is wrong"].value == "- `r3`: metrics.hit_at_k has 1 of 2 queries"
 
 
-def test_the_error_of_a_definition_reaches_the_listener_as_it_was_raised(tmp_path, instance):
+def test_the_error_of_a_definition_reaches_the_listener_as_it_was_raised(loaded, tmp_path, instance):
     from eval_pipeline.defs.listening import Listener
 
-    settings = project(tmp_path)
+    settings = copied(loaded, tmp_path)
     own = tmp_path / "mine" / "metrics"
     own.mkdir(parents=True)
     (own / "a_broken_one.sql").write_text(

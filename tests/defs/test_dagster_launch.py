@@ -30,6 +30,7 @@ from .deliveries import (
     GOLDEN,
     change_a_formula,
     compute,
+    copied,
     deliver_golden,
     deliver_run,
     load,
@@ -42,29 +43,47 @@ pytestmark = pytest.mark.usefixtures("few_definitions")
 ENVIRONMENT = ("DAGSTER_EVENT_BATCH_SIZE", "DAGSTER_EMIT_PARTITION_SUBSET_IN_PLANNED_EVENTS", "DAGSTER_HOME")
 
 
-@pytest.fixture(scope="session")
-def new_home(tmp_path_factory):
-    """A home with its databases made, which takes longer than anything that is tested here."""
-    settings = make_settings(tmp_path_factory.mktemp("home"))
-    prepare_home(settings)
-    with open_home(settings.dagster_home) as instance:
-        instance.get_runs()
-        instance.get_dynamic_partitions("eval_run")
-    return settings.dagster_home
-
-
-@pytest.fixture(autouse=True)
-def own_home(new_home, tmp_path):
+@pytest.fixture
+def project(tmp_path, new_home):
+    """Nothing delivered yet."""
     shutil.copytree(new_home, tmp_path / "dagster_home")
+    return make_settings(tmp_path)
 
 
-def loaded(folder, *days):
-    settings = make_settings(folder)
+def loaded(folder, home, *days):
+    shutil.copytree(home, folder / "dagster_home")
     deliver_golden(folder / "bundle")
     for day in days:
         deliver_run(folder / "bundle", f"r{day}", day=day)
+    settings = make_settings(folder)
     load(settings, folder / "bundle")
     return settings
+
+
+@pytest.fixture(scope="module")
+def one_loaded(tmp_path_factory, new_home, few_definitions):
+    return loaded(tmp_path_factory.mktemp("one"), new_home, 1)
+
+
+@pytest.fixture
+def one_run(one_loaded, tmp_path):
+    """r1 is loaded and nothing is computed, in a copy of its own."""
+    return copied(one_loaded, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def launched(tmp_path_factory, new_home, few_definitions):
+    """r2, r3 and r4 as the first launch leaves them, to be looked at."""
+    settings = loaded(tmp_path_factory.mktemp("launched"), new_home, 2, 3, 4)
+    seen: list[tuple[int, int]] = []
+    found = run_in_dagster(settings, reasons=DUE, progress=lambda done, total: seen.append((done, total)))
+    return SimpleNamespace(settings=settings, found=found, progress=seen)
+
+
+@pytest.fixture
+def after_launch(launched, tmp_path):
+    """The same in a copy of its own, to be gone on with."""
+    return copied(launched.settings, tmp_path)
 
 
 def latest(instance, name, partition):
@@ -73,64 +92,54 @@ def latest(instance, name, partition):
     return record
 
 
-def test_a_launch_computes_what_is_missing_and_leaves_a_run_with_its_events(tmp_path):
-    settings = loaded(tmp_path, 1, 2)
-    found = run_in_dagster(settings, reasons=DUE)
-    assert found.computed.runs == ("r1", "r2")
-    assert found.computed.cells[CHANGED] == 2
+def test_a_launch_computes_what_is_missing_and_leaves_a_run_with_its_events(launched):
+    found = launched.found
+    assert found.computed.runs == ("r2", "r3", "r4")
+    assert found.computed.cells[CHANGED] == 3
     assert found.failed_checks == ()
-    with open_home(settings.dagster_home) as instance:
+    with open_home(launched.settings.dagster_home) as instance:
         (run,) = instance.get_runs()
         assert (run.run_id,) == found.dagster_run_ids
         assert (run.job_name, run.status) == ("nightly_evaluation", dg.DagsterRunStatus.SUCCESS)
-        assert registered_runs(instance) == ["r1", "r2"]
-        assert shown_runs(instance) == {"r1", "r2"}
+        assert registered_runs(instance) == ["r2", "r3", "r4"]
+        assert shown_runs(instance) == {"r2", "r3", "r4"}
         assert latest(instance, CHANGED, "r2").run_id == run.run_id
         assert latest(instance, "sources.golden_sets", "kb").partition_key == "kb"
 
 
-def test_a_second_launch_has_nothing_to_do(tmp_path):
-    settings = loaded(tmp_path, 1)
-    run_in_dagster(settings, reasons=DUE)
-    found = run_in_dagster(settings, reasons=DUE)
+def test_a_second_launch_has_nothing_to_do(after_launch):
+    found = run_in_dagster(after_launch, reasons=DUE)
     assert (found.n_cells, found.dagster_run_ids) == (0, ())
 
 
-def test_only_the_named_runs_are_computed(tmp_path):
-    settings = loaded(tmp_path, 1, 2)
-    found = run_in_dagster(settings, run_ids=["r2"], reasons=DUE)
+def test_only_the_named_runs_are_computed(one_run):
+    load(one_run, deliver_run(one_run.db.parent / "bundle", "r2", day=2))
+    found = run_in_dagster(one_run, run_ids=["r2"], reasons=DUE, definitions=[CHANGED])
     assert found.computed.runs == ("r2",)
 
 
-def test_a_stale_formula_is_left_unless_every_reason_counts(tmp_path):
-    settings = loaded(tmp_path, 1)
-    run_in_dagster(settings, reasons=DUE)
-    change_a_formula(settings)
-    assert run_in_dagster(settings, reasons=DUE).n_cells == 0
-    found = run_in_dagster(settings, reasons=None)
+def test_a_stale_formula_is_left_unless_every_reason_counts(after_launch):
+    change_a_formula(after_launch)
+    assert run_in_dagster(after_launch, reasons=DUE).n_cells == 0
+    found = run_in_dagster(after_launch, reasons=None)
     assert set(found.computed.cells) == {CHANGED, "aggregates.run_metrics"}
 
 
-def test_what_was_computed_past_dagster_is_shown_by_nobody_and_computed_again_by_nobody(tmp_path):
-    settings = loaded(tmp_path, 1)
-    compute(settings)
-    assert run_in_dagster(settings, reasons=DUE).dagster_run_ids == ()
+def test_what_was_computed_past_dagster_is_shown_by_nobody_and_computed_again_by_nobody(one_run):
+    compute(one_run)
+    assert run_in_dagster(one_run, reasons=DUE).dagster_run_ids == ()
 
 
-def test_an_older_run_that_is_loaded_later_stands_before_the_others(tmp_path):
-    settings = loaded(tmp_path, 2, 3)
-    run_in_dagster(settings, reasons=DUE)
-    deliver_run(tmp_path / "bundle", "r1", day=1)
-    load(settings, tmp_path / "bundle")
-    found = run_in_dagster(settings, reasons=DUE)
+def test_an_older_run_that_is_loaded_later_stands_before_the_others(after_launch, tmp_path):
+    load(after_launch, deliver_run(tmp_path / "bundle", "r1", day=1))
+    found = run_in_dagster(after_launch, reasons=DUE)
     assert found.computed.runs == ("r1",)
-    with open_home(settings.dagster_home) as instance:
-        assert registered_runs(instance) == ["r1", "r2", "r3"]
+    with open_home(after_launch.dagster_home) as instance:
+        assert registered_runs(instance) == ["r1", "r2", "r3", "r4"]
 
 
-def test_each_version_of_a_golden_set_is_one_materialization_with_its_hash(tmp_path):
-    settings = loaded(tmp_path, 1)
-    run_in_dagster(settings, reasons=DUE)
+def test_each_version_of_a_golden_set_is_one_materialization_with_its_hash(after_launch, tmp_path):
+    settings = after_launch
     run_in_dagster(settings, reasons=DUE)
     deliver_golden(tmp_path / "bundle", [GOLDEN[0], {**GOLDEN[1], "tags": ["new"]}])
     load(settings, tmp_path / "bundle")
@@ -149,18 +158,16 @@ def test_each_version_of_a_golden_set_is_one_materialization_with_its_hash(tmp_p
     assert [event.metadata["changed"].value for event in events] == [0, 1]
 
 
-def test_progress_goes_up_to_the_number_of_cells(tmp_path):
-    settings = loaded(tmp_path, 1, 2)
-    seen: list[tuple[int, int]] = []
-    run_in_dagster(settings, reasons=DUE, progress=lambda done, total: seen.append((done, total)))
-    with open_reader(settings.db) as con:
+def test_progress_goes_up_to_the_number_of_cells(launched):
+    seen = launched.progress
+    with open_reader(launched.settings.db) as con:
         cells = con.sql("select count(*) from ledger.cells").fetchall()[0][0]
     assert seen[-1] == (cells, cells)
     assert [done for done, _ in seen] == sorted(done for done, _ in seen)
 
 
-def test_a_broken_formula_is_raised_as_it_is_after_everything_else_was_computed(tmp_path):
-    settings = loaded(tmp_path, 1)
+def test_a_broken_formula_is_raised_as_it_is_after_everything_else_was_computed(one_run, tmp_path):
+    settings = one_run
     own = tmp_path / "mine" / "metrics"
     own.mkdir(parents=True)
     (own / "broken_one.sql").write_text(
@@ -176,49 +183,44 @@ def test_a_broken_formula_is_raised_as_it_is_after_everything_else_was_computed(
         assert run.status == dg.DagsterRunStatus.FAILURE
 
 
-def test_an_interrupt_ends_the_command_and_not_just_one_run(tmp_path, monkeypatch):
-    settings = loaded(tmp_path, 1)
-
+def test_an_interrupt_ends_the_command_and_not_just_one_run(one_run, monkeypatch):
     def interrupt(*_, **__):
         raise DagsterExecutionInterruptedError
 
     monkeypatch.setattr(assets, "measure", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        run_in_dagster(settings, reasons=DUE)
-    with open_home(settings.dagster_home) as instance:
+        run_in_dagster(one_run, reasons=DUE)
+    with open_home(one_run.dagster_home) as instance:
         (run,) = instance.get_runs()
         assert run.status == dg.DagsterRunStatus.FAILURE
 
 
-def test_a_failing_check_is_in_the_summary(tmp_path):
-    settings = loaded(tmp_path, 1)
-    with open_writer(settings.db) as con:
+def test_a_failing_check_is_in_the_summary(one_run):
+    with open_writer(one_run.db) as con:
         con.execute("delete from raw.results where row_no = 1")
-    failed = "\n".join(run_in_dagster(settings, reasons=DUE).failed_checks)
+    failed = "\n".join(run_in_dagster(one_run, reasons=DUE, definitions=[CHANGED]).failed_checks)
     assert ("raw/results: every_row_accounted_for: r1: 2 results were delivered") in failed
 
 
-def test_nothing_is_said_on_the_terminal_and_the_environment_stays_as_it_was(tmp_path, capfd):
-    settings = loaded(tmp_path, 1)
+def test_nothing_is_said_on_the_terminal_and_the_environment_stays_as_it_was(one_run, capfd):
     before = {name: os.environ.get(name) for name in ENVIRONMENT}
-    run_in_dagster(settings, reasons=DUE)
+    run_in_dagster(one_run, reasons=DUE)
     assert capfd.readouterr() == ("", "")
     assert {name: os.environ.get(name) for name in ENVIRONMENT} == before
 
 
-def test_a_store_that_is_not_there_is_said_before_anything_runs(tmp_path):
+def test_a_store_that_is_not_there_is_said_before_anything_runs(project):
     with pytest.raises(StoreMissing, match="eval-pipeline load"):
-        run_in_dagster(make_settings(tmp_path), reasons=DUE)
+        run_in_dagster(project, reasons=DUE)
 
 
-def test_dagsters_own_storage_reads_what_was_written_in_batches(tmp_path):
-    settings = loaded(tmp_path, 1, 2, 3)
-    found = run_in_dagster(settings, reasons=DUE)
+def test_dagsters_own_storage_reads_what_was_written_in_batches(launched):
+    found = launched.found
     key = dg.AssetKey(CHANGED.split("."))
-    with dg.DagsterInstance.from_config(str(settings.dagster_home)) as instance:
-        assert instance.get_materialized_partitions(key) == {"r1", "r2", "r3"}
+    with dg.DagsterInstance.from_config(str(launched.settings.dagster_home)) as instance:
+        assert instance.get_materialized_partitions(key) == {"r2", "r3", "r4"}
         event = instance.get_latest_materialization_event(key)
-        assert event.asset_materialization.partition in {"r1", "r2", "r3"}
+        assert event.asset_materialization.partition in {"r2", "r3", "r4"}
         logged = instance.get_records_for_run(found.dagster_run_ids[0]).records
         kinds = [record.event_log_entry.dagster_event_type for record in logged]
         (record,) = instance.get_asset_records([key])
@@ -266,23 +268,27 @@ def test_a_process_that_got_the_number_of_a_dead_one_does_not_keep_its_run_alive
     assert fail_dead_runs(instance, now=utc_now()) == [run_id]
 
 
-def test_the_next_command_cleans_up_after_one_that_was_killed_and_computes_the_rest(tmp_path):
-    settings = loaded(tmp_path, 1)
+def test_the_next_command_cleans_up_after_one_that_was_killed_and_computes_the_rest(
+    one_run, few_files, tmp_path
+):
+    settings = one_run
     program = textwrap.dedent(
         """
         import os, signal
-        from pathlib import Path
         from eval_pipeline import launch
         from eval_pipeline.defs import assets
-        from tests_settings import settings
+        from eval_pipeline.formulas import registry
+        from tests_settings import few_files, settings
 
+        registry.PACKAGE, registry.shipped_sql = few_files, lambda: few_files
         assets.measure = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)
         launch.run_in_dagster(settings, reasons=("missing", "results"))
         """
     )
     helper = tmp_path / "tests_settings.py"
     helper.write_text(
-        f"from pathlib import Path\nfrom eval_pipeline.settings import Settings\nPosixPath = Path\nsettings = {settings!r}\n"
+        f"from pathlib import Path\nfrom eval_pipeline.settings import Settings\nPosixPath = Path\n"
+        f"settings, few_files = {settings!r}, {few_files!r}\n"
     )
     killed = subprocess.run(
         [sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": str(tmp_path)}, check=False

@@ -20,11 +20,13 @@ from .deliveries import (
     GOLDEN,
     change_a_formula,
     compute,
+    copied,
     deliver_golden,
     deliver_run,
+    make_settings,
     utc_now,
 )
-from .ticks import NAMES, Watch, assets, in_the_store, ranges, record
+from .ticks import NAMES, Watch, assets, ranges, record
 
 pytestmark = pytest.mark.usefixtures("few_definitions")
 
@@ -37,6 +39,21 @@ def inbox_watch(instance, store):
 @pytest.fixture
 def stale_watch(instance, store):
     return Watch(stale_metrics(make_jobs(), NAMES), instance, store)
+
+
+@pytest.fixture(scope="module")
+def golden_taken_in(tmp_path_factory, few_definitions):
+    settings = make_settings(tmp_path_factory.mktemp("golden"))
+    deliver_golden(settings.inbox)
+    take_in_sources(settings, now=utc_now())
+    return settings
+
+
+@pytest.fixture
+def golden_inbox(golden_taken_in, settings):
+    """An inbox whose golden set was taken in."""
+    copied(golden_taken_in, settings.db.parent)
+    return settings.inbox
 
 
 def take_in(settings, instance, requests):
@@ -77,19 +94,15 @@ def test_sources_go_first_and_the_runs_follow_in_one_range_in_run_order(inbox_wa
     assert requests[0].tags[REASONS] == "missing,results"
 
 
-def test_a_folder_without_run_json_is_not_looked_at(inbox_watch, settings, instance):
-    deliver_golden(settings.inbox)
-    deliver_run(settings.inbox, "unfinished", complete=False)
-    take_in(settings, instance, inbox_watch.tick()[0])
+def test_a_folder_without_run_json_is_not_looked_at(inbox_watch, golden_inbox, instance):
+    deliver_run(golden_inbox, "unfinished", complete=False)
     requests, _ = inbox_watch.tick()
     assert not requests
     assert registered_runs(instance) == []
 
 
-def test_what_was_launched_and_computed_is_not_launched_again(inbox_watch, settings, instance):
-    deliver_golden(settings.inbox)
-    deliver_run(settings.inbox, "r1")
-    take_in(settings, instance, inbox_watch.tick()[0])
+def test_what_was_launched_and_computed_is_not_launched_again(inbox_watch, golden_inbox, settings, instance):
+    deliver_run(golden_inbox, "r1")
     first, _ = inbox_watch.tick()
     assert len(first) == 1
     take_in_and_compute(settings, instance, first)
@@ -97,62 +110,61 @@ def test_what_was_launched_and_computed_is_not_launched_again(inbox_watch, setti
     assert inbox_watch.tick() == ([], "nothing has changed since the last look")
 
 
-def test_a_second_tick_before_the_run_has_started_asks_under_the_same_key(inbox_watch, settings, instance):
-    in_the_store(settings, instance, "r1")
+def test_a_second_tick_before_the_run_has_started_asks_under_the_same_key(
+    inbox_watch, three_loaded, settings
+):
+    copied(three_loaded, settings.db.parent)
     first, _ = inbox_watch.tick()
     second, _ = inbox_watch.tick()
     assert [request.run_key for request in first] == [request.run_key for request in second]
 
 
-def test_nothing_is_launched_while_a_run_is_under_way(inbox_watch, settings, instance):
-    in_the_store(settings, instance, "r1")
+def test_nothing_is_launched_while_a_run_is_under_way(inbox_watch, three_loaded, settings, instance):
+    copied(three_loaded, settings.db.parent)
     (request,), _ = inbox_watch.tick()
     record(instance, request, dg.DagsterRunStatus.STARTED)
-    deliver_run(settings.inbox, "r2", day=2)
+    deliver_run(settings.inbox, "r4", day=4)
     assert inbox_watch.tick() == ([], "1 runs are under way")
 
 
-def test_a_redelivery_is_launched_again_and_only_that_run(inbox_watch, settings, instance):
-    deliver_golden(settings.inbox)
+def test_a_redelivery_is_launched_again_and_only_that_run(inbox_watch, golden_inbox, settings, instance):
     for day in (1, 2, 3):
-        deliver_run(settings.inbox, f"r{day}", day=day)
-    take_in(settings, instance, inbox_watch.tick()[0])
+        deliver_run(golden_inbox, f"r{day}", day=day)
     take_in_and_compute(settings, instance, inbox_watch.tick()[0])
     assert inbox_watch.tick()[0] == []
-    deliver_run(settings.inbox, "r2", day=2, hits={"q1": ["x"], "q2": ["b"]})
+    deliver_run(golden_inbox, "r2", day=2, hits={"q1": ["x"], "q2": ["b"]})
     requests, _ = inbox_watch.tick()
     assert ranges(requests) == [("r2", "r2")]
 
 
-def test_the_same_bytes_delivered_again_launch_nothing(inbox_watch, settings, instance):
-    deliver_golden(settings.inbox)
-    folder = deliver_run(settings.inbox, "r1")
-    take_in(settings, instance, inbox_watch.tick()[0])
+def test_the_same_bytes_delivered_again_launch_nothing(inbox_watch, golden_inbox, settings, instance):
+    folder = deliver_run(golden_inbox, "r1")
     take_in_and_compute(settings, instance, inbox_watch.tick()[0])
     assert inbox_watch.tick()[0] == []
     content = (folder / "results.jsonl").read_bytes()
     shutil.rmtree(folder)
-    deliver_run(settings.inbox, "r1")
+    deliver_run(golden_inbox, "r1")
     (folder / "results.jsonl").write_bytes(content)
     assert inbox_watch.tick() == ([], "everything delivered is computed")
 
 
-def test_runs_that_the_command_line_loaded_are_picked_up(inbox_watch, settings, instance):
-    in_the_store(settings, instance, "r1", "r2")
+def test_runs_that_the_command_line_loaded_are_picked_up(inbox_watch, three_loaded, settings):
+    copied(three_loaded, settings.db.parent)
     requests, _ = inbox_watch.tick()
-    assert ranges(requests) == [("r1", "r2")]
+    assert ranges(requests) == [("r1", "r3")]
 
 
-def test_an_older_run_that_comes_late_takes_its_place_in_the_order(inbox_watch, settings, instance):
-    in_the_store(settings, instance, "r1", "r2")
-    compute(settings)
+def test_an_older_run_that_comes_late_takes_its_place_in_the_order(
+    inbox_watch, three_computed, settings, instance
+):
+    copied(three_computed, settings.db.parent)
     inbox_watch.tick()
     deliver_run(settings.inbox, "r0", day=1)
     (settings.inbox / "runs/r0/run.json").write_text(
         json.dumps({"run_id": "r0", "dataset": "kb", "created_at": "2026-08-01T00:00:00Z"})
     )
     requests, _ = inbox_watch.tick()
-    assert registered_runs(instance) == ["r0", "r1", "r2"]
+    assert registered_runs(instance) == ["r0", "r1", "r2", "r3"]
     assert ranges(requests) == [("r0", "r0")]
 
 
@@ -173,21 +185,19 @@ def test_a_changed_golden_set_is_taken_in_and_shows_what_changed(inbox_watch, se
     assert [metadata[name].value for name in ("rows", "added", "removed", "changed")] == [2, 1, 1, 1]
 
 
-def test_broken_input_is_tried_once_and_not_forever(inbox_watch, settings, instance):
-    deliver_golden(settings.inbox)
-    folder = deliver_run(settings.inbox, "r1")
+def test_broken_input_is_tried_once_and_not_forever(inbox_watch, golden_inbox, settings, instance):
+    folder = deliver_run(golden_inbox, "r1")
     (folder / "results.jsonl").write_text('{"query_id": "q1"')
-    take_in(settings, instance, inbox_watch.tick()[0])
     requests, _ = inbox_watch.tick()
     assert ranges(requests) == [("r1", "r1")]
     take_in(settings, instance, requests)
     assert inbox_watch.tick()[0] == []
-    deliver_run(settings.inbox, "r1")
+    deliver_run(golden_inbox, "r1")
     assert ranges(inbox_watch.tick()[0]) == [("r1", "r1")]
 
 
-def test_work_that_keeps_failing_is_given_up(inbox_watch, settings, instance):
-    in_the_store(settings, instance, "r1")
+def test_work_that_keeps_failing_is_given_up(inbox_watch, three_loaded, settings, instance):
+    copied(three_loaded, settings.db.parent)
     keys = []
     for _ in range(MOST_ATTEMPTS):
         (request,), _ = inbox_watch.tick()
@@ -197,9 +207,10 @@ def test_work_that_keeps_failing_is_given_up(inbox_watch, settings, instance):
     assert inbox_watch.tick()[0] == []
 
 
-def test_a_stale_formula_is_launched_for_exactly_its_tables_and_runs(stale_watch, settings, instance):
-    in_the_store(settings, instance, "r1", "r2", "r3")
-    compute(settings)
+def test_a_stale_formula_is_launched_for_exactly_its_tables_and_runs(
+    stale_watch, three_computed, settings, instance
+):
+    copied(three_computed, settings.db.parent)
     assert stale_watch.tick()[0] == []
     change_a_formula(settings)
     (request,), _ = stale_watch.tick()
@@ -210,9 +221,10 @@ def test_a_stale_formula_is_launched_for_exactly_its_tables_and_runs(stale_watch
     assert stale_watch.tick()[0] == []
 
 
-def test_a_formula_that_changes_back_and_forth_is_launched_each_time(stale_watch, settings, instance):
-    in_the_store(settings, instance, "r1")
-    compute(settings)
+def test_a_formula_that_changes_back_and_forth_is_launched_each_time(
+    stale_watch, three_computed, settings, instance
+):
+    copied(three_computed, settings.db.parent)
     keys = set()
     for cutoff in (2, 3, 2):
         change_a_formula(settings, cutoff)

@@ -16,8 +16,8 @@ from eval_pipeline.defs.stale_memory import NOTHING_STALE
 from eval_pipeline.errors import InvalidConfig
 from eval_pipeline.formulas.config import load_config
 
-from .deliveries import CHANGED, change_a_formula, compute, utc_now
-from .ticks import NAMES, Watch, assets, in_the_store, ranges, record
+from .deliveries import CHANGED, change_a_formula, compute, copied, utc_now
+from .ticks import NAMES, Watch, assets, ranges, record
 
 pytestmark = pytest.mark.usefixtures("few_definitions")
 STALE = {CHANGED, "aggregates.run_metrics"}
@@ -29,11 +29,9 @@ def watch_of(settings, instance):
 
 
 @pytest.fixture
-def computed(settings, instance):
+def computed(three_computed, tmp_path):
     """Three runs in one dataset, computed; the second and third are never compared here."""
-    in_the_store(settings, instance, "r1", "r2", "r3")
-    compute(settings)
-    return settings
+    return copied(three_computed, tmp_path)
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import dagster as dg
 
 from eval_pipeline.defs.launches import RAW_NAMES
 from eval_pipeline.defs.tags import RANGE_END, RANGE_START
+from eval_pipeline.settings import Settings
 
 from .deliveries import CHANGED, deliver_golden, deliver_run, load
 
@@ -46,7 +47,7 @@ def assets(request):
     return {".".join(key.path) for key in request.asset_selection}
 
 
-def in_the_store(settings, instance, *runs):
+def in_the_store(settings: Settings, *runs: str) -> None:
     deliver_golden(settings.inbox.parent / "bundle")
     for day, run_id in enumerate(runs, start=1):
         deliver_run(settings.inbox.parent / "bundle", run_id, day=day)

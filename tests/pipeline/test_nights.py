@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from eval_pipeline.cli.main import cli
 from eval_pipeline.formulas.registry import load_registry
+from eval_pipeline.pipeline.cell_states import PAIR_FACTS
 from eval_pipeline.pipeline.compare import compare
 from eval_pipeline.pipeline.gate import trailing_nights
 from eval_pipeline.pipeline.nights import attempts, last_complete_runs, previous_complete_run
@@ -29,8 +30,10 @@ NIGHTLY = {"suite": "nightly"}
 
 
 @pytest.fixture
-def settings(tmp_path):
-    return settings_in(tmp_path)
+def settings(tmp_path, empty_store):
+    made = settings_in(tmp_path)
+    shutil.copyfile(empty_store, made.db)
+    return made
 
 
 @pytest.fixture
@@ -107,21 +110,27 @@ def test_an_attempt_without_a_number_is_the_first_and_the_later_one_of_two_wins(
     assert answers(settings) == ["b"]
 
 
-def test_the_order_of_loading_changes_nothing(tmp_path):
+def test_the_order_of_loading_changes_nothing(tmp_path, empty_store):
+    """Orders that begin alike go on in copies of one store."""
     runs = {
         "n1": {"created_at": "2026-09-01T02:00:00Z"},
         "n2": {"created_at": "2026-09-02T02:00:00Z"},
         "n2-again": {"created_at": "2026-09-02T06:00:00Z", "replaces": "n2"},
     }
-    seen = set()
-    for number, order in enumerate(itertools.permutations(runs)):
-        folder = tmp_path / str(number)
-        settings = settings_in(folder)
+    for run_id, said in runs.items():
+        write_golden(tmp_path / run_id, GOLDEN)
+        write_run(tmp_path / run_id, run_id, ALL, **NIGHTLY, **said)
+    made, seen = {(): empty_store}, set()
+    for order in itertools.permutations(runs):
         for day, run_id in enumerate(order, start=1):
-            bundle = folder / run_id
-            write_golden(bundle, GOLDEN)
-            write_run(bundle, run_id, ALL, **NIGHTLY, **runs[run_id])
-            load(settings, bundle, on=day)
+            loaded = order[:day]
+            if loaded not in made:
+                settings = settings_in(tmp_path / "orders" / "..".join(loaded))
+                settings.db.parent.mkdir(parents=True)
+                shutil.copyfile(made[loaded[:-1]], settings.db)
+                load(settings, tmp_path / run_id, on=day)
+                made[loaded] = settings.db
+        settings = settings_in(made[order].parent)
         stands = tuple(answers(settings))
         seen.add((stands, previous(settings, "n2-again"), tuple(sorted(flags(settings).items()))))
     ((stands, before, _),) = seen
@@ -288,7 +297,7 @@ def test_a_comparison_says_that_a_run_is_incomplete_or_was_replaced(settings, bu
     write_run(bundle, "one-again", ALL, night="2026-09-01", replaces="one", **NIGHTLY)
     write_run(bundle, "half", HALF, night="2026-09-02", **NIGHTLY)
     load(settings, bundle)
-    compute(settings, registry)
+    compute(settings, registry, definitions=PAIR_FACTS)
     said = "\n".join(compare(settings, registry, "one", "half")["warnings"])
     assert "a ('one') was replaced by 'one-again'" in said
     assert "b ('half') is incomplete: 1 query of 2 without a result" in said

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import shutil
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,13 +13,22 @@ from typing import Any
 import pytest
 
 from eval_pipeline.formulas.registry import Registry, load_registry
+from eval_pipeline.pipeline.cell_states import PAIR_FACTS
 from eval_pipeline.pipeline.comparison_pairs import PAIRS
 from eval_pipeline.pipeline.due import DUE
 from eval_pipeline.pipeline.load import LoadReport, load_bundles
 from eval_pipeline.pipeline.measure import Measured, measure
 from eval_pipeline.pipeline.plan import find_plan
 from eval_pipeline.settings import Settings, load_settings, shipped_sql
+from tests.few_definitions import shipping, write_few
 
+FEW = (
+    *PAIR_FACTS,
+    "metrics.hit_at_k",
+    "metrics.reciprocal_rank",
+    "metrics.recall_at_k_doc",
+    "aggregates.run_metrics",
+)
 FIRST_DAY = dt.datetime(2026, 10, 1, 12)
 
 
@@ -29,6 +39,8 @@ class World:
     folder: Path
     day: int = 0
     datasets: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    shipped: Path = field(default_factory=shipped_sql)
+    registries: dict[tuple[tuple[Path, bytes], ...], Registry] = field(default_factory=dict)
 
     @property
     def bundle(self) -> Path:
@@ -52,7 +64,14 @@ class World:
 
     @property
     def registry(self) -> Registry:
-        return load_registry(self.settings)
+        """Read anew whenever a definition or the configuration has changed; copies of a world share what was read."""
+        settings = self.settings
+        paths = [*sorted(self.own_sql.rglob("*.*")), settings.config]
+        files = tuple((path, path.read_bytes()) for path in paths if path.is_file())
+        if files not in self.registries:
+            with shipping(self.shipped) if self.shipped != shipped_sql() else nullcontext():
+                self.registries[files] = load_registry(settings)
+        return self.registries[files]
 
     def tomorrow(self) -> dt.datetime:
         self.day += 1
@@ -127,7 +146,24 @@ def copy_of(made: World, folder: Path) -> World:
 
 @pytest.fixture(scope="session")
 def computed_world(tmp_path_factory: pytest.TempPathFactory) -> World:
-    made = World(tmp_path_factory.mktemp("world"))
+    return filled(World(tmp_path_factory.mktemp("world")))
+
+
+@pytest.fixture(scope="session")
+def small_computed_world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    """The same with a few formulas, for tests that look at no others."""
+    shipped = write_few(tmp_path_factory.mktemp("few") / "sql", *FEW)
+    return filled(World(tmp_path_factory.mktemp("small-world"), shipped=shipped))
+
+
+@pytest.fixture
+def small_world(tmp_path: Path, small_computed_world: World) -> World:
+    """A copy of its own for every test."""
+    return copy_of(small_computed_world, tmp_path)
+
+
+def filled(made: World) -> World:
+    """Delivered and computed for the first time."""
     for dataset in ("alpha", "beta"):
         made.write_golden(
             dataset,

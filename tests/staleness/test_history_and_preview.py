@@ -16,6 +16,12 @@ from eval_pipeline.pipeline.status import find_status
 from eval_pipeline.store.connect import open_reader
 
 RANK = "metrics/reciprocal_rank.sql"
+WITH_MRR = {"metrics.reciprocal_rank", "aggregates.run_metrics:metrics.reciprocal_rank"}
+
+
+@pytest.fixture
+def world(small_world):
+    return small_world
 
 
 def double_the_rank(world, version=1):
@@ -145,7 +151,7 @@ def test_a_pinned_run_that_is_delivered_anew_is_computed_with_todays_definitions
         "alpha-1", "alpha", {f"q{n}": [f"a{n}"] for n in range(6)}, created_at="2026-09-01T02:00:00Z"
     )
     world.deliver()
-    world.compute()
+    world.compute(definitions=WITH_MRR)
     assert mrr(world, "alpha-1") == 0.5
 
 
@@ -167,20 +173,20 @@ def test_a_movement_is_laid_at_the_door_of_what_changed(world):
         mrr(world, "alpha-2") - mrr(world, "alpha-1"), abs=1e-4
     )
     double_the_rank(world)
-    world.compute(everything=True)
+    world.compute(everything=True, definitions=WITH_MRR)
     formula = explain(world, "alpha-1", "alpha-1", as_of=("2026-10-02", None))
     assert formula["formula"] == formula["total"] != 0
     rows = json.loads(json.dumps(world.datasets["alpha"]))
     rows[0]["expected_chunk_ids"] = ["nowhere"]
     world.write_golden("alpha", rows)
     world.deliver()
-    world.compute(everything=True)
+    world.compute(everything=True, definitions=WITH_MRR)
     labels = explain(world, "alpha-1", "alpha-1", as_of=("2026-10-03", None))
     assert labels["labels"] == labels["total"] != 0
     assert labels["contributors"][0]["query_id"] == "q0"
     world.write_run("alpha-1", "alpha", {f"q{n}": [] for n in range(6)}, created_at="2026-09-01T02:00:00Z")
     world.deliver()
-    world.compute()
+    world.compute(definitions=WITH_MRR)
     data = explain(world, "alpha-1", "alpha-1", as_of=("2026-10-05", None))
     assert data["data"] == data["total"] != 0
 
@@ -206,7 +212,7 @@ def test_the_terms_add_up_on_random_histories(world, seed):
                 chance.choice(["alpha-1", "alpha-2"]), "alpha", hits, created_at="2026-09-01T02:00:00Z"
             )
         world.deliver()
-        world.compute(everything=True)
+        world.compute(everything=True, definitions=WITH_MRR)
     days = [None, *(f"2026-10-{day:02d}" for day in range(2, world.day + 1))]
     for _ in range(6):
         runs = (chance.choice(["alpha-1", "alpha-2"]), chance.choice(["alpha-1", "alpha-2", "alpha-3"]))

@@ -12,19 +12,33 @@ from eval_pipeline.pipeline.show import show_run
 from eval_pipeline.pipeline.status import find_status
 from eval_pipeline.store.connect import open_reader
 
+from .conftest import copy_of
+
 RANK = "metrics/reciprocal_rank.sql"
 HALVED = (("cast(1 as double)", "cast(0.5 as double)"), ("-- version: 1", "-- version: 2"))
 
 
 @pytest.fixture
-def pinned(world):
+def world(small_world):
+    return small_world
+
+
+@pytest.fixture(scope="module")
+def pinned_once(small_computed_world, tmp_path_factory):
     """The formula changed; alpha-1 and alpha-2 stay, the others follow."""
+    world = copy_of(small_computed_world, tmp_path_factory.mktemp("pinned"))
     world.overlay(RANK, *HALVED)
     pin_older(
         world.settings, world.registry, select_cells(world.registry, since="2026-09-03"), note="season 1"
     )
     world.compute(everything=True)
     return world
+
+
+@pytest.fixture
+def pinned(pinned_once, tmp_path):
+    """A copy of its own for every test."""
+    return copy_of(pinned_once, tmp_path)
 
 
 def mrr(world, run_id):

@@ -12,6 +12,8 @@ from eval_pipeline.pipeline.plan_text import as_markdown, verdict_sentences
 from eval_pipeline.pipeline.preview import find_preview
 from eval_pipeline.store.connect import open_reader
 
+from .conftest import copy_of
+
 RANK = "metrics/reciprocal_rank.sql"
 CONFIG = {"chunker_version": "v1"}
 GATED = """
@@ -24,14 +26,26 @@ at_least = 0.5
 
 
 @pytest.fixture
-def gated(world):
+def world(small_world):
+    return small_world
+
+
+@pytest.fixture(scope="module")
+def gated_once(small_computed_world, tmp_path_factory):
     """alpha-2 is held against alpha-1: its MRR has to reach a half, and does."""
+    world = copy_of(small_computed_world, tmp_path_factory.mktemp("gated"))
     hits = {f"q{n}": ["x", f"a{n}"] if n % 2 else [f"a{n}"] for n in range(6)}
     world.write_run("alpha-2", "alpha", hits, created_at="2026-09-02T02:00:00Z")
     (world.folder / "eval-pipeline.toml").write_text(GATED)
     world.deliver()
     world.compute()
     return world
+
+
+@pytest.fixture
+def gated(gated_once, tmp_path):
+    """A copy of its own for every test."""
+    return copy_of(gated_once, tmp_path)
 
 
 def verdict(world, candidate):
@@ -109,4 +123,4 @@ def test_the_order_of_runs_turns_round_within_a_suite_only(world):
 
 def test_rows_of_extraction_are_cases_and_others_queries(world):
     world.overlay(RANK, ("cast(1 as double)", "cast(0.25 as double)"))
-    assert find_preview(world.settings, world.registry)["preview"]["mrr"]["unit"] == "queries"
+    assert find_preview(world.settings, world.registry, sample=1)["preview"]["mrr"]["unit"] == "queries"
