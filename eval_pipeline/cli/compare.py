@@ -81,7 +81,15 @@ def format_of(
         return "json"
     if wanted:
         return wanted
-    return by_suffix.get(output.suffix.lower(), "table") if output else "table"
+    if output is None or not output.suffix:
+        return "table"
+    suffix = output.suffix.lower()
+    if suffix not in by_suffix and suffix != ".txt":
+        raise click.UsageError(
+            f"{output}: {suffix!r} does not say what to write; known are .txt, {', '.join(by_suffix)}; or name it with "
+            "--format"
+        )
+    return by_suffix.get(suffix, "table")
 
 
 def _text(document: dict[str, Any], chosen: str) -> str | Callable[[], None]:

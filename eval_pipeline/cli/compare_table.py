@@ -12,15 +12,17 @@ from eval_pipeline.report.movements import (
     defined_metrics,
     moved_queries,
     shown_first,
+    shown_parts,
     surest_metric,
     within_noise,
 )
-from eval_pipeline.report.numbers import change, interval, p_value, rank, value
+from eval_pipeline.report.numbers import amount, amount_change, change, interval, p_value, rank, value
 
 SHOWN_QUERIES = 10
 SHOWN_SLICES = 5
 SHOWN_FLAKY = 5
 LONGEST_NAME = 24
+LONGEST_MEASURE = 19
 
 Report = Mapping[str, Any]
 
@@ -39,6 +41,7 @@ def print_comparison(report: Report) -> None:
     _print_deltas(report)
     if report["fallback_metrics"]:
         _print_fallback(report)
+    _print_parts(report)
     _print_counts(report)
     _print_queries(report)
     _print_slices(report)
@@ -53,7 +56,11 @@ MODES = {"exact": "by chunk id (exact)", "fallback_doc_span": "by document and s
 
 def _print_deltas(report: Report) -> None:
     defined, undefined = defined_metrics(report)
-    unchanged = [metric for metric in defined if report["significance"][metric]["test"] == "identical"]
+    unchanged = [
+        metric
+        for metric in defined
+        if report["significance"][metric]["test"] == "identical" and not report["deltas"][metric]
+    ]
     rows = []
     for metric in defined:
         if metric in unchanged:
@@ -98,11 +105,11 @@ def _unchanged(report: Report, metrics: Sequence[str]) -> Iterator[str]:
         yield f"no query changed, and what would have shown is not known: {', '.join(unseen)}"
 
 
-def _broken(name: str) -> str:
+def _broken(name: str, *, most: int = LONGEST_NAME) -> str:
     """A name too long for its column goes on at one of its own joints."""
-    if len(name) <= LONGEST_NAME:
+    if len(name) <= most:
         return name
-    place = name.rfind("_", 0, LONGEST_NAME) + 1
+    place = max(name.rfind(joint, 0, most) for joint in "._") + 1
     return f"{name[:place]}\n{name[place:]}" if place else name
 
 
@@ -131,6 +138,24 @@ def _print_fallback(report: Report) -> None:
         for threshold, counts in report["sensitivity"].items()
     ]
     print(filled(f"by the share of characters that has to match: {'; '.join(told)}"))
+
+
+def _print_parts(report: Report) -> None:
+    rows = [
+        (
+            _broken(name, most=LONGEST_MEASURE),
+            amount(entry["a"]),
+            amount(entry["b"]),
+            amount_change(entry["a"], entry["b"]),
+            interval(entry.get("ci_low"), entry.get("ci_high")),
+            p_value(entry.get("p_adjusted")),
+        )
+        for name, entry in shown_parts(report)
+    ]
+    if rows:
+        columns = ["the runs as a whole", "a", "b", "b − a", "95 % interval", "p adj."]
+        print()
+        table(columns, rows, numbers=columns[1:])
 
 
 def _print_counts(report: Report) -> None:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import datetime as dt
 import sys
 from pathlib import Path
-from textwrap import fill
 from typing import Any
 
 import click
 
 from eval_pipeline.cli.compare import format_of, json_text, write
 from eval_pipeline.cli.options import as_json, with_store
-from eval_pipeline.cli.output import WIDTH, number, say, table
+from eval_pipeline.cli.output import filled, number, say, table
 from eval_pipeline.settings import Settings
 
 BY_SUFFIX = {".json": "json", ".md": "md", ".markdown": "md", ".xml": "junit"}
@@ -101,7 +100,7 @@ def _print(document: dict[str, Any]) -> None:
 
     print(f"{document['verdict'].upper()}: {document['candidate']} against {document['baseline']}")
     for problem in document["preconditions"]:
-        print(fill(f"! {problem}", WIDTH, subsequent_indent="  "))
+        print(filled(f"! {problem}"))
     shown, quiet = rules_worth_showing(document)
     if shown:
         rows = [
@@ -121,8 +120,10 @@ def _print(document: dict[str, Any]) -> None:
         print("p adj.: one-sided, Holm over all rules\n")
         for rule in sorted(shown, key=lambda rule: bool(rule["verdict"] != "fail")):
             if rule["verdict"] != "pass":
-                print(fill(f"{rule['label']}: {rule['reason']}", WIDTH, subsequent_indent="  "))
+                print(filled(f"{rule['label']}: {rule['reason']}"))
     if quiet:
         print(quiet)
+    for note in document["notes"]:
+        print(filled(f"note: {note}"))
     if document["skipped"]:
-        print(fill(f"not judged: {'; '.join(document['skipped'])}", WIDTH, subsequent_indent="  "))
+        print(filled(f"not judged: {'; '.join(document['skipped'])}"))

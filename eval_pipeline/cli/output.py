@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
+from eval_pipeline.report.markup import visible
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -64,13 +66,13 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, numbers: Seq
             Text(column), justify="right" if is_number else "left", no_wrap=is_number, overflow="fold"
         )
     for row in rows:
-        shown.add_row(*(Text("" if cell is None else str(cell)) for cell in row))
+        shown.add_row(*(Text("" if cell is None else visible(str(cell))) for cell in row))
     console().print(shown)
 
 
 def filled(text: str) -> str:
     """A sentence broken at spaces so that it fits 80 columns, whatever prints it."""
-    return fill(text, WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+    return fill(visible(text), WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
 def number(value: float | None) -> str:

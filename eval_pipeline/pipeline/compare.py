@@ -9,6 +9,7 @@ import numpy as np
 
 from eval_pipeline.errors import RefusedError
 from eval_pipeline.formulas.registry import Registry
+from eval_pipeline.pipeline.compared_parts import compare_parts
 from eval_pipeline.pipeline.compared_runs import (
     Material,
     Paired,
@@ -106,6 +107,7 @@ def comparison_document(material: Material, registry: Registry, reading: Compari
         "warnings": [*reading_notes(reading), *warnings_of(material, registry, counts)],
         "fallback_metrics": _fallback_metrics(facts) if material.spans else None,
         **_evidence(paired, registry),
+        "parts": compare_parts(*material.parts, run_a=paired.a.run_id, run_b=paired.b.run_id),
         "fallback_significance": _fallback_significance(paired, facts) if material.spans else None,
         "noise": material.noise.bands,
         "identical_pairs": material.noise.pairs,

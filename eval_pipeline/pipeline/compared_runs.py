@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.pipeline.cell_states import RunStates, read_states, require_usable
+from eval_pipeline.pipeline.compared_parts import RunParts, read_parts
 from eval_pipeline.pipeline.nights import NightRun, attempts
 from eval_pipeline.pipeline.noise import Noise, find_noise
 from eval_pipeline.pipeline.significance import Compared
@@ -29,16 +30,26 @@ from eval_pipeline.store.pairs import (
     undefined_pairs,
     unpaired_queries,
 )
-from eval_pipeline.store.span_pairs import SpanMatch, match_spans, places_with_spans, span_matches
+from eval_pipeline.store.span_pairs import (
+    SpanMatch,
+    count_without_spans,
+    match_spans,
+    places_with_spans,
+    span_matches,
+)
 
 
 @dataclass(frozen=True)
 class SpanFacts:
-    """What the fallback matching found, at several thresholds in ascending order."""
+    """What the fallback matching found, at several thresholds in ascending order.
+
+    `without_spans` are the queries of each run whose hits do not say where their text lies.
+    """
 
     places: frozenset[int]
     matches: Sequence[SpanMatch]
     thresholds: Sequence[float]
+    without_spans: tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -81,6 +92,7 @@ class Material:
     spans: SpanFacts | None
     noise: Noise
     stale_labels: int
+    parts: tuple[RunParts, RunParts]
 
 
 def versions_match(a: ComparedRun, b: ComparedRun) -> bool:
@@ -149,6 +161,7 @@ def read_material(
         spans=None if paired.is_exact else _span_facts(con, a, b, reading),
         noise=find_noise(con, a, b, sources=sources, k=reading.compare_k),
         stale_labels=count_stale_labels(con, b) if paired.is_exact else 0,
+        parts=(read_parts(con, a.run_id), read_parts(con, b.run_id)),
     )
 
 
@@ -162,6 +175,7 @@ def _span_facts(con: Connection, a: ComparedRun, b: ComparedRun, reading: Compar
         places=frozenset(places_with_spans(con)),
         matches=span_matches(con, a, b, thresholds=thresholds),
         thresholds=thresholds,
+        without_spans=(count_without_spans(con, a), count_without_spans(con, b)),
     )
 
 

@@ -103,6 +103,7 @@ def _about_chunkers(material: Material, registry: Registry, counts: Mapping[str,
                 "deltas of chunk-level metrics are unstable across chunkers, because labels name the chunks of one "
                 f"version: read fallback_metrics instead of {metrics}"
             )
+        yield from _about_missing_spans(material)
         if counts["not_comparable"]:
             yield (
                 f"not comparable: {_queries(counts['not_comparable'])}; the spans of their expected chunks are neither "
@@ -113,6 +114,17 @@ def _about_chunkers(material: Material, registry: Registry, counts: Mapping[str,
             f"stale labels: {material.stale_labels:,} expected ids not in the run's inventory (chunker "
             f"{versions[1]!r}); neither run can find them"
         )
+
+
+def _about_missing_spans(material: Material) -> Iterator[str]:
+    """What has no spans is found nowhere, and reads like a loss."""
+    missing = material.spans.without_spans if material.spans else (0, 0)
+    for name, run, n in zip("ab", (material.paired.a, material.paired.b), missing, strict=True):
+        if n:
+            yield (
+                f"without source_spans in {name} ({run.run_id!r}): the hits of {_queries(n)}; by document and span "
+                "they match nothing, and what the other run found counts as lost or won"
+            )
 
 
 def _about_values(paired: Paired) -> Iterator[str]:

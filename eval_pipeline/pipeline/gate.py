@@ -40,6 +40,7 @@ from eval_pipeline.store.lock import Tell
 from eval_pipeline.store.pairs import ComparedRun, find_compared_run
 
 FORMAT: Final = 1
+TOO_FEW: Final = "applies to"
 LOOKED_AT: Final = 120
 FEWEST_NIGHTS: Final = 4
 
@@ -133,9 +134,9 @@ def trailing_nights(runs: Sequence[RecentRun], candidate: ComparedRun, *, most: 
 def _decide(evidence: Evidence, registry: Registry, config: GateConfig) -> dict[str, Any]:
     paired = evidence.paired
     rules, skipped = _asked(evidence, config)
-    preconditions = list(_preconditions(paired, registry, config, rules))
+    preconditions = list(_preconditions(paired, registry, config, rules, skipped=skipped))
     if preconditions:
-        return _document(paired.a, paired.b, config, preconditions=preconditions)
+        return _document(paired.a, paired.b, config, preconditions=preconditions, skipped=skipped)
     untold = {} if paired.is_exact else dict.fromkeys(chunk_level_metrics(registry, paired))
     changes = [
         _change(rule, paired, is_untold=rule.metric in untold) for rule in rules if rule.target is None
@@ -145,7 +146,8 @@ def _decide(evidence: Evidence, registry: Registry, config: GateConfig) -> dict[
     judged += [_target(rule, evidence) for rule in rules if rule.target is not None]
     if not trends and config.drift_nights:
         skipped = [*skipped, f"drift: fewer than {FEWEST_NIGHTS} comparable nights"]
-    return _document(paired.a, paired.b, config, judged=judged, skipped=skipped)
+    notes = list(_stale_alike(paired, registry, rules))
+    return _document(paired.a, paired.b, config, judged=judged, skipped=skipped, notes=notes)
 
 
 def _asked(evidence: Evidence, config: GateConfig) -> tuple[list[Rule], list[str]]:
@@ -164,7 +166,7 @@ def _asked(evidence: Evidence, config: GateConfig) -> tuple[list[Rule], list[str
 def _beside_the_point(rule: Rule, evidence: Evidence) -> str | None:
     """Why these two runs do not raise the question; a metric that only one of them has does raise it."""
     if rule.metric == EXTRACTION:
-        return None if evidence.extraction[1] else "the candidate has no extraction cases"
+        return None if any(evidence.extraction) else "neither run has extraction cases"
     sizes = [
         max(np.count_nonzero(one.pairs.defined_a), np.count_nonzero(one.pairs.defined_b))
         for one in evidence.paired.compared
@@ -173,12 +175,12 @@ def _beside_the_point(rule: Rule, evidence: Evidence) -> str | None:
     if not any(sizes):
         return "undefined in both runs"
     if sizes[0] < rule.minimum_n:
-        return f"applies to {sizes[0]:,} queries only"
+        return f"{TOO_FEW} {sizes[0]:,} queries only"
     return None
 
 
 def _preconditions(
-    paired: Paired, registry: Registry, config: GateConfig, rules: Sequence[Rule]
+    paired: Paired, registry: Registry, config: GateConfig, rules: Sequence[Rule], *, skipped: Sequence[str]
 ) -> Iterator[str]:
     """Why no rule can be asked at all."""
     a, b = paired.a, paired.b
@@ -195,7 +197,12 @@ def _preconditions(
                 "needed"
             )
     if not rules:
-        yield "no rule applies: neither run has any of the metrics that the gate asks for"
+        too_few = [one for one in skipped if TOO_FEW in one]
+        yield "no rule applies: " + (
+            f"{'; '.join(too_few)}; rules of your own under [gate] have a minimum_n of their own"
+            if too_few
+            else "neither run has any of the metrics that the gate asks for"
+        )
     yield from _unlike_values(paired, registry, rules)
     if a.judge != b.judge:
         yield "the judge configurations differ (model, version, temperature or prompt version)"
@@ -219,6 +226,20 @@ def _not_current(name: str, states: RunStates, wanted: set[str]) -> Iterator[str
     due = sorted(one for one in wanted if states.reasons.get(one) in ("missing", "results"))
     if due:
         yield f"not computed for the {name}: {', '.join(due)}; `eval-pipeline run` computes it"
+
+
+def _stale_alike(paired: Paired, registry: Registry, rules: Sequence[Rule]) -> Iterator[str]:
+    """Formulas whose values are alike on both sides and yet not what the definitions that hold now would give."""
+    keys = registry.keys()
+    wanted = {keys[rule.metric].short_name for rule in rules if rule.metric in keys}
+    stale = sorted(
+        name for name in wanted if paired.states_a.reasons.get(name) and paired.states_b.reasons.get(name)
+    )
+    if stale:
+        yield (
+            f"decided by values that are stale for both runs: {', '.join(stale)}; `eval-pipeline plan` says why, "
+            "`eval-pipeline run --all` computes them anew"
+        )
 
 
 def _change(rule: Rule, paired: Paired, *, is_untold: bool) -> Change:
@@ -297,6 +318,7 @@ def _document(
     preconditions: Sequence[str] = (),
     judged: Sequence[Judged] = (),
     skipped: Sequence[str] = (),
+    notes: Sequence[str] = (),
 ) -> dict[str, Any]:
     verdicts = [one.verdict for one in judged]
     verdict = "pass"
@@ -312,6 +334,7 @@ def _document(
         "preconditions": list(preconditions),
         "rules": [one.entry() for one in judged],
         "skipped": list(skipped),
+        "notes": list(notes),
         "evidence": config.evidence,
         "on_inconclusive": config.on_inconclusive,
     }

@@ -6,20 +6,33 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from eval_pipeline.report.markup import visible
 from eval_pipeline.report.movements import (
     defined_metrics,
     moved_queries,
     rules_worth_showing,
     shown_first,
+    shown_parts,
     within_noise,
 )
-from eval_pipeline.report.numbers import change, count, interval, p_value, rank, value
+from eval_pipeline.report.numbers import (
+    NOTHING,
+    amount,
+    amount_change,
+    change,
+    count,
+    interval,
+    p_value,
+    rank,
+    value,
+)
 
 LISTED_QUERIES: Final = 1_000
 LISTED_FLAKY: Final = 20
 
 _LINE_BREAKS: Final = re.compile("[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
-_SPECIAL: Final = re.compile(r"[\\|]")
+# What Markdown gives a meaning in the middle of a line; an underscore only where a word begins or ends.
+_SPECIAL: Final = re.compile(r"[\\|`*~\[\]]|(?<!\w)_|_(?!\w)")
 # A tag, or what would be read as a character reference.
 _MARKUP: Final = re.compile(r"<|&(?=#?\w+;)")
 
@@ -31,6 +44,7 @@ def render_report_md(report: Report) -> str:
     sections = [
         _head(report),
         _deltas(report),
+        _parts(report),
         _verdicts(report),
         _fallback(report),
         _slices(report),
@@ -43,7 +57,7 @@ def render_report_md(report: Report) -> str:
 def escaped(text: object) -> str:
     """Text that stays inside its cell and means itself, whatever an id is made of."""
     plain = _MARKUP.sub(lambda found: "&lt;" if found.group() == "<" else "&amp;", str(text))
-    return _LINE_BREAKS.sub("↵", _SPECIAL.sub(r"\\\g<0>", plain))
+    return visible(_LINE_BREAKS.sub("↵", _SPECIAL.sub(r"\\\g<0>", plain)))
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -137,6 +151,23 @@ def _band(report: Report, metric: str) -> str:
     if band is None:
         return "—"
     return f"±{band['high']:.4f}" + (" (inside)" if within_noise(report, metric) else "")
+
+
+def _parts(report: Report) -> str:
+    rows = [
+        [
+            escaped(name),
+            amount(entry["a"]),
+            amount(entry["b"]),
+            amount_change(entry["a"], entry["b"]),
+            interval(entry.get("ci_low"), entry.get("ci_high")),
+            p_value(entry.get("p_adjusted")),
+            f"{entry['n']:,}" if "n" in entry else NOTHING,
+        ]
+        for name, entry in shown_parts(report)
+    ]
+    columns = ["measure", "a:", "b:", "delta (b − a):", "95 % interval:", "p adjusted:", "cases:"]
+    return f"## The runs as a whole\n\n{table(columns, rows)}" if rows else ""
 
 
 def _verdicts(report: Report) -> str:
@@ -285,6 +316,7 @@ def render_gate_md(gate: Mapping[str, Any]) -> str:
         lines += ["", "One-sided tests, p adjusted by Holm over the rules of this gate."]
     if quiet:
         lines += ["", quiet]
+    lines += [f"\nNote: {escaped(note)}." for note in gate["notes"]]
     if gate["skipped"]:
         lines += ["", f"Not judged: {escaped('; '.join(gate['skipped']))}."]
     return "\n".join(lines) + "\n"

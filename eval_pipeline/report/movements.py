@@ -67,3 +67,12 @@ def rules_worth_showing(gate: Mapping[str, Any]) -> tuple[list[Mapping[str, Any]
         return shown, ""
     nights = max(rule["n"] for rule in quiet)
     return shown, f"No lasting decline over up to {nights} nights in {len(quiet)} metrics."
+
+
+def shown_parts(report: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+    """What the runs measured as a whole: where they differ, and what was tested."""
+    return [
+        (name, entry)
+        for name, entry in report["parts"].items()
+        if entry["a"] != entry["b"] or "test" in entry
+    ]

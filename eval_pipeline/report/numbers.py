@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 NOTHING = "—"
+LARGE = 10
 
 
 def value(number: float | None) -> str:
@@ -15,6 +16,27 @@ def change(number: float | None) -> str:
     if number is None:
         return NOTHING
     return f"{number:+.4f}".replace("-", "−") if number else f"{number:.4f}"
+
+
+def amount(number: float | None) -> str:
+    """A share with four decimals, a count whole, milliseconds and their like with one."""
+    if number is None:
+        return NOTHING
+    if isinstance(number, int):
+        return f"{number:,}"
+    return f"{number:,.1f}" if abs(number) >= LARGE else f"{number:.4f}"
+
+
+def amount_change(before: float | None, after: float | None) -> str:
+    """From one amount to another, with its sign and as many decimals as they have."""
+    if before is None or after is None:
+        return NOTHING
+    moved = after - before
+    if isinstance(before, int) and isinstance(after, int):
+        told = f"{moved:+,}"
+    else:
+        told = f"{moved:+,.1f}" if max(abs(before), abs(after)) >= LARGE else f"{moved:+.4f}"
+    return told.replace("-", "−") if moved else amount(moved)
 
 
 def interval(low: float | None, high: float | None) -> str:

@@ -9,8 +9,17 @@ from eval_pipeline.report.families import by_family, is_share, representatives
 from eval_pipeline.report.figures import figure
 from eval_pipeline.report.markup import Child, Html, data_text, join, tag
 from eval_pipeline.report.material import MetricFacts, PairMaterial
-from eval_pipeline.report.movements import defined_metrics, within_noise
-from eval_pipeline.report.numbers import NOTHING, change, count, interval, p_value, value
+from eval_pipeline.report.movements import defined_metrics, shown_parts, within_noise
+from eval_pipeline.report.numbers import (
+    NOTHING,
+    amount,
+    amount_change,
+    change,
+    count,
+    interval,
+    p_value,
+    value,
+)
 from eval_pipeline.report.pair_charts import BETTER, UNCLEAR, Difference, forest_chart, verdict_of
 from eval_pipeline.report.parts import Column, Group, badge, data_table, metric_name
 
@@ -191,6 +200,27 @@ def _sensitivity(thresholds: Mapping[str, Mapping[str, int]]) -> Html:
     ]
     columns = [Column("shared"), *(Column(kind.replace("_", " "), is_number=True) for kind in kinds)]
     return data_table("sensitivity", "Verdicts by the share of characters that is asked for.", columns, rows)
+
+
+def parts_table(document: Report) -> Html | None:
+    """Extraction, speed, cost and indexing of the runs as a whole; None where nothing of it differs."""
+    rows: list[list[Child]] = [
+        [
+            metric_name(name),
+            amount(entry["a"]),
+            amount(entry["b"]),
+            amount_change(entry["a"], entry["b"]),
+            interval(entry.get("ci_low"), entry.get("ci_high")),
+            p_value(entry.get("p_adjusted")),
+            f"{entry['n']:,}" if "n" in entry else NOTHING,
+        ]
+        for name, entry in shown_parts(document)
+    ]
+    columns = [Column("measure")]
+    titles = ("a", "b", "b − a", "95 % interval", "p adjusted", "cases")
+    columns += [Column(title, is_number=True) for title in titles]
+    caption = "Measured over a whole run. Extraction is tested over the cases of both runs; percentiles are not tested."
+    return data_table("run-parts", caption, columns, rows) if rows else None
 
 
 def moved_slices_table(slices: Sequence[Mapping[str, Any]]) -> Html:

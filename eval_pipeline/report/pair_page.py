@@ -16,7 +16,7 @@ from eval_pipeline.report.material import PairMaterial
 from eval_pipeline.report.numbers import NOTHING, count
 from eval_pipeline.report.page import Page, Section, render_page, size_of
 from eval_pipeline.report.pair_charts import rank_chart, rank_pairs
-from eval_pipeline.report.pair_deltas import deltas_section, fallback_section, moved_slices_table
+from eval_pipeline.report.pair_deltas import deltas_section, fallback_section, moved_slices_table, parts_table
 from eval_pipeline.report.pair_queries import pair_query_table
 from eval_pipeline.report.parts import Column, bullets, callout, data_table, named_ids, tiles, with_code
 from eval_pipeline.report.queries import PAGE_BYTES
@@ -101,6 +101,9 @@ def _parts(document: Mapping[str, Any], material: PairMaterial) -> Iterator[Sect
     if document["deltas"]["chunker_version_match"] == FALLBACK:
         yield Section("fallback", "By document and span", fallback_section(document))
     yield Section("deltas", "Differences", deltas_section(material))
+    as_a_whole = parts_table(document)
+    if as_a_whole:
+        yield Section("parts", "The runs as a whole", [as_a_whole])
     if document["slices"]:
         yield Section("slices", "Slices that moved most", [moved_slices_table(document["slices"])])
 

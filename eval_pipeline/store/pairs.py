@@ -87,7 +87,8 @@ def find_compared_run(con: Connection, run_id: str) -> ComparedRun:
     )
     counts = first_row(
         con,
-        "select coalesce(sum(n_rows) filter (where part = 'results'), 0), coalesce(sum(n_quarantined), 0) "
+        "select coalesce(sum(n_rows) filter (where part = 'results'), 0), "
+        "coalesce(sum(n_quarantined) filter (where part = 'results'), 0) "
         "from raw.run_parts where run_key = ?",
         [run.run_key],
     )

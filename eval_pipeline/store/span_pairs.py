@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from eval_pipeline.store.connect import Connection
+from eval_pipeline.store.connect import Connection, first_value
 from eval_pipeline.store.pairs import ComparedRun
 
 # What the shared characters are divided by.
@@ -152,6 +152,20 @@ def match_spans(con: Connection, a: ComparedRun, b: ComparedRun, *, basis: str) 
 def places_with_spans(con: Connection) -> set[int]:
     """Places of the queries for which the characters of at least one expected chunk are known."""
     return {place for (place,) in con.execute("select distinct place from temp.known_spans").fetchall()}
+
+
+def count_without_spans(con: Connection, run: ComparedRun) -> int:
+    """Queries with a known expected chunk for which this run has hits, and no hit says where its text lies."""
+    return int(
+        first_value(
+            con,
+            "select count(*) from temp.compared_queries c "
+            "semi join temp.known_spans k on k.place = c.place "
+            "semi join (from raw.hits where run_key = ?) h on h.query_key = c.query_key "
+            "anti join (from raw.hit_spans where run_key = ?) s on s.query_key = c.query_key",
+            [run.run_key, run.run_key],
+        )
+    )
 
 
 def span_matches(

@@ -82,6 +82,15 @@ def test_escaped_text_keeps_every_kind_of_line_break_out() -> None:
     assert escaped("plain_id-1.md") == "plain_id-1.md"
 
 
+def test_escaped_text_is_no_link_no_picture_and_no_emphasis() -> None:
+    assert escaped("![i](x)") == r"!\[i\](x)"
+    assert escaped("*b* ~~s~~ `c` _u_") == r"\*b\* \~\~s\~\~ \`c\` \_u\_"
+
+
+def test_escaped_text_shows_what_would_steer_a_terminal() -> None:
+    assert escaped("a\x1b]0;title\x07\u202eb") == r"a␛\]0;title␇⟨U+202E⟩b"
+
+
 def test_the_markdown_of_two_chunkers_shows_the_fallback_and_its_thresholds(settings) -> None:
     text = render_report_md(compared(settings, "run-a", "run-c"))
     assert "fallback_doc_span" in text and "## By document and span" in text
@@ -165,6 +174,7 @@ GATE = {
     "baseline": "a",
     "preconditions": [],
     "skipped": ["mrr: undefined in both runs"],
+    "notes": [],
     "on_inconclusive": "warn",
     "rules": [
         {

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from eval_pipeline.errors import InvalidConfig, UnknownName, UsageError
+from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.pipeline.gate import gate
 from eval_pipeline.settings import Settings
 from tests.bundle_files import compute, load, registry_of, write_golden, write_lines, write_run
@@ -184,7 +185,30 @@ def test_an_uncomputed_candidate_decides_nothing(settings, tmp_path) -> None:
 def test_a_default_rule_that_neither_run_raises_is_left_out_and_said(settings) -> None:
     skipped = asked(settings, "same")["skipped"]
     assert "scope_miss_rate: undefined in both runs" in skipped
-    assert "extraction.macro_f1: the candidate has no extraction cases" in skipped
+    assert "extraction.macro_f1: neither run has extraction cases" in skipped
+
+
+def test_a_candidate_that_lost_its_extraction_cases_does_not_pass(settings) -> None:
+    document = asked(settings, "same", "extracted-well")
+    assert document["verdict"] == "inconclusive"
+    assert rule_of(document, "extraction.macro_f1 ≥ 0.9")["reason"] == "undefined in the candidate"
+
+
+def test_runs_too_small_for_the_default_rules_are_told_that(tmp_path) -> None:
+    few = {f"q{number:04}": answered(True) for number in range(5)}
+    small = store_of(tmp_path, expecting_one(5), {"one": few, "other": few})
+    (problem,) = [one for one in asked(small, "other", "one")["preconditions"] if "no rule applies" in one]
+    assert "hit@5: applies to 5 queries only" in problem
+
+
+def test_a_gate_by_values_that_are_stale_for_both_runs_says_so(settings, tmp_path) -> None:
+    copy = copied(settings, tmp_path)
+    file = tmp_path / "eval-pipeline.toml"
+    file.write_text("[formulas.reciprocal_rank]\ncutoff = 3\n")
+    document = gate(copy, load_registry(copy), "same", "base")
+    assert document["verdict"] == "pass"
+    (note,) = document["notes"]
+    assert "stale for both runs: reciprocal_rank" in note
 
 
 def test_a_rule_somebody_wrote_never_passes_on_an_undefined_metric(settings, tmp_path) -> None:

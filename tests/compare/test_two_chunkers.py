@@ -139,6 +139,11 @@ def test_what_cannot_be_matched_is_counted_and_said(document) -> None:
     assert any(warning.startswith("not comparable: 1 query;") for warning in document["warnings"])
 
 
+def test_hits_that_do_not_say_where_they_lie_are_told_apart_from_a_loss(document) -> None:
+    (told,) = [one for one in document["warnings"] if one.startswith("without source_spans in b")]
+    assert "the hits of 1 query;" in told
+
+
 def test_fallback_metrics_are_over_the_comparable_queries_of_both_runs(document) -> None:
     metrics = document["fallback_metrics"]
     usable = [

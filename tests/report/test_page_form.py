@@ -246,6 +246,7 @@ def big_pair(letter: str) -> PairMaterial:
         "noise": {"hit@5": {"low": -0.1, "high": 0.1, "pairs": 19}},
         "identical_pairs": {"n": 19, "needed": 19},
         "flaky_queries": [{"query_id": "flaky", "flips": 2, "pairs": 19}],
+        "parts": {"latency_p50_ms": {"a": 10, "b": 12, "delta": 2}},
         "sensitivity": None,
     }
     return PairMaterial(

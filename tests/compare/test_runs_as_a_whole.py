@@ -1,0 +1,79 @@
+"""What is measured over a run and not per query stands in a comparison, too."""
+
+from __future__ import annotations
+
+import pytest
+
+from eval_pipeline.pipeline.show import show_run
+from eval_pipeline.report.markdown import render_report_md
+from tests.bundle_files import registry_of, write_lines
+from tests.compare.pairs_of_runs import answered, compared, expecting_one, store_of
+
+CASES = 12
+WRONG = 4
+FIELDS = 5
+QUERIES = 3
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("as-a-whole")
+    for run_id, wrong in (("run-a", 0), ("run-b", WRONG)):
+        truth = {f"field-{number}": number for number in range(FIELDS)}
+        write_lines(
+            folder / "bundle" / "runs" / run_id / "extractions.jsonl",
+            [
+                {
+                    "case_id": f"c{number:02}",
+                    "ground_truth": truth,
+                    "extracted": {**truth, "field-0": "odd"} if number < wrong else truth,
+                }
+                for number in range(CASES)
+            ],
+        )
+    results = {
+        run_id: {
+            f"q{number:04}": answered(True, latency_ms={"total": milliseconds + number})
+            for number in range(QUERIES)
+        }
+        for run_id, milliseconds in (("run-a", 100), ("run-b", 250))
+    }
+    return store_of(folder, expecting_one(QUERIES), results)
+
+
+def shown(settings, run_id):
+    return show_run(settings, registry_of(settings), run_id)
+
+
+def test_extraction_is_compared_although_no_query_moved(settings) -> None:
+    document = compared(settings)
+    assert document["counts"]["draw"] == QUERIES
+    for name in ("macro", "micro"):
+        entry = document["parts"][f"extraction.{name}_f1"]
+        before, after = (shown(settings, run)["extraction"][name]["f1"] for run in ("run-a", "run-b"))
+        assert (entry["a"], entry["b"]) == (before, after)
+        assert entry["delta"] == pytest.approx(after - before, abs=1e-9) and entry["delta"] < 0
+        assert entry["n"] == CASES
+        assert entry["ci_low"] <= entry["delta"] <= entry["ci_high"]
+
+
+def test_the_test_of_macro_f1_is_the_sign_flip_of_the_cases(settings) -> None:
+    """Four cases lost alike: of the 2⁴ ways to flip their signs two are as extreme."""
+    entry = compared(settings)["parts"]["extraction.macro_f1"]
+    assert entry["p_value"] == pytest.approx(2 / 2**WRONG, abs=0.01)
+
+
+def test_latency_is_compared_and_not_tested(settings) -> None:
+    entry = compared(settings)["parts"]["latency_p50_ms"]
+    assert (entry["a"], entry["b"], entry["delta"]) == (101, 251, 150)
+    assert "p_value" not in entry
+
+
+def test_what_neither_run_has_is_left_out(settings) -> None:
+    assert "no_chunks_generated_rate" not in compared(settings)["parts"]
+
+
+def test_the_markdown_of_a_pull_request_shows_it(settings) -> None:
+    text = render_report_md(compared(settings))
+    assert "## The runs as a whole" in text
+    assert "| latency_p50_ms | 101 | 251 | +150 |" in text
