@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from eval_pipeline.errors import UnknownName, UsageError
 from eval_pipeline.formulas.registry import Registry
+from eval_pipeline.pipeline.headlines import part_headlines
 from eval_pipeline.pipeline.nights import suite_attempts
 from eval_pipeline.pipeline.run_states import marks_of_runs
 from eval_pipeline.report.material import (
@@ -287,6 +288,7 @@ def _suite(con: Connection, registry: Registry, name: str | None, dataset: str) 
     runs = [RunRow(run.run_key, run.run_id, dataset, None) for run in shown]
     quarantined = report_rows.quarantined_counts(con, keys)
     values = report_rows.whole_values(con, keys)
+    parts = part_headlines(con, registry, [run.run_id for run in shown])
     meanings = report_rows.meanings_behind(con, keys)
     marks = marks_of_runs(con, registry, keys)
     verdicts = {key: _gate_verdict(one) for key, one in gate_verdicts(con, keys).items()}
@@ -301,7 +303,7 @@ def _suite(con: Connection, registry: Registry, name: str | None, dataset: str) 
             is_complete=run.is_complete,
             is_answer=run.is_last_complete,
             replaced_by=run.superseded_by,
-            values=values.get(run.run_key, {}),
+            values={**values.get(run.run_key, {}), **_part_values(parts.get(run.run_id, {}))},
             fingerprints=meanings.get(run.run_key, {}),
             n_stale=sum(state == "stale" for state, _ in marks.get(run.run_key, {}).values()),
             is_shown=False,
@@ -314,10 +316,41 @@ def _suite(con: Connection, registry: Registry, name: str | None, dataset: str) 
         dataset=dataset,
         runs=with_shown_attempts(drafts),
         n_left_out=len(known) - len(shown),
-        metrics=metric_facts(registry, dataset),
+        metrics=[*metric_facts(registry, dataset), *_part_facts(registry)],
         gate=_gate(registry),
         baseline=_baseline(registry, name, dataset),
     )
+
+
+# Key on the page → the name among the headlines of a run's parts, the definition and its column, and the range.
+PART_KEYS: Final[Mapping[str, tuple[str, str, str, tuple[float, float | None]]]] = {
+    "extraction.macro_f1": ("extraction macro F1", "aggregates.extraction_summary", "macro_f1", (0, 1)),
+    "latency_p50_ms": ("latency p50 (ms)", "aggregates.latency_summary", "total_p50_ms", (0, None)),
+    "latency_p95_ms": ("latency p95 (ms)", "aggregates.latency_summary", "total_p95_ms", (0, None)),
+}
+
+
+def _part_values(headlines: Mapping[str, tuple[float, int]]) -> dict[str, tuple[float | None, int]]:
+    return {key: headlines[name] for key, (name, *_) in PART_KEYS.items() if name in headlines}
+
+
+def _part_facts(registry: Registry) -> list[MetricFacts]:
+    """What is measured over a whole run, as the catalogue describes it."""
+    return [
+        MetricFacts(
+            key=key,
+            formula=one.short_name,
+            base=one.short_name,
+            meaning=one.keys[column],
+            applies=None,
+            undefined=None,
+            scale="fraction",
+            value_range=value_range,
+            direction="higher" if value_range[1] else "lower",
+        )
+        for key, (_, table, column, value_range) in PART_KEYS.items()
+        if (one := registry.definitions.get(table)) and column in one.keys
+    ]
 
 
 def _gate_verdict(document: Mapping[str, Any]) -> GateVerdict:

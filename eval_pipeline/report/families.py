@@ -14,7 +14,8 @@ FAMILIES: Final[Mapping[str, tuple[str, ...]]] = {
     "Answering": ("answer_strings", "citation_coverage", "attribution", "recency_conflict"),
     "Refusing": ("refusal_correctness", "abstention", "hallucination"),
     "What the judge says": ("judge_scores",),
-    "Running": ("failures", "empty_results"),
+    "Running": ("failures", "empty_results", "latency_summary"),
+    "Extracting fields": ("extraction_summary",),
 }
 OTHERS: Final = "Other formulas"
 HEADLINES: Final = (
@@ -27,6 +28,9 @@ HEADLINES: Final = (
     "refusal_correctness",
     "judge_correctness",
     "error_rate",
+    "extraction.macro_f1",
+    "latency_p50_ms",
+    "latency_p95_ms",
 )
 SLICED: Final = ("hit@5", "mrr", "recall_any@5", "groundedness", "citation_coverage", "recall@5_doc")
 PREFERRED_K: Final = "@5"

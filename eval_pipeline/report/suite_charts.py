@@ -96,7 +96,7 @@ def _value_axis(trend: Trend, alt: Any) -> Any:
     """As wide as the metric's range, where it has one."""
     low, high = trend.value_range
     if low is None or high is None:
-        return alt.Y("value:Q", title=None, axis={"tickCount": 3, "format": ".2~g"})
+        return alt.Y("value:Q", title=None, axis={"tickCount": 3, "format": ".3~s"})
     axis = {"values": [low, (low + high) / 2, high], "format": ".2~g"}
     return alt.Y("value:Q", title=None, scale={"domain": [low, high]}, axis=axis)
 

@@ -16,7 +16,7 @@ from eval_pipeline.report.page import Page, Section, render_page
 from eval_pipeline.report.parts import Column, badge, data_table, more
 from eval_pipeline.report.suite_charts import Trend, TrendPoint, trend_chart
 
-HEADLINE_PANELS: Final = 9
+HEADLINE_PANELS: Final = 12
 NO_SUITE: Final = "runs without a suite"
 CHANGES_SHOWN: Final = 200
 
