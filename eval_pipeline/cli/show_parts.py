@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from eval_pipeline.cli.output import count, number, table
+from eval_pipeline.report.numbers import amount
 
 UNSTABLE_ABOVE = 0.2
 
@@ -16,6 +17,7 @@ def print_parts(document: Document) -> None:
     """Extraction, speed, the judge and indexing, each where there is something to say."""
     if document["extraction"] is not None:
         _print_extraction(document["extraction"])
+    _print_readings(document["readings"])
     lines = [
         *_latency_lines(document["performance"]),
         *_judge_lines(document),
@@ -107,3 +109,16 @@ def _indexing_lines(indexing: Document | None) -> Iterator[str]:
     if indexing["skip_reasons"]:
         reasons = ", ".join(f"{reason} {n:,}" for reason, n in indexing["skip_reasons"].items())
         yield f"  skipped because of: {reasons}"
+
+
+def _print_readings(readings: Document) -> None:
+    """Readings of one's own, beside what they are readings of."""
+    rows = [
+        (name, entry["reading_of"], key, amount(value))
+        for name, entry in readings.items()
+        for key, value in entry["values"].items()
+        if value
+    ]
+    if rows:
+        print()
+        table(["reading", "of", "measure", "value"], rows, numbers=["value"])

@@ -27,7 +27,7 @@ def part_headlines(
     found: dict[str, dict[str, tuple[float, int]]] = {}
     for name, table, value, n in PART_HEADLINES:
         one = registry.definitions.get(table)
-        if one is None or not {value, n} <= table_columns(con, one).keys():
+        if one is None or not {value, n} <= table_columns(con, one.name).keys():
             continue
         rows = con.execute(
             f"select r.run_id, t.{quoted(value)}, t.{quoted(n)} from aggregates.{quoted(one.short_name)} t "

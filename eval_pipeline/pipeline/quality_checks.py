@@ -24,7 +24,7 @@ UNSTABLE_ABOVE_PERCENT: Final = 20
 
 def badly_configured_judges(con: Connection, registry: Registry, run_ids: Collection[str] | None) -> Faults:
     """Runs whose judge is not pinned to one model, prompt and temperature 0 (S2.16)."""
-    if not table_columns(con, registry.get(JUDGE)):
+    if not table_columns(con, JUDGE):
         return {}
     rows = con.execute(_JUDGES, {"run_ids": asked(run_ids)}).fetchall()
     found = {
@@ -45,7 +45,7 @@ order by r.run_id
 
 def unstable_judges(con: Connection, registry: Registry, run_ids: Collection[str] | None) -> Faults:
     """Runs whose spot check disagrees with the judge too often (S2.28)."""
-    if not table_columns(con, registry.get(JUDGE)):
+    if not table_columns(con, JUDGE):
         return {}
     rows = con.execute(
         _UNSTABLE, {"run_ids": asked(run_ids), "most_percent": UNSTABLE_ABOVE_PERCENT}
@@ -67,7 +67,7 @@ order by r.run_id
 
 def missed_extraction_targets(con: Connection, registry: Registry, run_ids: Collection[str] | None) -> Faults:
     """Runs whose extraction does not reach its target, held against the unrounded macro F1 (S1.17)."""
-    if not table_columns(con, registry.get(EXTRACTION)):
+    if not table_columns(con, EXTRACTION):
         return {}
     rows = con.execute(_MISSED, {"run_ids": asked(run_ids)}).fetchall()
     return {

@@ -55,7 +55,7 @@ order by a.run_id
 
 def values_out_of_range(con: Connection, definition: Definition, run_ids: Collection[str] | None) -> Faults:
     """Runs with a value that is no number or lies outside the range that the definition declares."""
-    columns = table_columns(con, definition)
+    columns = table_columns(con, definition.name)
     keys = [key for key in definition.keys if columns.get(key) == "DOUBLE"]
     if not keys or "run_key" not in columns:
         return {}
@@ -92,7 +92,7 @@ def unscored_queries(con: Connection, registry: Registry, run_ids: Collection[st
     con.execute(_CHECKED, {"run_ids": _asked(run_ids)})
     faults: dict[str, list[str]] = {}
     for one in registry.formulas:
-        if not {"run_key", "query_key"} <= set(table_columns(con, one)):
+        if not {"run_key", "query_key"} <= set(table_columns(con, one.name)):
             continue
         rows = con.execute(_UNSCORED.format(table=f"metrics.{quoted(one.short_name)}"), [one.name]).fetchall()
         for run_id, dataset, expected, scored in rows:

@@ -11,6 +11,7 @@ from eval_pipeline.errors import UsageError
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.formulas.text_columns import text_columns
 from eval_pipeline.pipeline.nights import attempts
+from eval_pipeline.pipeline.other_readings import other_readings
 from eval_pipeline.pipeline.run_parts import run_blocks
 from eval_pipeline.pipeline.run_states import states_of_run
 from eval_pipeline.settings import Settings
@@ -82,6 +83,7 @@ def _as_they_were(con: Connection, registry: Registry, run: RunRow, point: Point
     meanings = {stored.source: stored.fingerprint for stored in stood.get(("", ""), {}).values()}
     now = {one.name: one.fingerprint for one in registry.metrics}
     return {
+        "readings": {},
         "older_definitions": sorted(
             name.split(".", 1)[1] for name, meaning in meanings.items() if meaning != now.get(name)
         ),
@@ -123,6 +125,7 @@ def run_document(con: Connection, registry: Registry, run: RunRow) -> dict[str, 
         "metrics": _metrics(aggregates.get(("", ""), {}), keys),
         "slices": _slices(aggregates, slice_sizes(con, run), keys),
         **run_blocks(con, run),
+        "readings": other_readings(con, registry, run),
         "formulas": {
             one.short_name: computed.get(one.name, {"version": None, "fingerprint": None})
             | ({"frozen": True} if emptied and text_columns(registry, one) & emptied else {})

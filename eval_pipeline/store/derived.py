@@ -141,13 +141,14 @@ def _rendered_applies(definition: Definition) -> str:
     return render(definition.header.applies or "true", definition.header.parameters, path=definition.path)
 
 
-def table_columns(con: Connection, definition: Definition) -> dict[str, str]:
-    """The columns of the definition's table with their types; empty when nothing was computed yet.
+def table_columns(con: Connection, name: str) -> dict[str, str]:
+    """The columns of a definition's table with their types; empty when nothing was computed yet.
 
     Not for use inside a transaction, which a table that is not there would end.
     """
+    schema, table = name.split(".", 1)
     try:
-        rows = con.execute(f"describe {definition.schema}.{quoted(definition.short_name)}").fetchall()
+        rows = con.execute(f"describe {schema}.{quoted(table)}").fetchall()
     except duckdb.CatalogException:
         return {}
     return {name: kind for name, kind, *_ in rows}

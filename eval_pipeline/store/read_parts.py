@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from eval_pipeline.store.connect import Connection, first_value
-from eval_pipeline.store.derived import quoted
+from eval_pipeline.store.derived import quoted, table_columns
 from eval_pipeline.store.read import RunRow
 
 Row = dict[str, Any]
@@ -15,18 +15,16 @@ Row = dict[str, Any]
 def computed_rows(con: Connection, name: str, run: RunRow) -> list[Row]:
     """What stands in a derived table for the run, with the case ids of cases; nothing before it was ever computed."""
     schema, table = name.split(".", 1)
-    known = con.execute(
-        "select column_name from duckdb_columns() where schema_name = ? and table_name = ?", [schema, table]
-    ).fetchall()
+    known = table_columns(con, name)
     if not known:
         return []
     source = f"from {schema}.{quoted(table)} computed"
-    if ("case_key",) in known:
+    if "case_key" in known:
         source += (
             " join raw.case_ids using (case_key) left join (select case_key, row_no from raw.extraction_cases "
             "where run_key = $run_key) delivered using (case_key)"
         )
-    ordered = " order by row_no nulls last, case_key" if ("case_key",) in known else ""
+    ordered = " order by row_no nulls last, case_key" if "case_key" in known else ""
     cursor = con.execute(
         f"select * {source} where computed.run_key = $run_key{ordered}", {"run_key": run.run_key}
     )
