@@ -69,9 +69,7 @@ def _print(document: dict[str, Any], *, with_slices: bool) -> None:
     _print_states(document)
     print_parts(document)
     if with_slices:
-        _print_slices(
-            document, list(shown)[:1] + [key for key in ("hit@5", "mrr", "groundedness") if key in shown]
-        )
+        _print_slices(document, [*(key for key in ("hit@5", "mrr", "groundedness") if key in shown), *shown])
 
 
 def _print_standing(document: dict[str, Any]) -> None:
@@ -123,7 +121,8 @@ def _print_states(document: dict[str, Any]) -> None:
 
 
 def _print_slices(document: dict[str, Any], keys: list[str]) -> None:
-    keys = list(dict.fromkeys(keys))[:4]
+    # More would leave no room for the names of the slices.
+    keys = list(dict.fromkeys(keys))[:3]
     rows = [
         (
             name,
