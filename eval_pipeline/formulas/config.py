@@ -6,11 +6,11 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from eval_pipeline.errors import InvalidConfig
 
-TABLES = ("formulas", "datasets", "comparison", "gate", "baselines", "dagster")
+TABLES = ("formulas", "datasets", "comparison", "gate", "baselines", "dagster", "load")
 LAUNCH = "launch"
 PLAN = "plan"
 STALE_METRICS_SECONDS = 60
@@ -27,6 +27,12 @@ class Config:
     gate: Mapping[str, Any] = field(default_factory=dict)
     baselines: Mapping[str, str] = field(default_factory=dict)
     dagster: Mapping[str, Any] = field(default_factory=dict)
+    load: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def inverted_spans(self) -> Literal["error", "drop"]:
+        """Whether a span that ends before it starts rejects its row, or is left out alone (A0.4)."""
+        return "drop" if self.load.get("inverted_spans") == "drop" else "error"
 
     @property
     def only_plans(self) -> bool:
@@ -66,6 +72,7 @@ def load_config(path: Path) -> Config:
                 raise InvalidConfig(f"{path}: {table}.{name} is a table of its own: [{table}.{name}]")
     _check_baselines(values.get("baselines", {}), path)
     _check_dagster(values.get("dagster", {}), path)
+    _check_load(values.get("load", {}), path)
     return Config(path, **{table: values.get(table, {}) for table in TABLES})
 
 
@@ -76,6 +83,17 @@ def _check_baselines(entries: Mapping[str, Any], path: Path) -> None:
             raise InvalidConfig(
                 f"{path}: [baselines] {name} is {run_id!r}; what stands there is the id of a run: "
                 f'{name} = "nightly-2026-09-01"'
+            )
+
+
+def _check_load(entries: Mapping[str, Any], path: Path) -> None:
+    for name, value in entries.items():
+        if name != "inverted_spans":
+            raise InvalidConfig(f"{path}: [load] has no {name!r}; there is: inverted_spans")
+        if value not in ("error", "drop"):
+            raise InvalidConfig(
+                f'{path}: [load] inverted_spans is {value!r}; it is "error" (the row goes to quarantine) or "drop" '
+                "(the span is left out)"
             )
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from eval_pipeline.errors import InputRejected
 from eval_pipeline.ingest.files import HELD_BYTES, line_blocks
+from eval_pipeline.ingest.inverted_spans import DROP, ERROR, InvertedSpans, drop_from_golden_row
 from eval_pipeline.ingest.lines import BadRow, Line, read_lines, to_record
 from eval_pipeline.ingest.problems import Problem, id_fault, refuse_too_many, shorten, text_fault
 from eval_pipeline.ingest.results import span_fault
@@ -27,12 +29,12 @@ class GoldenSet:
     problems: list[Problem]
 
 
-def read_golden_set(path: Path) -> GoldenSet:
+def read_golden_set(path: Path, *, inverted_spans: InvertedSpans = ERROR) -> GoldenSet:
     """Read a whole golden set; a query named twice makes the set as a whole unusable."""
     rows: list[GoldenRow] = []
     problems: list[Problem] = []
     first_seen: dict[str, int] = {}
-    for line in golden_lines(path):
+    for line in golden_lines(path, inverted_spans=inverted_spans):
         if line.record is None:
             problems.append(
                 Problem(
@@ -60,18 +62,22 @@ def read_golden_set(path: Path) -> GoldenSet:
     return GoldenSet(rows, problems)
 
 
-def golden_lines(path: Path) -> Iterator[Line[GoldenRow]]:
+def golden_lines(path: Path, *, inverted_spans: InvertedSpans = ERROR) -> Iterator[Line[GoldenRow]]:
     """Every row of a golden set, checked by itself."""
-    return _yaml_rows(path) if path.suffix in (".yaml", ".yml") else _json_rows(path)
+    read = partial(read_golden_row, inverted_spans=inverted_spans)
+    return _yaml_rows(path, read) if path.suffix in (".yaml", ".yml") else _json_rows(path, read)
 
 
-def _json_rows(path: Path) -> Iterator[Line[GoldenRow]]:
+ReadRow = Callable[[dict[str, Any]], GoldenRow]
+
+
+def _json_rows(path: Path, read: ReadRow) -> Iterator[Line[GoldenRow]]:
     blocks = list(line_blocks(path, most_bytes=HELD_BYTES))
     for block in blocks:
-        yield from read_lines(block, read_golden_row, last_block=block is blocks[-1])
+        yield from read_lines(block, read, last_block=block is blocks[-1])
 
 
-def _yaml_rows(path: Path) -> Iterator[Line[GoldenRow]]:
+def _yaml_rows(path: Path, read: ReadRow) -> Iterator[Line[GoldenRow]]:
     for item in yaml_items(path):
         if item.reason:
             yield Line(item.line, shorten(item.text), reason=item.reason)
@@ -83,13 +89,13 @@ def _yaml_rows(path: Path) -> Iterator[Line[GoldenRow]]:
         named = item.value.get("query_id", item.value.get("id"))
         query_id = named if isinstance(named, str) and not text_fault(named) else None
         try:
-            yield Line(item.line, text, record=read_golden_row(item.value), query_id=query_id)
+            yield Line(item.line, text, record=read(item.value), query_id=query_id)
         except BadRow as bad:
             quotes = "; in YAML, quote it" if bad.reason.startswith("expected text, got") else ""
             yield Line(item.line, text, field=bad.field, reason=bad.reason + quotes, query_id=query_id)
 
 
-def read_golden_row(row: dict[str, Any]) -> GoldenRow:
+def read_golden_row(row: dict[str, Any], *, inverted_spans: InvertedSpans = ERROR) -> GoldenRow:
     """Check one golden row, whichever of the accepted names it uses."""
     row = dict(row)
     spans = row.get("expected_chunk_spans")
@@ -103,6 +109,8 @@ def read_golden_row(row: dict[str, Any]) -> GoldenRow:
                 )
             row[name] = row[also]
     record = to_record(row, GoldenRow)
+    if inverted_spans == DROP:
+        drop_from_golden_row(record)
     _check_ids(record)
     _check_supports(record)
     _check_spans(record)

@@ -6,11 +6,13 @@ import datetime as dt
 import json
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from eval_pipeline.errors import InputRejected
 from eval_pipeline.ingest.files import HELD_BYTES, line_blocks, open_unpacked
+from eval_pipeline.ingest.inverted_spans import DROP, ERROR, InvertedSpans, straight
 from eval_pipeline.ingest.lines import BOM, BadRow, Line, decode_object, read_lines, to_record
 from eval_pipeline.ingest.problems import Problem, first_text_fault, id_fault, refuse_too_many, shorten
 from eval_pipeline.ingest.results import span_fault, with_joined_heading
@@ -120,13 +122,15 @@ def _read_json(path: Path, read: Callable[[dict[str, Any]], R]) -> R:
         ) from bad
 
 
-def read_archive(path: Path) -> Iterator[Line[ArchiveChunk]]:
+def read_archive(path: Path, *, inverted_spans: InvertedSpans = ERROR) -> Iterator[Line[ArchiveChunk]]:
     """The chunks of one chunker version."""
-    return each_line(path, _read_archive_chunk)
+    return each_line(path, partial(_read_archive_chunk, inverted_spans=inverted_spans))
 
 
-def _read_archive_chunk(row: dict[str, Any]) -> ArchiveChunk:
+def _read_archive_chunk(row: dict[str, Any], *, inverted_spans: InvertedSpans) -> ArchiveChunk:
     chunk = to_record(with_joined_heading(row), ArchiveChunk)
+    if inverted_spans == DROP:
+        chunk.source_spans = straight(chunk.source_spans)
     for field, value in (("chunk_id", chunk.chunk_id), ("doc_id", chunk.doc_id)):
         fault = id_fault(value)
         if fault:

@@ -27,6 +27,7 @@ from eval_pipeline.ingest.columns import (
     table_of,
 )
 from eval_pipeline.ingest.files import BLOCK_BYTES, PARQUET, UNPACKED_BYTES, LineBlock, line_blocks
+from eval_pipeline.ingest.inverted_spans import DROP, ERROR, InvertedSpans, drop_from_result
 from eval_pipeline.ingest.lines import BadRow, Line, read_lines, to_record
 from eval_pipeline.ingest.parquet_rows import RowBatch, columns_as, json_lines, row_batches
 from eval_pipeline.ingest.problems import Problem, id_fault, refuse_too_many
@@ -40,7 +41,9 @@ LARGEST_OFFSET = 1 << 62
 AHEAD_BYTES = 3 * BLOCK_BYTES
 
 
-def read_results(path: Path, *, run_id: str, called: Path | None = None) -> Iterator[ResultsBlock]:
+def read_results(
+    path: Path, *, run_id: str, called: Path | None = None, inverted_spans: InvertedSpans = ERROR
+) -> Iterator[ResultsBlock]:
     """The file's rows, block by block; rows that cannot be taken come along as problems of the file as it is called."""
     named = str(called or path)
     is_parquet = path.name.endswith(PARQUET)
@@ -59,7 +62,9 @@ def read_results(path: Path, *, run_id: str, called: Path | None = None) -> Iter
             return flatten(table)
         if isinstance(block, RowBatch):
             block = LineBlock(json_lines(block), block.first_row)
-        return _read_carefully(block, named=named, run_id=run_id, last_block=is_last)
+        return _read_carefully(
+            block, named=named, run_id=run_id, last_block=is_last, inverted_spans=inverted_spans
+        )
 
     found = read(first)
     bad_rows = len(found.problems)
@@ -207,14 +212,16 @@ def _arrays(table: pa.Table) -> Iterator[pa.Array]:
         yield only_chunk(table[name])
 
 
-def _read_carefully(block: LineBlock, *, named: str, run_id: str, last_block: bool) -> ResultsBlock:
+def _read_carefully(
+    block: LineBlock, *, named: str, run_id: str, last_block: bool, inverted_spans: InvertedSpans = ERROR
+) -> ResultsBlock:
     problems: list[Problem] = []
     good: list[Line[Result]] = []
     odd: list[str | None] = []
     found: dict[int, str] = {}
 
     def read(row: dict[str, Any]) -> Result:
-        record, delivered = read_result(row)
+        record, delivered = read_result(row, inverted_spans=inverted_spans)
         found[id(record)] = delivered
         return record
 
@@ -240,7 +247,7 @@ def _read_carefully(block: LineBlock, *, named: str, run_id: str, last_block: bo
     return ResultsBlock(flat.results, flat.hits, flat.hit_spans, flat.citations, flat.references, problems)
 
 
-def read_result(row: dict[str, Any]) -> tuple[Result, str]:
+def read_result(row: dict[str, Any], *, inverted_spans: InvertedSpans = ERROR) -> tuple[Result, str]:
     """One result row and, as JSON, the judge's scores that are no numbers (empty when there are none)."""
     row = dict(row)
     if isinstance(row.get("hits_top_k"), list):
@@ -250,6 +257,8 @@ def read_result(row: dict[str, Any]) -> tuple[Result, str]:
         row["answer"] = {**answer, "references": [with_joined_heading(one) for one in answer["references"]]}
     odd = _take_odd_scores(row)
     record = to_record(row, Result)
+    if inverted_spans == DROP:
+        drop_from_result(record)
     _check_ids(record)
     _check_spans(record)
     return record, odd

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from eval_pipeline.errors import InputRejected
 from eval_pipeline.ingest.extractions import read_extractions
+from eval_pipeline.ingest.inverted_spans import ERROR, InvertedSpans
 from eval_pipeline.ingest.parts import problem_of, read_index_report, read_spot_checks
 from eval_pipeline.ingest.problems import Problem
 from eval_pipeline.ingest.result_tables import ResultsBlock
@@ -16,7 +17,14 @@ from eval_pipeline.store.parts import PartDelivery
 
 
 def read_part(
-    part: str, path: Path, content: str, *, run_id: str, in_memory: int, called: Path | None = None
+    part: str,
+    path: Path,
+    content: str,
+    *,
+    run_id: str,
+    in_memory: int,
+    called: Path | None = None,
+    inverted_spans: InvertedSpans = ERROR,
 ) -> PartDelivery:
     """One part; results whose rows hold more than `in_memory` bytes are read while they are written.
 
@@ -25,7 +33,7 @@ def read_part(
     named = called or path
     delivery = PartDelivery(part=part, path=str(named), content_hash=content, n_bytes=named.stat().st_size)
     if part == "results":
-        delivery.blocks = _blocks_of(_ResultsFile(path, run_id, named), in_memory)
+        delivery.blocks = _blocks_of(_ResultsFile(path, run_id, named, inverted_spans), in_memory)
         if isinstance(delivery.blocks, list):
             delivery.problems = [problem for block in delivery.blocks for problem in block.problems]
     elif part == "extractions":
@@ -56,9 +64,12 @@ class _ResultsFile:
     path: Path
     run_id: str
     called: Path
+    inverted_spans: InvertedSpans
 
     def __iter__(self) -> Iterator[ResultsBlock]:
-        return read_results(self.path, run_id=self.run_id, called=self.called)
+        return read_results(
+            self.path, run_id=self.run_id, called=self.called, inverted_spans=self.inverted_spans
+        )
 
 
 def _blocks_of(file: _ResultsFile, in_memory: int) -> list[ResultsBlock] | _ResultsFile:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from eval_pipeline.formulas.config import load_config
 from eval_pipeline.ingest.bundle import Bundle, find_bundle
 from eval_pipeline.pipeline.beforehand import look_beforehand
 from eval_pipeline.pipeline.forgotten_deliveries import leave_out_sources
@@ -59,7 +60,10 @@ def load_found(
         before = look_beforehand(
             settings, bundles, scopes=chosen.forgotten_scopes, dry_run=chosen.dry_run, tell=tell
         )
-        load = Load(settings, LoadReport(), now, kept, before, tell, chosen, stop or (lambda: False))
+        inverted_spans = load_config(settings.config).inverted_spans
+        load = Load(
+            settings, LoadReport(), now, kept, before, inverted_spans, tell, chosen, stop or (lambda: False)
+        )
         for bundle in bundles:
             quarantine(load, bundle.problems)
             leave_out_sources(load, bundle)

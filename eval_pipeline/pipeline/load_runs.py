@@ -175,7 +175,15 @@ def _read_part(
         problems += write_without_texts(part, path, target, run_id=run.run_id, called=called)
         problems = [replace(problem, text="") for problem in problems]
         path = target
-    found = read_part(part, path, content, run_id=run.run_id, in_memory=IN_MEMORY_BYTES, called=called)
+    found = read_part(
+        part,
+        path,
+        content,
+        run_id=run.run_id,
+        in_memory=IN_MEMORY_BYTES,
+        called=called,
+        inverted_spans=load.inverted_spans,
+    )
     found.beforehand = problems
     found.problems = [*problems, *found.problems]
     return found

@@ -70,8 +70,8 @@ def _read_golden_set(load: Load, golden: GoldenFile) -> GoldenSet:
         read_golden_set(golden.path)
         target = free_place(load, f"datasets/{golden.dataset}", taken=("queries.*",)) / f"queries{PACKED}"
         problems = write_without_texts("golden_set", golden.path, target)
-        return GoldenSet(read_golden_set(target).rows, problems)
-    found = read_golden_set(golden.path)
+        return GoldenSet(read_golden_set(target, inverted_spans=load.inverted_spans).rows, problems)
+    found = read_golden_set(golden.path, inverted_spans=load.inverted_spans)
     if load.options.keeps:
         folder = free_place(load, f"datasets/{golden.dataset}", taken=("queries.*",))
         keep(golden.path, folder / golden.path.name)
@@ -126,8 +126,8 @@ def _read_archive(load: Load, archive: ArchiveFile) -> tuple[Sequence[Line[Archi
     if load.options.no_text:
         target = place / f"{stem}{PACKED}"
         problems = write_without_texts("archive", archive.path, target)
-        return list(read_archive(target)), problems
-    lines = list(read_archive(archive.path))
+        return list(read_archive(target, inverted_spans=load.inverted_spans)), problems
+    lines = list(read_archive(archive.path, inverted_spans=load.inverted_spans))
     if load.options.keeps:
         keep(archive.path, place / archive.path.name)
     return lines, [problem_of(line, archive.path) for line in lines if line.record is None]

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 
+from eval_pipeline.ingest.inverted_spans import InvertedSpans
 from eval_pipeline.ingest.problems import Problem
 from eval_pipeline.ingest.textless_parts import textless_hash
 from eval_pipeline.pipeline.beforehand import Beforehand
@@ -84,6 +85,7 @@ class Load:
     now: dt.datetime
     kept: Path
     before: Beforehand
+    inverted_spans: InvertedSpans
     tell: Tell | None = None
     options: LoadOptions = field(default_factory=LoadOptions)
     stop: Callable[[], bool] = lambda: False

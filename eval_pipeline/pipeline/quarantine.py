@@ -6,6 +6,7 @@ import datetime as dt
 from collections.abc import Sequence
 from typing import Any
 
+from eval_pipeline.formulas.config import load_config
 from eval_pipeline.pipeline.load import LoadReport, load_found
 from eval_pipeline.pipeline.loading import LoadOptions
 from eval_pipeline.pipeline.rereading import plan_rereading
@@ -63,9 +64,10 @@ def retry_quarantine(
     tell: Tell | None = None,
 ) -> dict[str, Any]:
     """Read the files behind quarantine again, take in what is good now, and say what is mended and what is not."""
+    inverted_spans = load_config(settings.config).inverted_spans
     with open_reader(settings.db, tell=tell) as con:
         before = find_problems(con, run_ids=run_ids, datasets=datasets)
-        plan = plan_rereading(con, settings.db, before)
+        plan = plan_rereading(con, settings.db, before, inverted_spans=inverted_spans)
     reports: list[LoadReport] = []
     for is_textless, bundles in ((False, plan.bundles), (True, plan.textless_bundles)):
         if bundles:

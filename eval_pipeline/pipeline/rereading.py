@@ -12,6 +12,7 @@ from eval_pipeline.errors import InputRejected
 from eval_pipeline.ingest.bundle import ArchiveFile, Bundle, GoldenFile, find_bundle
 from eval_pipeline.ingest.files import content_hash, stem_of
 from eval_pipeline.ingest.golden import read_golden_set
+from eval_pipeline.ingest.inverted_spans import InvertedSpans
 from eval_pipeline.ingest.parts import problem_of, read_archive
 from eval_pipeline.ingest.problems import Problem
 from eval_pipeline.ingest.results import read_results
@@ -53,6 +54,7 @@ class _Known:
     delivered_at: Mapping[str, Sequence[dt.datetime]]
     golden: Callable[[str], str | None]
     archive: Callable[[str | None, str], str | None]
+    inverted_spans: InvertedSpans
 
     def kept(self, problems: Iterable[OpenProblem], inside: str) -> Path | None:
         """The newest kept folder of this name from which one of these problems came."""
@@ -62,7 +64,9 @@ class _Known:
         return next((place for place in places if place.is_dir()), None)
 
 
-def plan_rereading(con: Connection, db: Path, problems: Sequence[OpenProblem]) -> Rereading:
+def plan_rereading(
+    con: Connection, db: Path, problems: Sequence[OpenProblem], *, inverted_spans: InvertedSpans
+) -> Rereading:
     """Where to read what is in quarantine: the original paths, else the deliveries that were kept."""
     known = _Known(
         db,
@@ -70,6 +74,7 @@ def plan_rereading(con: Connection, db: Path, problems: Sequence[OpenProblem]) -
         _delivery_times(con, {one.content_hash for one in problems if one.content_hash}),
         lambda dataset: current_golden_hash(con, dataset),
         lambda dataset, version: current_archive_hash(con, dataset, version),
+        inverted_spans,
     )
     plan = Rereading()
     for (run_id, folder), group in _grouped(problems, _run_place):
@@ -144,7 +149,7 @@ def _plan_run(plan: Rereading, known: _Known, run_id: str, folder: Path, group: 
             rows = [one for one in group if one.content_hash == stored and stored is not None]
             if rows:
                 textless = _same_bytes(path, stored)
-                read = partial(_part_problems, part, path, run_id)
+                read = partial(_part_problems, part, path, run_id, known.inverted_spans)
                 if textless is not None and _would_differ(read, rows):
                     plan.read_again.add(path)
                     is_textless = is_textless or textless
@@ -169,9 +174,10 @@ def _would_differ(read: Callable[[], Iterable[Problem]], rows: Sequence[OpenProb
     return now != {(one.line, one.field, one.reason) for one in rows}
 
 
-def _part_problems(part: str, path: Path, run_id: str) -> list[Problem]:
+def _part_problems(part: str, path: Path, run_id: str, inverted_spans: InvertedSpans) -> list[Problem]:
     if part == "results":
-        return [problem for block in read_results(path, run_id=run_id) for problem in block.problems]
+        blocks = read_results(path, run_id=run_id, inverted_spans=inverted_spans)
+        return [problem for block in blocks for problem in block.problems]
     return read_part(part, path, "", run_id=run_id, in_memory=SMALL).problems
 
 
@@ -190,7 +196,12 @@ def _plan_golden_set(
     bundle.archives.clear()
     bundle.golden_sets = [GoldenFile(name, one.path) for one in bundle.golden_sets]
     _add_source(
-        plan, bundle, files[0], known.golden(name), group, lambda path: read_golden_set(path).problems
+        plan,
+        bundle,
+        files[0],
+        known.golden(name),
+        group,
+        lambda path: read_golden_set(path, inverted_spans=known.inverted_spans).problems,
     )
 
 
@@ -210,11 +221,13 @@ def _plan_archive(
             return
         path = files[0]
     bundle = Bundle(path.parent.resolve(), archives=[ArchiveFile(dataset, version, path)])
-    _add_source(plan, bundle, path, known.archive(dataset, version), group, _archive_problems)
+    read = partial(_archive_problems, inverted_spans=known.inverted_spans)
+    _add_source(plan, bundle, path, known.archive(dataset, version), group, read)
 
 
-def _archive_problems(path: Path) -> list[Problem]:
-    return [problem_of(line, path) for line in read_archive(path) if line.record is None]
+def _archive_problems(path: Path, *, inverted_spans: InvertedSpans) -> list[Problem]:
+    lines = read_archive(path, inverted_spans=inverted_spans)
+    return [problem_of(line, path) for line in lines if line.record is None]
 
 
 def _add_source(

@@ -217,7 +217,9 @@ def taking_numbers(monkeypatch):
     """A later version of the product that takes numbers as ids of chunks and of queries."""
     chunk, check = parts._read_archive_chunk, parts._read_spot_check
     monkeypatch.setattr(
-        parts, "_read_archive_chunk", lambda row: chunk({**row, "chunk_id": str(row["chunk_id"])})
+        parts,
+        "_read_archive_chunk",
+        lambda row, **reading: chunk({**row, "chunk_id": str(row["chunk_id"])}, **reading),
     )
     monkeypatch.setattr(
         parts, "_read_spot_check", lambda row: check({**row, "query_id": str(row["query_id"])})
