@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -30,6 +31,8 @@ def store(settings: Settings) -> StoreResource:
 
 @pytest.fixture
 def instance() -> Iterator[dg.DagsterInstance]:
+    # One that an earlier test left open puts its own state back when it is collected: that is to happen before, not during.
+    gc.collect()
     with dg.DagsterInstance.ephemeral() as ephemeral:
         yield ephemeral
 
