@@ -6,6 +6,7 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
+from dagster._core.storage.defs_state.base import set_defs_state_storage
 
 from eval_pipeline.defs.event_log import open_home
 from eval_pipeline.defs.resources import StoreResource
@@ -17,6 +18,14 @@ from .deliveries import CHANGED, compute, copied, make_settings
 from .ticks import in_the_store
 
 FEW = (CHANGED, "metrics.hit_at_k", "aggregates.run_metrics")
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_of_dagster() -> Iterator[None]:
+    """An instance of an earlier test is gone, and its place in Dagster's context must be, too."""
+    gc.collect()
+    with set_defs_state_storage(None):
+        yield
 
 
 @pytest.fixture
@@ -31,8 +40,6 @@ def store(settings: Settings) -> StoreResource:
 
 @pytest.fixture
 def instance() -> Iterator[dg.DagsterInstance]:
-    # One that an earlier test left open puts its own state back when it is collected: that is to happen before, not during.
-    gc.collect()
     with dg.DagsterInstance.ephemeral() as ephemeral:
         yield ephemeral
 
