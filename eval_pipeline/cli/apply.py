@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from eval_pipeline.cli.options import as_json, selecting, with_store
-from eval_pipeline.cli.output import count, print_json, progress_bar, say
+from eval_pipeline.cli.output import count, print_json, print_line, progress_bar, say
 from eval_pipeline.settings import Settings
 
 
@@ -69,6 +69,8 @@ def command(
     if as_json:
         print_json({"format": 1, "cells": cells, "runs": done, "pinned": n_left})
         return
-    print(f"Computed {count(cells, 'cell')} of {count(len(done), 'run')}." if cells else "Nothing is stale.")
+    print_line(
+        f"Computed {count(cells, 'cell')} of {count(len(done), 'run')}." if cells else "Nothing is stale."
+    )
     if n_left:
-        print(f"{count(n_left, 'cell')} stay on their older definitions (pinned).")
+        print_line(f"{count(n_left, 'cell')} stay on their older definitions (pinned).")

@@ -7,7 +7,7 @@ import datetime as dt
 import click
 
 from eval_pipeline.cli.options import as_json, with_store
-from eval_pipeline.cli.output import count, megabytes, print_json, progress_bar, say
+from eval_pipeline.cli.output import count, megabytes, print_json, print_line, progress_bar, say
 from eval_pipeline.settings import Settings
 
 
@@ -36,7 +36,7 @@ def command(settings: Settings, as_json: bool) -> None:
             }
         )
         return
-    print(
+    print_line(
         f"Compacted {settings.db.name}: {megabytes(done.bytes_before)} before, {megabytes(done.bytes_after)} now; "
         f"{count(done.tables, 'table')} and {count(done.rows, 'row')} are the same."
     )

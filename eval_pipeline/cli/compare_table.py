@@ -6,17 +6,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from eval_pipeline.cli.main import COMMANDS
-from eval_pipeline.cli.output import count, filled, table
+from eval_pipeline.cli.output import count, filled, print_line, table
 from eval_pipeline.report.movements import (
     SIGNIFICANT,
     defined_metrics,
     moved_queries,
+    part_cells,
     shown_first,
-    shown_parts,
     surest_metric,
     within_noise,
 )
-from eval_pipeline.report.numbers import amount, amount_change, change, interval, p_value, rank, value
+from eval_pipeline.report.numbers import change, interval, p_value, rank, value
 
 SHOWN_QUERIES = 10
 SHOWN_SLICES = 5
@@ -31,13 +31,13 @@ def print_comparison(report: Report) -> None:
     """What moved, how sure that is, where it moved most, and what to run next."""
     mode = report["deltas"]["chunker_version_match"]
     n = count(len(report["per_query"]), "query", plural="queries")
-    print(f"{report['run_a']} → {report['run_b']}")
-    print(f"{n} in both runs, matched {MODES[mode]}")
+    print_line(f"{report['run_a']} → {report['run_b']}")
+    print_line(f"{n} in both runs, matched {MODES[mode]}")
     if report["causes"]:
-        print(filled(f"known differences: {', '.join(report['causes'])}"))
+        print_line(filled(f"known differences: {', '.join(report['causes'])}"))
     for warning in report["warnings"]:
-        print(filled(f"! {warning}"))
-    print()
+        print_line(filled(f"! {warning}"))
+    print_line()
     _print_deltas(report)
     if report["fallback_metrics"]:
         _print_fallback(report)
@@ -46,9 +46,9 @@ def print_comparison(report: Report) -> None:
     _print_queries(report)
     _print_slices(report)
     _print_flaky(report)
-    print("\nNext:")
+    print_line("\nNext:")
     for line in _next(report):
-        print(f"  {line}")
+        print_line(f"  {line}")
 
 
 MODES = {"exact": "by chunk id (exact)", "fallback_doc_span": "by document and span (fallback_doc_span)"}
@@ -79,15 +79,15 @@ def _print_deltas(report: Report) -> None:
     columns = ["metric", "a", "b", "b − a", "95 % interval", "p adj."]
     if rows:
         table(columns, rows, numbers=columns[1:])
-        print("p adj.: one test per metric over the queries of both runs, Benjamini–Hochberg")
+        print_line("p adj.: one test per metric over the queries of both runs, Benjamini–Hochberg")
     for line in _unchanged(report, unchanged):
-        print(filled(line))
+        print_line(filled(line))
     if any(report["noise"].values()):
-        print("~ no more than identical runs differ")
+        print_line("~ no more than identical runs differ")
     if report["caveats"]:
-        print(f"* {'; '.join(sorted(set(report['caveats'].values())))}")
+        print_line(f"* {'; '.join(sorted(set(report['caveats'].values())))}")
     if undefined:
-        print(filled(f"undefined in both: {', '.join(undefined)}"))
+        print_line(filled(f"undefined in both: {', '.join(undefined)}"))
 
 
 def _unchanged(report: Report, metrics: Sequence[str]) -> Iterator[str]:
@@ -119,7 +119,9 @@ def _mark(report: Report, metric: str) -> str:
 
 def _print_fallback(report: Report) -> None:
     metrics, tested = report["fallback_metrics"], report["fallback_significance"]
-    print(f"\nby document and span, {count(metrics['a']['n'], 'query', plural='queries')} with known spans")
+    print_line(
+        f"\nby document and span, {count(metrics['a']['n'], 'query', plural='queries')} with known spans"
+    )
     columns = ["metric", "a", "b", "b − a", "95 % interval", "p adj."]
     rows = [
         (
@@ -137,31 +139,21 @@ def _print_fallback(report: Report) -> None:
         f"{float(threshold):.0%}: {counts['win']} won, {counts['loss']} lost"
         for threshold, counts in report["sensitivity"].items()
     ]
-    print(filled(f"by the share of characters that has to match: {'; '.join(told)}"))
+    print_line(filled(f"by the share of characters that has to match: {'; '.join(told)}"))
 
 
 def _print_parts(report: Report) -> None:
-    rows = [
-        (
-            _broken(name, most=LONGEST_MEASURE),
-            amount(entry["a"]),
-            amount(entry["b"]),
-            amount_change(entry["a"], entry["b"]),
-            interval(entry.get("ci_low"), entry.get("ci_high")),
-            p_value(entry.get("p_adjusted")),
-        )
-        for name, entry in shown_parts(report)
-    ]
+    rows = [(_broken(name, most=LONGEST_MEASURE), *cells[:-1]) for name, cells in part_cells(report)]
     if rows:
         columns = ["the runs as a whole", "a", "b", "b − a", "95 % interval", "p adj."]
-        print()
+        print_line()
         table(columns, rows, numbers=columns[1:])
 
 
 def _print_counts(report: Report) -> None:
     counts = report["counts"]
     told = [f"{number:,} {name.replace('_', ' ')}" for name, number in counts.items() if number]
-    print("\n" + filled(f"queries: {', '.join(told) if told else 'none in both runs'}"))
+    print_line("\n" + filled(f"queries: {', '.join(told) if told else 'none in both runs'}"))
 
 
 def _print_queries(report: Report) -> None:
@@ -178,10 +170,10 @@ def _print_queries(report: Report) -> None:
         )
         for entry in moved[:SHOWN_QUERIES]
     ]
-    print()
+    print_line()
     table(["query", "", "rank a", "rank b", "lost chunk"], rows, numbers=["rank a", "rank b"])
     if len(moved) > SHOWN_QUERIES:
-        print(f"… of {len(moved):,} that moved; --format md lists them all")
+        print_line(f"… of {len(moved):,} that moved; --format md lists them all")
 
 
 def _print_slices(report: Report) -> None:
@@ -198,7 +190,7 @@ def _print_slices(report: Report) -> None:
         )
         for entry in shown[:SHOWN_SLICES]
     ]
-    print()
+    print_line()
     table(["slice", "metric", "queries", "b − a", "p adj."], rows, numbers=["queries", "b − a", "p adj."])
 
 
@@ -210,7 +202,7 @@ def _print_flaky(report: Report) -> None:
     flaky = report["flaky_queries"]
     if flaky:
         named = shown_first([entry["query_id"] for entry in flaky], SHOWN_FLAKY)
-        print("\n" + filled(f"flaky between identical runs: {named}"))
+        print_line("\n" + filled(f"flaky between identical runs: {named}"))
 
 
 def _next(report: Report) -> Iterator[str]:

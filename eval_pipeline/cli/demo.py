@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from eval_pipeline.cli.options import with_store
-from eval_pipeline.cli.output import count, number, progress_bar, say, table
+from eval_pipeline.cli.output import count, number, print_line, progress_bar, say, table
 from eval_pipeline.settings import Settings
 
 HEADLINES = ("hit@5", "mrr", "groundedness", "citation_coverage")
@@ -34,7 +34,7 @@ def command(settings: Settings) -> None:
     )
     with progress_bar("computing cells") as progress:
         summary = run_in_dagster(settings, run_ids=None, reasons=DUE, tell=say, progress=progress)
-    print(
+    print_line(
         f"{count(len(report.runs), 'run')} loaded, {count(report.quarantined, 'row')} quarantined, "
         f"{count(sum(summary.computed.cells.values()), 'cell')} computed.\n"
     )
@@ -44,7 +44,7 @@ def command(settings: Settings) -> None:
         [(run_id, *(number(value) for value in values)) for run_id, values in rows],
         numbers=HEADLINES,
     )
-    print(_next_commands(str(settings.db)))
+    print_line(_next_commands(str(settings.db)))
 
 
 def _next_commands(db: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from eval_pipeline.cli.options import as_json, with_store
-from eval_pipeline.cli.output import count, print_json, say, table
+from eval_pipeline.cli.output import count, print_json, print_line, say, table
 from eval_pipeline.settings import Settings
 
 WORDS = {
@@ -56,20 +56,20 @@ def command(
 
 def _print(document: dict[str, Any]) -> None:
     a, b = document["a"], document["b"]
-    print(f"{document['metric']}: {a['value']:.4f} → {b['value']:.4f}, {document['total']:+.4f}")
+    print_line(f"{document['metric']}: {a['value']:.4f} → {b['value']:.4f}, {document['total']:+.4f}")
     for name, point in (("run_a", a), ("run_b", b)):
         when = f" as of {point['as_of']}" if point["as_of"] else ""
-        print(f"  {document[name]}{when}: n = {point['n']:,}, {point['fingerprint']}")
+        print_line(f"  {document[name]}{when}: n = {point['n']:,}, {point['fingerprint']}")
     if a["fingerprint"] != b["fingerprint"]:
-        print("  The two values were made under different definitions: `formula` is what that did.")
-    print()
+        print_line("  The two values were made under different definitions: `formula` is what that did.")
+    print_line()
     table(
         ["because of", "change", ""],
         [(term, f"{document[term]:+.4f}", words) for term, words in WORDS.items()],
         numbers=["change"],
     )
     if document["contributors"]:
-        print()
+        print_line()
         table(
             ["query", "term", "change"],
             [
@@ -86,4 +86,4 @@ def _print_rest(document: dict[str, Any]) -> None:
     shown = Counter(entry["term"] for entry in document["contributors"])
     for term, n in document["n_contributors"].items():
         if n > shown[term]:
-            print(f"… and {count(n - shown[term], 'more query', plural='more queries')} ({term})")
+            print_line(f"… and {count(n - shown[term], 'more query', plural='more queries')} ({term})")

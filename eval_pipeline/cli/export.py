@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from eval_pipeline.cli.options import as_json, with_store
-from eval_pipeline.cli.output import print_json, say
+from eval_pipeline.cli.output import print_json, print_line, say
 from eval_pipeline.settings import Settings
 
 
@@ -40,4 +40,4 @@ def command(run_id: str, folder: Path, settings: Settings, as_json: bool) -> Non
         print_json({"format": 1, "run_id": run_id, "files": [str(path) for path in paths]})
         return
     for path in paths:
-        print(path)
+        print_line(str(path))

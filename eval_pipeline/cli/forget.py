@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from eval_pipeline.cli.options import as_json, with_store
-from eval_pipeline.cli.output import count, megabytes, print_json, progress_bar, say, table
+from eval_pipeline.cli.output import count, megabytes, print_json, print_line, progress_bar, say, table
 from eval_pipeline.errors import UsageError
 from eval_pipeline.settings import Settings
 
@@ -77,7 +77,7 @@ def _list(settings: Settings, *, as_json: bool) -> None:
         print_json({"format": 1, "forgotten": found})
         return
     if not found:
-        print("Nothing was forgotten here.")
+        print_line("Nothing was forgotten here.")
         return
     table(
         ["kind", "name", "what", "when", "state"],
@@ -100,7 +100,7 @@ def _lift(settings: Settings, name: str, kind: Kind | None, *, as_json: bool) ->
     if as_json:
         print_json({"format": 1, "lifted": lifted})
     else:
-        print(f"Deliveries of {', '.join(lifted)} are taken in again.")
+        print_line(f"Deliveries of {', '.join(lifted)} are taken in again.")
 
 
 def _now() -> dt.datetime:
@@ -207,12 +207,12 @@ def _ids(ids: dict[str, int]) -> str:
 def _print_end(report: ForgetReport, *, compacts: bool) -> None:
     if report.compacted:
         before, after = megabytes(report.compacted.bytes_before), megabytes(report.compacted.bytes_after)
-        print(f"The file was written anew: {before} before, {after} now.")
+        print_line(f"The file was written anew: {before} before, {after} now.")
     elif not compacts:
         say("The file still holds what was removed: `eval-pipeline compact` writes it anew.")
     for path in report.beside:
         say(f"{path} may still show it, and is yours to delete.")
-    print(
+    print_line(
         f"A delivery named {report.name} stays out from now on; `eval-pipeline forget {report.name} --lift` lets it in "
         "again."
     )

@@ -11,7 +11,7 @@ import click
 
 from eval_pipeline.cli.compare import format_of, json_text, write
 from eval_pipeline.cli.options import as_json, with_store
-from eval_pipeline.cli.output import filled, number, say, table
+from eval_pipeline.cli.output import filled, number, print_line, say, table
 from eval_pipeline.settings import Settings
 
 BY_SUFFIX = {".json": "json", ".md": "md", ".markdown": "md", ".xml": "junit"}
@@ -98,9 +98,9 @@ def _print(document: dict[str, Any]) -> None:
     from eval_pipeline.report.movements import rules_worth_showing
     from eval_pipeline.report.numbers import change, p_value
 
-    print(f"{document['verdict'].upper()}: {document['candidate']} against {document['baseline']}")
+    print_line(f"{document['verdict'].upper()}: {document['candidate']} against {document['baseline']}")
     for problem in document["preconditions"]:
-        print(filled(f"! {problem}"))
+        print_line(filled(f"! {problem}"))
     shown, quiet = rules_worth_showing(document)
     if shown:
         rows = [
@@ -115,15 +115,15 @@ def _print(document: dict[str, Any]) -> None:
             for rule in shown
         ]
         columns = ["", "rule", "baseline", "candidate", "change", "p adj."]
-        print()
+        print_line()
         table(columns, rows, numbers=columns[2:])
-        print("p adj.: one-sided, Holm over all rules\n")
+        print_line("p adj.: one-sided, Holm over all rules\n")
         for rule in sorted(shown, key=lambda rule: bool(rule["verdict"] != "fail")):
             if rule["verdict"] != "pass":
-                print(filled(f"{rule['label']}: {rule['reason']}"))
+                print_line(filled(f"{rule['label']}: {rule['reason']}"))
     if quiet:
-        print(quiet)
+        print_line(quiet)
     for note in document["notes"]:
-        print(filled(f"note: {note}"))
+        print_line(filled(f"note: {note}"))
     if document["skipped"]:
-        print(filled(f"not judged: {'; '.join(document['skipped'])}"))
+        print_line(filled(f"not judged: {'; '.join(document['skipped'])}"))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from eval_pipeline.cli.options import as_json, with_store
-from eval_pipeline.cli.output import count, print_json, progress_bar, say
+from eval_pipeline.cli.output import count, print_json, print_line, progress_bar, say
 from eval_pipeline.errors import UsageError
 from eval_pipeline.settings import Settings
 
@@ -181,10 +181,10 @@ def _print_report(report: LoadReport, *, dry_run: bool) -> None:
         count(len(report.archives), "archive"),
     ]
     word = "Would load" if dry_run else "Loaded"
-    print(f"{word} {', '.join(taken)}; {count(report.unchanged, 'part')} unchanged.")
+    print_line(f"{word} {', '.join(taken)}; {count(report.unchanged, 'part')} unchanged.")
     if dry_run and report.replaced:
         shown = ", ".join(report.replaced[:SHOWN]) + (", …" if len(report.replaced) > SHOWN else "")
-        print(f"Would replace parts of {count(len(report.replaced), 'run')}: {shown}.")
+        print_line(f"Would replace parts of {count(len(report.replaced), 'run')}: {shown}.")
     for problem in report.problems[:SHOWN]:
         place = f"{problem.path}:{problem.line}" if problem.line else problem.path
         say(f"  {place}: {problem.field + ': ' if problem.field else ''}{problem.reason}")

@@ -126,5 +126,7 @@ def _stop_writing() -> None:
 
 
 def _fail(message: str, code: int) -> int:
-    sys.stderr.write(f"error: {message}\n")
+    from eval_pipeline.report.markup import visible
+
+    sys.stderr.write(visible(f"error: {message}\n"))
     return code

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from eval_pipeline.cli.options import as_json, with_store
-from eval_pipeline.cli.output import count, print_json, say, table
+from eval_pipeline.cli.output import count, print_json, print_line, say, table
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.settings import Settings
 
@@ -55,7 +55,7 @@ def command(
         for key, meaning in one.keys.items()
     ]
     table(["metric", "formula", "", "what it is"], rows)
-    print()
+    print_line()
     table(
         ["comparison", "value", "or", "what it decides"],
         [(one["name"], _word(one["value"]), _others(one), one["meaning"]) for one in comparison],
@@ -76,7 +76,7 @@ def _others(parameter: dict[str, Any]) -> str:
 def _print_one(found: dict[str, object]) -> None:
     from eval_pipeline.pipeline.catalogue import as_text
 
-    print(as_text(found))
+    print_line(as_text(found))
 
 
 def _print_history(settings: Settings, registry: Registry, name: str | None, *, as_json: bool) -> None:
@@ -90,12 +90,12 @@ def _print_history(settings: Settings, registry: Registry, name: str | None, *, 
         print_json({"format": 1, "name": name, "meanings": meanings})
         return
     for meaning in meanings:
-        print(
+        print_line(
             f"version {meaning['version']}  {meaning['fingerprint']}  first used {meaning['first_used_at']}, "
             f"now behind {count(meaning['runs'], 'run')}"
         )
         if meaning["diff"]:
-            print(meaning["diff"].rstrip())
+            print_line(meaning["diff"].rstrip())
 
 
 def _lock(settings: Settings, *, write: bool) -> None:
@@ -104,7 +104,7 @@ def _lock(settings: Settings, *, write: bool) -> None:
 
     registry = load_registry(settings)
     if write:
-        print(f"wrote {write_lock(registry, settings)}")
+        print_line(f"wrote {write_lock(registry, settings)}")
         return
     moved = moved_without_version(registry, settings)
     for line in moved:
@@ -112,4 +112,4 @@ def _lock(settings: Settings, *, write: bool) -> None:
     if moved:
         say("Raise `version` in each header (or take the change back), then `eval-pipeline metrics --lock`.")
         sys.exit(1)
-    print("Every definition stands in its lock file as it is.")
+    print_line("Every definition stands in its lock file as it is.")

@@ -50,7 +50,12 @@ def console() -> Console:
 
 def say(message: str) -> None:
     """A remark that is no data."""
-    sys.stderr.write(message + "\n")
+    sys.stderr.write(visible(message) + "\n")
+
+
+def print_line(text: str = "") -> None:
+    """One or more lines for people; whatever ids are made of, they cannot steer the terminal."""
+    print(visible(text))
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, numbers: Sequence[str] = ()) -> None:

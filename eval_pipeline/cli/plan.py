@@ -7,7 +7,17 @@ from typing import Any
 import click
 
 from eval_pipeline.cli.options import as_json, selecting, with_store
-from eval_pipeline.cli.output import count, filled, listed, number, print_json, progress_bar, say, table
+from eval_pipeline.cli.output import (
+    count,
+    filled,
+    listed,
+    number,
+    print_json,
+    print_line,
+    progress_bar,
+    say,
+    table,
+)
 from eval_pipeline.settings import Settings
 
 SHOWN_RUNS = 12
@@ -51,7 +61,7 @@ def command(
     if as_json or form == "json":
         print_json(plan)
     elif form == "md":
-        print(as_markdown(plan), end="")
+        print_line(as_markdown(plan).rstrip("\n"))
     else:
         print_plan(plan)
 
@@ -63,7 +73,7 @@ def print_plan(plan: dict[str, Any]) -> None:
     for warning in plan["warnings"]:
         say(f"warning: {warning}")
     if not plan["cells"]:
-        print("Nothing is stale: every stored number was made by today's definitions from today's data.")
+        print_line("Nothing is stale: every stored number was made by today's definitions from today's data.")
         return
     rows = [
         (
@@ -75,30 +85,30 @@ def print_plan(plan: dict[str, Any]) -> None:
         for asset in plan["assets"]
     ]
     table(["table", "cells", "why", "version"], rows, numbers=["cells"])
-    print(
+    print_line(
         f"\n{count(plan['cells'], 'cell')} of {count(len(plan['runs']), 'run')}, about "
         f"{plan['estimated_seconds']:.1f} s, {count(plan['judge_calls'], 'judge call')}"
     )
     for asset in plan["assets"]:
         if asset["diff"]:
-            print("\n" + asset["diff"].rstrip())
+            print_line("\n" + asset["diff"].rstrip())
     if "preview" in plan:
         _print_preview(plan)
     first = "" if "preview" in plan else "; --preview shows the new numbers first"
-    print("\n" + filled(f'Next: `eval-pipeline apply --reason "…"` computes exactly this{first}.'))
+    print_line("\n" + filled(f'Next: `eval-pipeline apply --reason "…"` computes exactly this{first}.'))
 
 
 def _print_preview(plan: dict[str, Any]) -> None:
     from eval_pipeline.pipeline import plan_text
 
     if "sampled_runs" in plan:
-        print(f"\n{plan_text.sample_sentence(plan)}")
+        print_line(f"\n{plan_text.sample_sentence(plan)}")
     for key in plan_text.changed_keys(plan):
         entry = plan["preview"][key]
-        print(f"\n{key}: {plan_text.what_changes(entry)}")
+        print_line(f"\n{key}: {plan_text.what_changes(entry)}")
         spread = plan_text.spread_sentence(entry)
         if spread:
-            print(f"  {spread}")
+            print_line(f"  {spread}")
         moved = plan_text.moved_runs(entry)
         if moved:
             table(
@@ -107,14 +117,14 @@ def _print_preview(plan: dict[str, Any]) -> None:
                 numbers=["old", "new"],
             )
         if len(moved) > SHOWN_RUNS:
-            print(f"  … and {count(len(moved) - SHOWN_RUNS, 'earlier run')}")
+            print_line(f"  … and {count(len(moved) - SHOWN_RUNS, 'earlier run')}")
         for sentence in plan_text.order_sentences(entry):
-            print(f"  {sentence}")
+            print_line(f"  {sentence}")
     unchanged = plan_text.unchanged_sentence(plan)
     if unchanged:
-        print(f"\n{unchanged}")
+        print_line(f"\n{unchanged}")
     verdicts = list(plan_text.verdict_sentences(plan))
     if verdicts:
-        print()
+        print_line()
     for sentence in verdicts:
-        print(sentence)
+        print_line(sentence)

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from eval_pipeline.cli.options import as_json, with_store
-from eval_pipeline.cli.output import count, print_json, say, table
+from eval_pipeline.cli.output import count, print_json, print_line, say, table
 from eval_pipeline.settings import Settings
 
 STILL_QUARANTINED = 3
@@ -71,10 +71,10 @@ def _show(settings: Settings, asked: Mapping[str, Any], *, resolved: bool, as_js
         return
     where = " for what you asked" if asked["run_ids"] or asked["datasets"] else ""
     if not rows:
-        print(f"Nothing was resolved{where}." if resolved else f"Nothing is in quarantine{where}.")
+        print_line(f"Nothing was resolved{where}." if resolved else f"Nothing is in quarantine{where}.")
     else:
         _print_reasons(rows)
-        print()
+        print_line()
         _print_rows(rows)
     earlier = 0 if resolved else count_resolved(settings, **asked)
     if earlier:
@@ -99,17 +99,17 @@ def _retry(settings: Settings, asked: Mapping[str, Any], *, no_text: bool, as_js
 def _print_retry(document: Mapping[str, Any]) -> None:
     mended, rows = document["mended"], document["rows"]
     if not mended and not rows:
-        print("Nothing is in quarantine.")
+        print_line("Nothing is in quarantine.")
         return
-    print(f"{count(len(mended), 'row')} mended, {len(rows):,} still in quarantine.")
+    print_line(f"{count(len(mended), 'row')} mended, {len(rows):,} still in quarantine.")
     for row in mended[:SHOWN]:
-        print(f"mended: {_place(row)}: {_fault(row)}")
+        print_line(f"mended: {_place(row)}: {_fault(row)}")
     if len(mended) > SHOWN:
-        print(f"… and {count(len(mended) - SHOWN, 'row')} more")
+        print_line(f"… and {count(len(mended) - SHOWN, 'row')} more")
     if rows:
-        print()
+        print_line()
         _print_reasons(rows)
-        print()
+        print_line()
         _print_rows(rows)
     for one in document["unread"]:
         say(f"{one['path']} {one['why']}")
@@ -132,7 +132,7 @@ def _print_reasons(rows: Sequence[Row]) -> None:
     n_columns = 3 if len({_owners([row]) for row in rows}) == 1 else 4
     table(columns[:n_columns], [row[:n_columns] for row in shown], numbers=["rows"])
     if len(ordered) > 2 * SHOWN:
-        print(f"… and {count(len(ordered) - 2 * SHOWN, 'reason')} more")
+        print_line(f"… and {count(len(ordered) - 2 * SHOWN, 'reason')} more")
 
 
 def _owners(rows: Sequence[Row]) -> str:
@@ -142,12 +142,12 @@ def _owners(rows: Sequence[Row]) -> str:
 
 def _print_rows(rows: Sequence[Row]) -> None:
     for row in rows[:SHOWN]:
-        print(_place(row))
-        print(f"    {_fault(row)}")
+        print_line(_place(row))
+        print_line(f"    {_fault(row)}")
         if row["text"]:
-            print(f"    {_clipped(row['text'])}")
+            print_line(f"    {_clipped(row['text'])}")
     if len(rows) > SHOWN:
-        print(f"… and {count(len(rows) - SHOWN, 'row')} more: --json prints all of them")
+        print_line(f"… and {count(len(rows) - SHOWN, 'row')} more: --json prints all of them")
 
 
 def _place(row: Row) -> str:

@@ -8,7 +8,7 @@ import sys
 import click
 
 from eval_pipeline.cli.options import as_json, with_store
-from eval_pipeline.cli.output import count, print_json, progress_bar, say
+from eval_pipeline.cli.output import count, print_json, print_line, progress_bar, say
 from eval_pipeline.errors import UsageError
 from eval_pipeline.settings import Settings
 
@@ -58,15 +58,15 @@ def command(yes: bool, settings: Settings, as_json: bool) -> None:
             }
         )
         return
-    print(
+    print_line(
         f"Made anew from {count(report.deliveries, 'delivery', plural='deliveries')}: "
         f"{count(len(report.runs), 'run')}, {count(report.results, 'result')}, "
         f"{count(len(report.golden_sets), 'golden set')}, {count(len(report.archives), 'archive')}; "
         f"{count(report.quarantined, 'row')} in quarantine."
     )
     if report.moved_to:
-        print(f"The old file is {report.moved_to}; delete it when you do not need it any more.")
-    print("Not back: " + "; ".join(report.not_back) + ".")
+        print_line(f"The old file is {report.moved_to}; delete it when you do not need it any more.")
+    print_line("Not back: " + "; ".join(report.not_back) + ".")
     if report.forgotten:
         say(f"Left out because it was forgotten: {', '.join(report.forgotten)}")
     say("Next: `eval-pipeline run` computes the metrics.")

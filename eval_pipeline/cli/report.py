@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from eval_pipeline.cli.options import with_store
-from eval_pipeline.cli.output import say
+from eval_pipeline.cli.output import print_line, say
 from eval_pipeline.settings import Settings
 
 
@@ -49,4 +49,4 @@ def command(
         page = report.pair_page(settings, registry, runs[0], runs[1], with_text=not no_text, tell=say)
     path = output or report.default_file(settings, runs, suite)
     report.write_page(page, path)
-    print(path)
+    print_line(str(path))

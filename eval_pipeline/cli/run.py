@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from eval_pipeline.cli.options import as_json, with_store
-from eval_pipeline.cli.output import count, print_json, progress_bar, say
+from eval_pipeline.cli.output import count, print_json, print_line, progress_bar, say
 from eval_pipeline.settings import Settings
 
 
@@ -45,8 +45,8 @@ def command(
         return
     cells = sum(summary.computed.cells.values())
     if cells:
-        print(f"Computed {count(cells, 'cell')} of {count(len(summary.computed.runs), 'run')}.")
+        print_line(f"Computed {count(cells, 'cell')} of {count(len(summary.computed.runs), 'run')}.")
     else:
-        print("Nothing to compute: everything asked for is there.")
+        print_line("Nothing to compute: everything asked for is there.")
     if pages:
-        print(f"The pages are in {settings.reports}.")
+        print_line(f"The pages are in {settings.reports}.")

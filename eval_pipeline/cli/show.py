@@ -7,7 +7,16 @@ from typing import Any
 import click
 
 from eval_pipeline.cli.options import as_json, with_store
-from eval_pipeline.cli.output import count, filled, number, print_json, print_json_line, say, table
+from eval_pipeline.cli.output import (
+    count,
+    filled,
+    number,
+    print_json,
+    print_json_line,
+    print_line,
+    say,
+    table,
+)
 from eval_pipeline.cli.show_parts import print_parts
 from eval_pipeline.settings import Settings
 
@@ -43,17 +52,17 @@ def command(
 
 
 def _print(document: dict[str, Any], *, with_slices: bool) -> None:
-    print(
+    print_line(
         f"{document['run_id']} on {document['dataset']}: "
         f"{count(document['total_queries'], 'query', plural='queries')}, {document['failed_queries']:,} failed"
     )
     for name in ("missing", "unknown"):
         ids = document[f"{name}_query_ids"]
         if ids:
-            print(f"{name}: {', '.join(ids[:5])}{' …' if len(ids) > 5 else ''} ({len(ids):,})")
+            print_line(f"{name}: {', '.join(ids[:5])}{' …' if len(ids) > 5 else ''} ({len(ids):,})")
     _print_standing(document)
     _print_as_of(document)
-    print()
+    print_line()
     shown = {key: entry for key, entry in document["metrics"].items() if entry["n"]}
     table(
         ["metric", "value", "n"],
@@ -62,10 +71,12 @@ def _print(document: dict[str, Any], *, with_slices: bool) -> None:
     )
     undefined = [key for key, entry in document["metrics"].items() if not entry["n"]]
     if undefined:
-        print(filled(f"undefined here (nothing to apply to): {', '.join(undefined)}"))
+        print_line(filled(f"undefined here (nothing to apply to): {', '.join(undefined)}"))
     frozen = [name for name, entry in document["formulas"].items() if entry.get("frozen")]
     if frozen:
-        print(filled(f"frozen (the texts behind them were forgotten, the values stay): {', '.join(frozen)}"))
+        print_line(
+            filled(f"frozen (the texts behind them were forgotten, the values stay): {', '.join(frozen)}")
+        )
     _print_states(document)
     print_parts(document)
     if with_slices:
@@ -76,17 +87,17 @@ def _print_standing(document: dict[str, Any]) -> None:
     """What a reader has to know of the run as an attempt at its night, and of what was rejected of it."""
     night = document["night"]
     if not night["is_complete"] and night["golden_queries"]:
-        print("incomplete: golden queries are without a result, so it does not stand for its night")
+        print_line("incomplete: golden queries are without a result, so it does not stand for its night")
     if night["not_asked"]:
         asked = count(night["not_asked"], "query", plural="queries")
-        print(f"not asked: {asked} that joined the golden set later")
+        print_line(f"not asked: {asked} that joined the golden set later")
     if night["superseded_by"]:
-        print(f"replaced by {night['superseded_by']}")
+        print_line(f"replaced by {night['superseded_by']}")
     elif night["is_complete"] and not night["is_last_complete"]:
-        print(f"not the last complete attempt of {night['night']}")
+        print_line(f"not the last complete attempt of {night['night']}")
     if document["quarantined"]:
         rejected = sorted((PART_WORDS.get(part, part), n) for part, n in document["quarantined"].items())
-        print("in quarantine: " + ", ".join(count(n, word) for word, n in rejected))
+        print_line("in quarantine: " + ", ".join(count(n, word) for word, n in rejected))
 
 
 def _print_as_of(document: dict[str, Any]) -> None:
@@ -94,7 +105,7 @@ def _print_as_of(document: dict[str, Any]) -> None:
     if "as_of" in document:
         older = document["older_definitions"]
         meanings = f"not the ones that hold now: {', '.join(older)}" if older else "the ones that hold now"
-        print(filled(f"as of {document['as_of']}; definitions: {meanings}"))
+        print_line(filled(f"as of {document['as_of']}; definitions: {meanings}"))
 
 
 NAMED = 5
@@ -115,9 +126,9 @@ def _print_states(document: dict[str, Any]) -> None:
             marked.setdefault(entry["state"] + reason, []).append(entry["table"].split(".", 1)[1])
     for mark, tables in marked.items():
         rest = f" and {len(tables) - NAMED} more" if len(tables) > NAMED else ""
-        print(f"{mark}: {', '.join(tables[:NAMED])}{rest}")
+        print_line(f"{mark}: {', '.join(tables[:NAMED])}{rest}")
     if any(not mark.startswith("pinned") for mark in marked):
-        print("`eval-pipeline run --all` computes what is stale or missing.")
+        print_line("`eval-pipeline run --all` computes what is stale or missing.")
 
 
 def _print_slices(document: dict[str, Any], keys: list[str]) -> None:
@@ -134,7 +145,7 @@ def _print_slices(document: dict[str, Any], keys: list[str]) -> None:
         for value, entry in values.items()
     ]
     if rows:
-        print()
+        print_line()
         table(["slice", "", "queries", *keys], rows, numbers=["queries", *keys])
         if any(entry["is_small"] for values in document["slices"].values() for entry in values.values()):
-            print("* few queries: a single one moves a value by more than a tenth")
+            print_line("* few queries: a single one moves a value by more than a tenth")

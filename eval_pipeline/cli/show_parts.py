@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from eval_pipeline.cli.output import count, number, table
+from eval_pipeline.cli.output import count, number, print_line, table
 from eval_pipeline.report.numbers import amount
 
 UNSTABLE_ABOVE = 0.2
@@ -24,12 +24,12 @@ def print_parts(document: Document) -> None:
         *_indexing_lines(document["indexing"]),
     ]
     if lines:
-        print()
-        print("\n".join(lines))
+        print_line()
+        print_line("\n".join(lines))
 
 
 def _print_extraction(extraction: Document) -> None:
-    print()
+    print_line()
     rows = [
         (label, *(number(extraction[average][rate]) for rate in ("precision", "recall", "f1")))
         for label, average in (
@@ -40,21 +40,21 @@ def _print_extraction(extraction: Document) -> None:
         )
     ]
     table(["extraction", "precision", "recall", "f1"], rows, numbers=["precision", "recall", "f1"])
-    print(_verdict(extraction))
+    print_line(_verdict(extraction))
     if extraction["failed_cases"]:
         failed = extraction["failed_cases"]
         shown = ", ".join(failed[:5]) + (" …" if len(failed) > 5 else "")
-        print(f"{count(len(failed), 'case')} failed to run and count nowhere: {shown}")
+        print_line(f"{count(len(failed), 'case')} failed to run and count nowhere: {shown}")
     empty = [case_id for case_id, case in extraction["cases"].items() if not case["total_gt_fields"]]
     if empty:
-        print(f"no field is expected, which looks like an error in the data: {', '.join(empty[:5])}")
+        print_line(f"no field is expected, which looks like an error in the data: {', '.join(empty[:5])}")
     weakest = [
         (name, entry) for name, entry in extraction["fields"].items() if entry["accuracy"] not in (None, 1.0)
     ]
     weakest.sort(key=lambda item: (item[1]["accuracy"], item[0]))
     if weakest:
         listed = ", ".join(f"{name} {entry['accuracy']:.0%} of {entry['n']}" for name, entry in weakest[:3])
-        print(f"weakest fields: {listed}")
+        print_line(f"weakest fields: {listed}")
 
 
 def _verdict(extraction: Document) -> str:
@@ -117,8 +117,8 @@ def _print_readings(readings: Document) -> None:
         (name, entry["reading_of"], key, amount(value))
         for name, entry in readings.items()
         for key, value in entry["values"].items()
-        if value
+        if value is not None
     ]
     if rows:
-        print()
+        print_line()
         table(["reading", "of", "measure", "value"], rows, numbers=["value"])

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from eval_pipeline.cli.options import as_json, with_store
-from eval_pipeline.cli.output import count, listed, print_json, say, table
+from eval_pipeline.cli.output import count, listed, print_json, print_line, say, table
 from eval_pipeline.settings import Settings
 
 
@@ -54,14 +54,14 @@ def _print(status: dict[str, Any]) -> None:
     ]
     table(["table", "", "fresh", "stale", "missing", "why"], rows, numbers=["fresh", "stale", "missing"])
     cells = status["cells"]
-    print(
+    print_line(
         f"{count(status['runs'], 'run')}: {cells['fresh']:,} cells fresh, {cells['stale']:,} stale, "
         f"{cells['missing']:,} missing"
     )
     if cells["frozen"]:
         frozen = status["frozen_runs"]
         shown = ", ".join(frozen[:3]) + (" …" if len(frozen) > 3 else "")
-        print(
+        print_line(
             f"{count(cells['frozen'], 'cell')} frozen: the texts they were computed from were forgotten ({shown}); "
             "the values stay and are never recomputed"
         )
@@ -98,10 +98,10 @@ def _some(names: list[str]) -> str:
 
 def _print_lint(warnings: list[dict[str, Any]]) -> None:
     if not warnings:
-        print("Nothing looks odd.")
+        print_line("Nothing looks odd.")
         return
     rows = [
         (one["dataset"] or one["run_id"], one["query_id"], one["words"], one["decision"]) for one in warnings
     ]
     table(["in", "query", "warning", "see"], rows)
-    print(f"{count(len(warnings), 'warning')}; docs/decisions.md says what is made of each.")
+    print_line(f"{count(len(warnings), 'warning')}; docs/decisions.md says what is made of each.")

@@ -137,11 +137,9 @@ def new_comparisons(jobs: Jobs) -> dg.SensorDefinition:
         "then publishes the pages of what is new.",
     )
     def watch(context: dg.SensorEvaluationContext, store: StoreResource) -> dg.SensorResult:
-        busy = _is_busy(context.instance)
-        if busy:
-            return dg.SensorResult(skip_reason=busy, cursor=context.cursor)
-        if not store.settings.db.exists():
-            return dg.SensorResult(skip_reason="there is no store yet")
+        not_now = _not_now(context, store)
+        if not_now:
+            return not_now
         seen = digest(_stamps(store.settings))
         if seen == context.cursor:
             return dg.SensorResult(skip_reason=NOTHING_NEW, cursor=seen)
@@ -151,6 +149,16 @@ def new_comparisons(jobs: Jobs) -> dg.SensorDefinition:
         return dg.SensorResult(run_requests=requests[:LAUNCHES_PER_TICK], cursor=context.cursor)
 
     return watch
+
+
+def _not_now(context: dg.SensorEvaluationContext, store: StoreResource) -> dg.SensorResult | None:
+    """Why the ledger is not asked: somebody computes, or there is nothing to ask."""
+    busy = _is_busy(context.instance)
+    if busy:
+        return dg.SensorResult(skip_reason=busy, cursor=context.cursor)
+    if not store.settings.db.exists():
+        return dg.SensorResult(skip_reason="there is no store yet")
+    return None
 
 
 def stale_metrics(
@@ -167,11 +175,9 @@ def stale_metrics(
         "then the comparisons that rest on them.",
     )
     def watch(context: dg.SensorEvaluationContext, store: StoreResource) -> dg.SensorResult:
-        busy = _is_busy(context.instance)
-        if busy:
-            return dg.SensorResult(skip_reason=busy, cursor=context.cursor)
-        if not store.settings.db.exists():
-            return dg.SensorResult(skip_reason="there is no store yet")
+        not_now = _not_now(context, store)
+        if not_now:
+            return not_now
         memory, seen = read_memory(context.cursor), digest(_stamps(store.settings))
         if seen == memory.seen:
             return dg.SensorResult(skip_reason=memory.said or NOTHING_NEW, cursor=context.cursor)

@@ -55,6 +55,11 @@ class Registry:
         """Those of them that score queries: what run_metrics averages and slices and per_query_metrics shows."""
         return [one for one in self if one.is_scored_per_query]
 
+    @property
+    def summaries(self) -> list[Definition]:
+        """What is measured over a whole run at once, and not from the formulas that score queries."""
+        return [one for one in self if one.schema == "aggregates" and ALL_FORMULAS not in one.reads]
+
     def keys(self) -> dict[str, Definition]:
         """Every key that a query is scored by, in catalogue order, with the formula that yields it."""
         return {key: one for one in sorted(self.formulas, key=lambda d: d.name) for key in one.keys}

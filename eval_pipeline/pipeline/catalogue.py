@@ -8,15 +8,13 @@ from eval_pipeline.errors import UnknownName
 from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.registry import Registry
 
-RUN_METRICS: Final = "aggregates.run_metrics"
 # As rules of a gate and comparisons name what is measured over the cases of a run.
 EXTRACTION: Final = "extraction."
 
 
 def find_definition(registry: Registry, name: str) -> Definition:
     """By full name, short name, or a key: of a metric, or of what is measured over a whole run."""
-    summaries = [one for one in registry if one.schema == "aggregates" and one.name != RUN_METRICS]
-    keys = {key: one for one in (*summaries, *registry.metrics) for key in one.keys}
+    keys = {key: one for one in (*registry.summaries, *registry.metrics) for key in one.keys}
     key = name.removeprefix(EXTRACTION)
     if key in keys:
         return keys[key]

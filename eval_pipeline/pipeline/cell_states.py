@@ -48,6 +48,7 @@ def read_states(con: Connection, registry: Registry, runs: Sequence[ComparedRun]
     """The states of the runs, in their order."""
     wanted = wanted_cells(registry)
     formulas = {one.name: one.short_name for one in registry.formulas}
+    summaries = {one.name: one.short_name for one in registry.summaries}
     find_states(
         con, wanted, unwanted=unwanted_cells(registry), run_keys=sorted({run.run_key for run in runs})
     )
@@ -73,9 +74,8 @@ def read_states(con: Connection, registry: Registry, runs: Sequence[ComparedRun]
             cell = cells.get((definition, ""))
             if definition in PAIR_FACTS and outdated is None:
                 outdated = _outdated(cell, labels_hash, results_hash)
-        left = {
-            formulas[name]: reason for key, name, reason in pinned if key == run.run_key and name in formulas
-        }
+        shown = formulas | summaries
+        left = {shown[name]: reason for key, name, reason in pinned if key == run.run_key and name in shown}
         found.append(RunStates(cells, reasons, outdated, left))
     return found
 
@@ -121,7 +121,7 @@ def computed_alike(names: Iterable[str], states_a: RunStates, states_b: RunState
 def formula_differences(
     formulas: Sequence[Definition], states_a: RunStates, states_b: RunStates
 ) -> list[FormulaDifference]:
-    """The formulas whose values for a and b have different definitions or labels behind them."""
+    """Those of these definitions whose values for a and b have different meanings or labels behind them."""
     found = []
     for one in formulas:
         a, b = states_a.cells.get((one.name, "")), states_b.cells.get((one.name, ""))

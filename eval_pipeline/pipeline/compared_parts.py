@@ -35,9 +35,11 @@ class RunParts:
 def read_parts(con: Connection, run_id: str) -> RunParts:
     """As the run's own document has them."""
     run = find_run(con, run_id)
-    cases = rows_at(con, "metrics.extraction", run, NOW) or []
+    blocks = run_blocks(con, run)
+    # Unrounded, which the block of the document is not.
+    cases = rows_at(con, "metrics.extraction", run, NOW) if blocks["extraction"] else None
     return RunParts(
-        dict(_values(run_blocks(con, run))),
+        dict(_values(blocks)),
         {
             row["case_id"]: (
                 row["f1"],
@@ -45,7 +47,7 @@ def read_parts(con: Connection, run_id: str) -> RunParts:
                 int(row["false_positives"]),
                 int(row["false_negatives"]),
             )
-            for row in cases
+            for row in cases or ()
             if row["f1"] is not None
         },
     )

@@ -26,7 +26,7 @@ def warnings_of(material: Material, registry: Registry, counts: Mapping[str, int
     return [
         *_about_runs(paired, counts),
         *_about_chunkers(material, registry, counts),
-        *_about_values(paired),
+        *_about_values(paired, registry),
         *_about_config(paired),
         *_about_queries(paired),
     ]
@@ -127,8 +127,9 @@ def _about_missing_spans(material: Material) -> Iterator[str]:
             )
 
 
-def _about_values(paired: Paired) -> Iterator[str]:
-    differences = formula_differences(paired.formulas, paired.states_a, paired.states_b)
+def _about_values(paired: Paired, registry: Registry) -> Iterator[str]:
+    compared = [*paired.formulas, *registry.summaries]
+    differences = formula_differences(compared, paired.states_a, paired.states_b)
     changed = {one.name: f"{one.name} ({one.what})" for one in differences if one.what != "labels"}
     if changed:
         yield (

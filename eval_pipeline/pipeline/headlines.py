@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
 
 from eval_pipeline.errors import UnknownName
 from eval_pipeline.formulas.registry import Registry
@@ -12,11 +14,27 @@ from eval_pipeline.store.derived import quoted, table_columns
 from eval_pipeline.store.lock import Tell
 from eval_pipeline.store.read import run_ids
 
-# Of the parts of a run beside its queries: name, table, value, and the column that says over how many.
-PART_HEADLINES = (
-    ("extraction macro F1", "aggregates.extraction_summary", "macro_f1", "eval_count"),
-    ("latency p50 (ms)", "aggregates.latency_summary", "total_p50_ms", "total_n"),
-    ("latency p95 (ms)", "aggregates.latency_summary", "total_p95_ms", "total_n"),
+
+@dataclass(frozen=True)
+class PartHeadline:
+    """Of the parts of a run beside its queries: its key in documents, where it stands, and over how many it is."""
+
+    name: str
+    key: str
+    table: str
+    column: str
+    n: str
+    is_share: bool = False
+
+
+EXTRACTION: Final = "aggregates.extraction_summary"
+LATENCY: Final = "aggregates.latency_summary"
+PART_HEADLINES: Final = (
+    PartHeadline(
+        "extraction macro F1", "extraction.macro_f1", EXTRACTION, "macro_f1", "eval_count", is_share=True
+    ),
+    PartHeadline("latency p50 (ms)", "latency_p50_ms", LATENCY, "total_p50_ms", "total_n"),
+    PartHeadline("latency p95 (ms)", "latency_p95_ms", LATENCY, "total_p95_ms", "total_n"),
 )
 
 
@@ -25,17 +43,18 @@ def part_headlines(
 ) -> Mapping[str, Mapping[str, tuple[float, int]]]:
     """Run → headline → (value, n) of extraction and speed; what a run did not record is left out."""
     found: dict[str, dict[str, tuple[float, int]]] = {}
-    for name, table, value, n in PART_HEADLINES:
-        one = registry.definitions.get(table)
-        if one is None or not {value, n} <= table_columns(con, one.name).keys():
+    for headline in PART_HEADLINES:
+        one = registry.definitions.get(headline.table)
+        if one is None or not {headline.column, headline.n} <= table_columns(con, one.name).keys():
             continue
+        value, n = quoted(headline.column), quoted(headline.n)
         rows = con.execute(
-            f"select r.run_id, t.{quoted(value)}, t.{quoted(n)} from aggregates.{quoted(one.short_name)} t "
-            f"join raw.runs r using (run_key) where t.{quoted(n)} > 0 and r.run_id in (select unnest(?))",
+            f"select r.run_id, t.{value}, t.{n} from aggregates.{quoted(one.short_name)} t "
+            f"join raw.runs r using (run_key) where t.{n} > 0 and r.run_id in (select unnest(?))",
             [list(run_ids)],
         ).fetchall()
         for run_id, number, count in rows:
-            found.setdefault(run_id, {})[name] = (number, count)
+            found.setdefault(run_id, {})[headline.name] = (number, count)
     return found
 
 

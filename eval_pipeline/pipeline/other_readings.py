@@ -32,14 +32,17 @@ def _is_part(one: Definition) -> bool:
 
 
 def _values(one: Definition, rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, float | None]]:
-    """The numbers of the whole run: its single row, or the F1 of its cases as it is averaged."""
+    """The numbers of the whole run: the row of its own, or the F1 of its cases as it is averaged."""
     if one.reading_of == EXTRACTION:
         f1 = next(key for key, column in one.column_of_key.items() if column == "f1")
         cases = [row[f1] for row in rows if row[f1] is not None]
         if cases:
             yield "macro_f1", round(math.fsum(cases) / len(cases), 4)
             yield "eval_count", len(cases)
-    elif len(rows) == 1:
+        return
+    # Of the indexing there is a row per type of document beside the one of the whole run.
+    whole = [row for row in rows if row.get("doc_type") is None]
+    if len(whole) == 1:
         for key in one.keys:
-            if isinstance(rows[0][key], int | float) and not isinstance(rows[0][key], bool):
-                yield key, rows[0][key]
+            if isinstance(whole[0][key], int | float) and not isinstance(whole[0][key], bool):
+                yield key, whole[0][key]

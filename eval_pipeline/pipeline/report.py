@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from eval_pipeline.errors import UnknownName, UsageError
 from eval_pipeline.formulas.registry import Registry
-from eval_pipeline.pipeline.headlines import part_headlines
+from eval_pipeline.pipeline.headlines import PART_HEADLINES, part_headlines
 from eval_pipeline.pipeline.nights import suite_attempts
 from eval_pipeline.pipeline.run_states import marks_of_runs
 from eval_pipeline.report.material import (
@@ -322,34 +322,26 @@ def _suite(con: Connection, registry: Registry, name: str | None, dataset: str) 
     )
 
 
-# Key on the page → the name among the headlines of a run's parts, the definition and its column, and the range.
-PART_KEYS: Final[Mapping[str, tuple[str, str, str, tuple[float, float | None]]]] = {
-    "extraction.macro_f1": ("extraction macro F1", "aggregates.extraction_summary", "macro_f1", (0, 1)),
-    "latency_p50_ms": ("latency p50 (ms)", "aggregates.latency_summary", "total_p50_ms", (0, None)),
-    "latency_p95_ms": ("latency p95 (ms)", "aggregates.latency_summary", "total_p95_ms", (0, None)),
-}
-
-
 def _part_values(headlines: Mapping[str, tuple[float, int]]) -> dict[str, tuple[float | None, int]]:
-    return {key: headlines[name] for key, (name, *_) in PART_KEYS.items() if name in headlines}
+    return {one.key: headlines[one.name] for one in PART_HEADLINES if one.name in headlines}
 
 
 def _part_facts(registry: Registry) -> list[MetricFacts]:
     """What is measured over a whole run, as the catalogue describes it."""
     return [
         MetricFacts(
-            key=key,
+            key=headline.key,
             formula=one.short_name,
             base=one.short_name,
-            meaning=one.keys[column],
+            meaning=one.keys[headline.column],
             applies=None,
             undefined=None,
             scale="fraction",
-            value_range=value_range,
-            direction="higher" if value_range[1] else "lower",
+            value_range=(0, 1) if headline.is_share else (0, None),
+            direction="higher" if headline.is_share else "lower",
         )
-        for key, (_, table, column, value_range) in PART_KEYS.items()
-        if (one := registry.definitions.get(table)) and column in one.keys
+        for headline in PART_HEADLINES
+        if (one := registry.definitions.get(headline.table)) and headline.column in one.keys
     ]
 
 

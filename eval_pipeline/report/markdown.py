@@ -10,22 +10,12 @@ from eval_pipeline.report.markup import visible
 from eval_pipeline.report.movements import (
     defined_metrics,
     moved_queries,
+    part_cells,
     rules_worth_showing,
     shown_first,
-    shown_parts,
     within_noise,
 )
-from eval_pipeline.report.numbers import (
-    NOTHING,
-    amount,
-    amount_change,
-    change,
-    count,
-    interval,
-    p_value,
-    rank,
-    value,
-)
+from eval_pipeline.report.numbers import change, count, interval, p_value, rank, value
 
 LISTED_QUERIES: Final = 1_000
 LISTED_FLAKY: Final = 20
@@ -154,18 +144,7 @@ def _band(report: Report, metric: str) -> str:
 
 
 def _parts(report: Report) -> str:
-    rows = [
-        [
-            escaped(name),
-            amount(entry["a"]),
-            amount(entry["b"]),
-            amount_change(entry["a"], entry["b"]),
-            interval(entry.get("ci_low"), entry.get("ci_high")),
-            p_value(entry.get("p_adjusted")),
-            f"{entry['n']:,}" if "n" in entry else NOTHING,
-        ]
-        for name, entry in shown_parts(report)
-    ]
+    rows = [[escaped(name), *cells] for name, cells in part_cells(report)]
     columns = ["measure", "a:", "b:", "delta (b − a):", "95 % interval:", "p adjusted:", "cases:"]
     return f"## The runs as a whole\n\n{table(columns, rows)}" if rows else ""
 

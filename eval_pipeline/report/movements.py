@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
+
+from eval_pipeline.report.numbers import NOTHING, amount, amount_change, interval, p_value
 
 MOVED: Final = ("win", "loss", "rank_up", "rank_down", "regression")
 SIGNIFICANT: Final = 0.05
@@ -69,10 +71,19 @@ def rules_worth_showing(gate: Mapping[str, Any]) -> tuple[list[Mapping[str, Any]
     return shown, f"No lasting decline over up to {nights} nights in {len(quiet)} metrics."
 
 
-def shown_parts(report: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
-    """What the runs measured as a whole: where they differ, and what was tested."""
-    return [
-        (name, entry)
-        for name, entry in report["parts"].items()
-        if entry["a"] != entry["b"] or "test" in entry
-    ]
+def part_cells(report: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:
+    """What the runs measured as a whole, where they differ or were tested: a, b, b − a, interval, p adjusted, cases."""
+    for name, entry in report["parts"].items():
+        if entry["a"] == entry["b"] and "test" not in entry:
+            continue
+        yield (
+            name,
+            [
+                amount(entry["a"]),
+                amount(entry["b"]),
+                amount_change(entry["a"], entry["b"]),
+                interval(entry.get("ci_low"), entry.get("ci_high")),
+                p_value(entry.get("p_adjusted")),
+                f"{entry['n']:,}" if "n" in entry else NOTHING,
+            ],
+        )

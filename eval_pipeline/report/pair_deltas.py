@@ -9,11 +9,9 @@ from eval_pipeline.report.families import by_family, is_share, representatives
 from eval_pipeline.report.figures import figure
 from eval_pipeline.report.markup import Child, Html, data_text, join, tag
 from eval_pipeline.report.material import MetricFacts, PairMaterial
-from eval_pipeline.report.movements import defined_metrics, shown_parts, within_noise
+from eval_pipeline.report.movements import defined_metrics, part_cells, within_noise
 from eval_pipeline.report.numbers import (
     NOTHING,
-    amount,
-    amount_change,
     change,
     count,
     interval,
@@ -204,18 +202,7 @@ def _sensitivity(thresholds: Mapping[str, Mapping[str, int]]) -> Html:
 
 def parts_table(document: Report) -> Html | None:
     """Extraction, speed, cost and indexing of the runs as a whole; None where nothing of it differs."""
-    rows: list[list[Child]] = [
-        [
-            metric_name(name),
-            amount(entry["a"]),
-            amount(entry["b"]),
-            amount_change(entry["a"], entry["b"]),
-            interval(entry.get("ci_low"), entry.get("ci_high")),
-            p_value(entry.get("p_adjusted")),
-            f"{entry['n']:,}" if "n" in entry else NOTHING,
-        ]
-        for name, entry in shown_parts(document)
-    ]
+    rows: list[list[Child]] = [[metric_name(name), *cells] for name, cells in part_cells(document)]
     columns = [Column("measure")]
     titles = ("a", "b", "b − a", "95 % interval", "p adjusted", "cases")
     columns += [Column(title, is_number=True) for title in titles]

@@ -41,11 +41,11 @@ def add_delivery(con: Connection, delivery: Delivery, *, now: dt.datetime) -> in
 
 def add_deliveries(con: Connection, deliveries: Sequence[Delivery], *, now: dt.datetime) -> list[int]:
     """Record deliveries that supersede nothing, many at once; their keys in the same order."""
-    first = first_value(con, "select coalesce(max(delivery_key), 0) + 1 from ledger.deliveries")
-    keys = list(range(first, first + len(deliveries)))
     # Imported here: commands that only read open this file, too, and have no need of it.
     import pyarrow as pa
 
+    first = first_value(con, "select coalesce(max(delivery_key), 0) + 1 from ledger.deliveries")
+    keys = list(range(first, first + len(deliveries)))
     table = pa.table(
         {
             "delivery_key": pa.array(keys, pa.int32()),
@@ -111,9 +111,9 @@ def add_quarantine(
     """Record what was rejected, once per content; returns how many rows are new."""
     if not problems:
         return 0
-    columns = ("path", "line", "run_id", "query_id", "field", "reason", "text")
     import pyarrow as pa
 
+    columns = ("path", "line", "run_id", "query_id", "field", "reason", "text")
     types = {"line": pa.int32()}
     table = pa.table(
         {

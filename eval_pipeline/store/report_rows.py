@@ -148,11 +148,12 @@ def whole_values(con: Connection, run_keys: Sequence[int]) -> dict[int, dict[str
 
 
 def meanings_behind(con: Connection, run_keys: Sequence[int]) -> dict[int, dict[str, str]]:
-    """run_key → formula → the fingerprint that the run's aggregates rest on."""
+    """run_key → formula, or summary of the run → the fingerprint that its aggregates rest on."""
     found: dict[int, dict[str, str]] = {}
     for run_key, source, fingerprint in con.execute(
-        "select run_key, source, source_fingerprint from ledger.cells where source <> '' "
-        "and run_key in (select unnest(?))",
+        "select run_key, case when source = '' then definition else source end, "
+        "case when source = '' then fingerprint else source_fingerprint end from ledger.cells "
+        "where (source <> '' or starts_with(definition, 'aggregates.')) and run_key in (select unnest(?))",
         [list(run_keys)],
     ).fetchall():
         found.setdefault(run_key, {})[source.split(".", 1)[1]] = fingerprint

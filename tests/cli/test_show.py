@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from eval_pipeline.cli.main import cli
+from eval_pipeline.cli.main import cli, main
 from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.pipeline.apply import pin_older
 from eval_pipeline.pipeline.plan import Selection
@@ -145,3 +145,24 @@ def test_a_value_left_on_an_older_meaning_on_purpose_is_called_pinned(tmp_path: 
     text = shown(settings, "old", toml=changed)
     assert "pinned (formula): reciprocal_rank" in text
     assert "computes what is stale" not in text
+
+
+def test_an_id_cannot_steer_the_terminal_it_is_printed_on(tmp_path: Path) -> None:
+    bundle = tmp_path / "bundle"
+    write_golden(bundle, [{"query_id": "asked"}, {"query_id": "red \x1b[31m bell \x07"}])
+    write_run(bundle, "r", [{"query_id": "asked", "hits_top_k": []}])
+    settings = settings_in(tmp_path)
+    load(settings, bundle)
+    text = shown(settings, "r")
+    assert "missing: red ␛[31m bell ␇ (1)" in text
+    assert "\x1b" not in text
+
+
+def test_neither_can_the_name_of_a_file_that_an_error_repeats(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(["load", str(tmp_path / "clear\x1b[2J"), "--db", str(tmp_path / "e.duckdb")])
+    assert left.value.code == 2
+    said = capsys.readouterr().err
+    assert "clear␛[2J" in said and "\x1b" not in said

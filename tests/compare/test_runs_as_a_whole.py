@@ -6,8 +6,8 @@ import pytest
 
 from eval_pipeline.pipeline.show import show_run
 from eval_pipeline.report.markdown import render_report_md
-from tests.bundle_files import registry_of, write_lines
-from tests.compare.pairs_of_runs import answered, compared, expecting_one, store_of
+from tests.bundle_files import compute, registry_of, write_lines
+from tests.compare.pairs_of_runs import answered, compared, copied, expecting_one, store_of
 
 CASES = 12
 WRONG = 4
@@ -77,3 +77,12 @@ def test_the_markdown_of_a_pull_request_shows_it(settings) -> None:
     text = render_report_md(compared(settings))
     assert "## The runs as a whole" in text
     assert "| latency_p50_ms | 101 | 251 | +150 |" in text
+
+
+def test_latencies_measured_by_different_definitions_are_called_that(settings, tmp_path) -> None:
+    changed = copied(settings, tmp_path)
+    assert not [line for line in compared(changed)["warnings"] if "latency_summary" in line]
+    changed.config.write_text('[formulas.latency_summary]\npercentile = "nearest"\n')
+    compute(changed, run_ids=["run-b"], reasons=None)
+    (warning,) = [line for line in compared(changed)["warnings"] if "latency_summary" in line]
+    assert "definition" in warning

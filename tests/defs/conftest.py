@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,7 +22,6 @@ FEW = (CHANGED, "metrics.hit_at_k", "aggregates.run_metrics")
 @pytest.fixture(autouse=True)
 def nothing_left_of_dagster() -> Iterator[None]:
     """An instance of an earlier test is gone, and its place in Dagster's context must be, too."""
-    gc.collect()
     with set_defs_state_storage(None):
         yield
 

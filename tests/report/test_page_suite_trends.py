@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -138,24 +139,45 @@ def test_the_page_lists_every_run_with_what_is_missing(
     assert [run.facts.run_id for run in suite.runs if run.is_shown] == ["run-a", "run-b", "run-c", "run-d"]
 
 
-def test_values_left_on_an_older_definition_show_where_the_definition_changed(
-    report_world: World, tmp_path: Path
-) -> None:
-    import shutil
-
-    shutil.copy(report_world.settings.db, tmp_path / "e.duckdb")
-    config = tmp_path / "eval-pipeline.toml"
-    config.write_text("[formulas.reciprocal_rank]\ncutoff = 1\n", "utf-8")
+def with_the_last_two_nights_remade(world: World, folder: Path, toml: str) -> SuiteMaterial:
+    """The suite after a change of definitions that only its last two nights were computed by."""
+    shutil.copy(world.settings.db, folder / "e.duckdb")
+    config = folder / "eval-pipeline.toml"
+    config.write_text(toml, "utf-8")
     settings = load_settings(
-        {"EVAL_PIPELINE_DB": str(tmp_path / "e.duckdb"), "EVAL_PIPELINE_CONFIG": str(config)}
+        {"EVAL_PIPELINE_DB": str(folder / "e.duckdb"), "EVAL_PIPELINE_CONFIG": str(config)}
     )
     registry = load_registry(settings)
     measure(settings, registry, now=dt.datetime(2026, 10, 2), reasons=None, run_ids=["run-c", "run-d"])
     (suite,) = read_suites(settings, registry)
-    trends = {one.metric: one for one in trends_of(suite)}
-    assert [point.definition_changed for point in trends["mrr"].points] == [False, False, True, False]
-    assert not any(point.definition_changed for point in trends["hit@5"].points)
+    return suite
+
+
+def changes_shown(suite: SuiteMaterial) -> dict[str, list[bool]]:
+    return {one.metric: [point.definition_changed for point in one.points] for one in trends_of(suite)}
+
+
+def test_values_left_on_an_older_definition_show_where_the_definition_changed(
+    report_world: World, tmp_path: Path
+) -> None:
+    suite = with_the_last_two_nights_remade(
+        report_world, tmp_path, "[formulas.reciprocal_rank]\ncutoff = 1\n"
+    )
+    changes = changes_shown(suite)
+    assert changes["mrr"] == [False, False, True, False]
+    assert not any(changes["hit@5"])
     page = PageReader(render_suite_page([suite]))
     assert ["2026-09-03", "run-c", "definitions behind the values", "reciprocal_rank"] in page.tables[
         "changes-table"
     ]
+
+
+def test_another_definition_of_what_is_measured_over_a_whole_run_is_marked_too(
+    report_world: World, tmp_path: Path
+) -> None:
+    suite = with_the_last_two_nights_remade(
+        report_world, tmp_path, '[formulas.latency_summary]\npercentile = "nearest"\n'
+    )
+    changes = changes_shown(suite)
+    assert changes["latency_p50_ms"] == [False, False, True, False]
+    assert not any(changes["mrr"])
