@@ -6,7 +6,9 @@ import json
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from functools import cache
+from threading import Lock
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
@@ -25,6 +27,7 @@ R = TypeVar("R", bound=Record)
 T = TypeVar("T")
 BOM = b"\xef\xbb\xbf"
 TOO_DEEP = "nested too deeply to be read"
+_LOOKING: Final = Lock()
 
 
 class BadRow(Exception):
@@ -130,6 +133,7 @@ def to_record(row: dict[str, Any], kind: type[R]) -> R:
     fault = first_text_fault(row)
     if fault:
         raise BadRow(*fault)
+    _look_at(kind)
     try:
         record = msgspec.convert(row, kind)
     except msgspec.ValidationError as error:
@@ -140,6 +144,13 @@ def to_record(row: dict[str, Any], kind: type[R]) -> R:
     if not_finite:
         raise BadRow(not_finite, "numbers must be finite: NaN and infinity cannot be stored")
     return record
+
+
+@cache
+def _look_at(kind: type[Record]) -> None:
+    """Let msgspec see what a record is made of, one thread at a time: to see it half-way ends the process."""
+    with _LOOKING:
+        msgspec.json.Decoder(kind)
 
 
 def _first_not_finite(record: Record) -> str | None:
