@@ -1,14 +1,19 @@
-"""Some of the shipped definitions instead of all: what holds for a few holds for all of them, and is computed sooner."""
+"""Some of the shipped definitions instead of all: what holds for a few holds for all of them, and is computed sooner.
+
+As a program the command line with these definitions alone: python few_definitions.py FOLDER WORD…
+"""
 
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from eval_pipeline.cli.main import main
 from eval_pipeline.formulas import registry as registry_module
 from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.settings import load_settings, shipped_sql
@@ -28,6 +33,11 @@ def write_few(folder: Path, *names: str) -> Path:
     return folder
 
 
+def program_with(folder: Path) -> list[str]:
+    """How a process of its own runs the command line with the definitions of this folder as the shipped ones."""
+    return [sys.executable, __file__, str(folder)]
+
+
 @contextmanager
 def shipping(folder: Path) -> Iterator[None]:
     """The definitions of this folder are the shipped ones."""
@@ -35,3 +45,8 @@ def shipping(folder: Path) -> Iterator[None]:
         patch.setattr(registry_module, "shipped_sql", lambda: folder)
         patch.setattr(registry_module, "PACKAGE", folder)
         yield
+
+
+if __name__ == "__main__":
+    with shipping(Path(sys.argv.pop(1))):
+        main()
