@@ -6,13 +6,15 @@ import os
 import signal
 import subprocess
 import sys
-import textwrap
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from eval_pipeline.cli.main import cli
 from eval_pipeline.store.connect import open_reader
+from tests.few_definitions import program_with, shipping
 
 from .conftest import World, copy_of
 
@@ -22,34 +24,15 @@ RANK = "metrics/reciprocal_rank.sql"
 NOT_COMPARED = {"seconds", "computed_at", "valid_from", "valid_to", "dagster_run_id", "first_used_at", "at"}
 SCHEMAS = ("facts", "metrics", "aggregates", "ledger")
 
-KILLED = textwrap.dedent(
-    """
-    import os, signal, sys
-    from eval_pipeline.pipeline import measure
+APPLY = ("apply", "--reason", "halved")
+KILLED_WITHIN = Path(__file__).with_name("killed_within.py")
 
-    record, waiting = measure.record_cells, [int(sys.argv.pop(1))]
 
-    def record_or_die(*args, **kwargs):
-        waiting[0] -= 1
-        if not waiting[0]:
-            os.kill(os.getpid(), signal.SIGKILL)
-        record(*args, **kwargs)
-
-    measure.record_cells = record_or_die
-    """
-)
-THROUGH_DAGSTER = "from eval_pipeline.cli.main import main\nmain()\n"
-WITHOUT_DAGSTER = textwrap.dedent(
-    """
-    import datetime as dt
-    from eval_pipeline.formulas.registry import load_registry
-    from eval_pipeline.settings import load_settings
-
-    settings = load_settings()
-    now = dt.datetime.now(dt.UTC).replace(tzinfo=None)
-    measure.measure(settings, load_registry(settings), now=now, reasons=None, note="halved")
-    """
-)
+@pytest.fixture
+def world(small_world: World) -> Iterator[World]:
+    """What is interrupted is the same for few definitions as for all of them."""
+    with shipping(small_world.shipped):
+        yield small_world
 
 
 def change(world: World) -> None:
@@ -67,8 +50,7 @@ def environment(world: World) -> dict[str, str]:
     }
 
 
-def start_apply(world: World, *program: str) -> subprocess.Popen[str]:
-    command = [sys.executable, *(program or ("-m", "eval_pipeline")), "apply", "--reason", "halved"]
+def start(world: World, *command: str | Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
         command,
         env=environment(world),
@@ -108,17 +90,17 @@ def contents(world: World) -> dict[str, list[Row]]:
 
 
 @pytest.fixture(scope="module")
-def applied(tmp_path_factory, computed_world):
+def applied(tmp_path_factory, small_computed_world):
     """What the store holds once everything was computed without any disturbance."""
-    world = copy_of(computed_world, tmp_path_factory.mktemp("undisturbed"))
+    world = copy_of(small_computed_world, tmp_path_factory.mktemp("undisturbed"))
     change(world)
     world.compute(everything=True, note="halved")
     return contents(world)
 
 
-def kill(world: World, program: str, place: int) -> None:
-    """Run the program until the store is about to hear of the computation with this number, and not further."""
-    killed = start_apply(world, "-c", KILLED + program, str(place))
+def kill(world: World, place: int, *words: str) -> None:
+    """Apply until the store is about to hear of the computation with this number, and not further."""
+    killed = start(world, sys.executable, KILLED_WITHIN, world.shipped, str(place), *words)
     killed.communicate(timeout=120)
     assert killed.returncode == -signal.SIGKILL
 
@@ -135,7 +117,7 @@ def test_what_is_killed_within_a_transaction_is_done_by_the_next(world, applied,
     """Within the first formula's rows of one dataset, and within those of the other."""
     old, new = contents(world)["metrics.reciprocal_rank"], applied["metrics.reciprocal_rank"]
     change(world)
-    kill(world, WITHOUT_DAGSTER, place)
+    kill(world, place)
     assert_no_half_run(world, old, new)
     world.compute(everything=True, note="halved")
     assert contents(world) == applied
@@ -144,9 +126,9 @@ def test_what_is_killed_within_a_transaction_is_done_by_the_next(world, applied,
 def test_an_apply_that_is_killed_blocks_nothing_and_the_next_ends_with_the_same_tables(world, applied):
     old, new = contents(world)["metrics.reciprocal_rank"], applied["metrics.reciprocal_rank"]
     change(world)
-    kill(world, THROUGH_DAGSTER, 2)
+    kill(world, 2, *APPLY)
     assert_no_half_run(world, old, new)
-    following = CliRunner().invoke(cli, ["apply", "--reason", "halved"], env=environment(world))
+    following = CliRunner().invoke(cli, APPLY, env=environment(world))
     assert following.exit_code == 0, following.output
     assert "waiting" not in following.output
     assert contents(world) == applied
@@ -155,7 +137,7 @@ def test_an_apply_that_is_killed_blocks_nothing_and_the_next_ends_with_the_same_
 
 def test_two_applies_at_once_both_succeed_and_keep_every_replaced_value_once(world, applied):
     change(world)
-    both = [start_apply(world), start_apply(world)]
+    both = [start(world, *program_with(world.shipped), *APPLY) for _ in range(2)]
     for process in both:
         finish(process)
     assert contents(world) == applied
