@@ -12,6 +12,13 @@ from eval_pipeline.store.connect import open_writer
 from tests.bundle_files import compute, load, settings_in
 from tests.store.forgettable import TWO_FORMULAS, own_copy, write_secret_bundle
 
+# Folders whose single tests take longest: begun first, so that no worker sits over one while the others are done.
+LONGEST = ("docs", "faults", "wheel")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.path.parent.name not in LONGEST)
+
 
 @pytest.fixture(scope="session")
 def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
