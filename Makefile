@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
+# Modules are compiled when they are first used and kept, whatever the machine's default is: much here starts processes.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo test check dev docs clean lock
 
@@ -36,8 +38,8 @@ lock:
 
 $(READY): requirements.lock pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements.lock
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	$(BIN)/pip install --quiet --no-compile --disable-pip-version-check --no-deps --require-hashes -r requirements.lock
+	$(BIN)/pip install --quiet --no-compile --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	touch $(READY)
 
 clean:

@@ -286,8 +286,8 @@ def _collect(following: _Following, source: _Source, name: str) -> list[str]:
 
 def _meaning_of(following: _Following, source: _Source, statement: ast.stmt) -> list[str]:
     """The statement, and everything it names."""
-    pieces = [canonical_statement(source.module, statement, declaring=DECORATOR)]
     nodes = list(ast.walk(statement))
+    pieces = [canonical_statement(source.module, statement, nodes, declaring=DECORATOR)]
     for used in sorted({node.id for node in nodes if isinstance(node, ast.Name)}):
         if used in source.definitions:
             pieces += _collect(following, source, used)

@@ -10,7 +10,7 @@ import ast
 import bisect
 import io
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 _LEFT_OUT = frozenset((tokenize.COMMENT, tokenize.NL, tokenize.ENCODING, tokenize.ENDMARKER))
@@ -36,10 +36,12 @@ def cut_into_tokens(text: str) -> ModuleText:
     return ModuleText(text.splitlines(keepends=True), tokens, [token.start[0] for token in tokens])
 
 
-def canonical_statement(module: ModuleText, statement: ast.stmt, *, declaring: str) -> str:
-    """One statement of a module; a decorator named `declaring` says nothing about what is computed."""
-    docstrings = [_stretch(node, module.lines) for node in _docstrings(statement)]
-    whole = [_stretch(node, module.lines) for node in _formatted_strings(statement)]
+def canonical_statement(
+    module: ModuleText, statement: ast.stmt, nodes: Sequence[ast.AST], *, declaring: str
+) -> str:
+    """One statement of a module and its nodes; a decorator named `declaring` says nothing about what is computed."""
+    docstrings = [_stretch(node, module.lines) for node in _docstrings(nodes)]
+    whole = [_stretch(node, module.lines) for node in nodes if isinstance(node, ast.JoinedStr)]
     found: list[str] = []
     for token in _tokens_of(module, statement, declaring):
         if _inside(token.start, docstrings):
@@ -70,18 +72,14 @@ def _called(decorator: ast.expr) -> str | None:
     return function.id if isinstance(function, ast.Name) else None
 
 
-def _docstrings(statement: ast.stmt) -> Iterator[ast.expr]:
-    for node in ast.walk(statement):
+def _docstrings(nodes: Sequence[ast.AST]) -> Iterator[ast.expr]:
+    for node in nodes:
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             continue
         first = node.body[0]
         value = first.value if isinstance(first, ast.Expr) else None
         if isinstance(value, ast.Constant) and isinstance(value.value, str):
             yield value
-
-
-def _formatted_strings(statement: ast.stmt) -> list[ast.expr]:
-    return [node for node in ast.walk(statement) if isinstance(node, ast.JoinedStr)]
 
 
 def _stretch(node: ast.expr, lines: list[str]) -> Stretch:
@@ -99,6 +97,8 @@ def _characters(line: str, n_bytes: int) -> int:
 
 def _inside(place: Place, stretches: list[Stretch]) -> Stretch | None:
     """The widest of the stretches that holds the place."""
+    if not stretches:
+        return None
     holding = [stretch for stretch in stretches if stretch[0] <= place < stretch[1]]
     return min(holding, default=None)
 

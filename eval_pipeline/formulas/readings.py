@@ -14,7 +14,7 @@ from eval_pipeline.errors import InvalidConfig, UnknownName
 from eval_pipeline.formulas.config import Config
 from eval_pipeline.formulas.definition import Definition, expand_keys
 from eval_pipeline.formulas.header import Parameter
-from eval_pipeline.formulas.tokens import Token, tokenize
+from eval_pipeline.formulas.tokens import Token, meaningful
 
 WHOLE_NUMBER = "whole number"
 # What may follow a table in a statement without being its alias.
@@ -147,7 +147,7 @@ def _reading_copies(one: Definition, copies: Mapping[str, str]) -> Definition:
 
 def _with_tables(sql: str, names: Mapping[str, str]) -> str:
     """The statement reading other tables, each under the name the first one had in it."""
-    tokens = [token for token in tokenize(sql) if not token.is_blank]
+    tokens = meaningful(sql)
     pieces: list[str] = []
     position = 0
     for place, (schema, dot, table) in enumerate(zip(tokens, tokens[1:], tokens[2:], strict=False)):

@@ -59,7 +59,7 @@ def read_here(definition: Definition) -> frozenset[str]:
     tables = tuple(name for name in definition.reads if name in TEXT_COLUMNS)
     if definition.is_python:
         return _all_of(tables)
-    return _named(f"{definition.body}\n{definition.header.applies or ''}", tables) if tables else frozenset()
+    return _named(definition.body, definition.header.applies or "", tables) if tables else frozenset()
 
 
 def _all_of(tables: Sequence[str]) -> frozenset[str]:
@@ -67,8 +67,8 @@ def _all_of(tables: Sequence[str]) -> frozenset[str]:
 
 
 @lru_cache(maxsize=1024)
-def _named(text: str, tables: tuple[str, ...]) -> frozenset[str]:
-    tokens = meaningful(text)
+def _named(body: str, applies: str, tables: tuple[str, ...]) -> frozenset[str]:
+    tokens = (*meaningful(body), *meaningful(applies))
     if _takes_everything(tokens, tables):
         return _all_of(tables)
     named = {_name(token) for place, token in enumerate(tokens) if not _only_tests(tokens, place)}

@@ -24,6 +24,8 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 
+_BLANK = frozenset(("space", "comment"))
+
 
 class Token(NamedTuple):
     """One token; `start` is its place in the text."""
@@ -33,27 +35,19 @@ class Token(NamedTuple):
     start: int
 
     @property
-    def is_blank(self) -> bool:
-        return self.kind in ("space", "comment")
-
-    @property
     def meaning(self) -> str:
         """The token without what cannot change the meaning: the case of words."""
         return self.text.lower() if self.kind == "word" else self.text
 
 
 @lru_cache(maxsize=512)
-def tokenize(sql: str) -> tuple[Token, ...]:
-    """Every token of the text, blanks and comments too; the same few texts are asked for again and again."""
-    return tuple(
-        Token(found.lastgroup or "sign", found.group(), found.start()) for found in _TOKEN.finditer(sql)
-    )
-
-
-@lru_cache(maxsize=512)
 def meaningful(sql: str) -> tuple[Token, ...]:
-    """The tokens that carry meaning; closing semicolons carry none."""
-    tokens = [token for token in tokenize(sql) if not token.is_blank]
+    """The tokens that carry meaning; closing semicolons carry none. The same few texts are asked for often."""
+    tokens = [
+        Token(kind, found.group(), found.start())
+        for found in _TOKEN.finditer(sql)
+        if (kind := found.lastgroup or "sign") not in _BLANK
+    ]
     while tokens and tokens[-1].text == ";":
         tokens.pop()
     return tuple(tokens)
@@ -92,14 +86,14 @@ def parameter_names(sql: str) -> set[str]:
 def _without_comments(sql: str) -> str:
     if "--" not in sql and "/*" not in sql:
         return sql
-    return "".join(token.text for token in tokenize(sql) if token.kind != "comment")
+    return "".join(found.group() for found in _TOKEN.finditer(sql) if found.lastgroup != "comment")
 
 
 def last_select(sql: str) -> int | None:
     """Where the columns of the outermost select begin, or None when there is not exactly one such select."""
     depth = 0
     places: list[int] = []
-    for token in tokenize(sql):
+    for token in meaningful(sql):
         if token.text == "(":
             depth += 1
         elif token.text == ")":
