@@ -65,7 +65,9 @@ def run_step(script: str, name: str, *arguments: Path | str) -> Step:
     """One step of a script beside this one, in a process of its own."""
     print(f"… {name} {' '.join(Path(one).name for one in map(str, arguments))}", file=sys.stderr, flush=True)
     command = [sys.executable, "-W", "ignore", str(HERE / script), name, *map(str, arguments)]
-    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    # As installed: what was compiled once is kept, also where the machine's default is another.
+    environment = os.environ | {"PYTHONDONTWRITEBYTECODE": ""}
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment)
     return Step(**json.loads(done.stdout.splitlines()[-1]))
 
 
