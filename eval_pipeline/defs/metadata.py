@@ -27,9 +27,12 @@ RUNS_NAMED = 3
 GRAIN = {
     "run_key": "Which run",
     "query_key": "Which query",
+    "metric": "Which key of which formula",
     "slice": "Which dimension; empty is the whole run",
+    "slice_value": "Which queries of it; empty is the whole run",
 }
 RUN_METRICS_GRAIN = ("run_key", "metric", "slice", "slice_value")
+RUN_METRICS_TYPES = {"value": "double", "n": "integer", "total": "double"}
 
 
 def describe(definition: Definition) -> str:
@@ -87,12 +90,14 @@ def static_metadata(definition: Definition, registry: Registry) -> dict[str, Any
 
 
 def _columns(definition: Definition) -> list[dg.TableColumn]:
-    """Types are known of metrics; of other tables the store says them."""
+    """Types are known of metrics and their aggregates; of other tables the store says them."""
     kind = "double" if definition.schema == "metrics" else "any"
-    grain = RUN_METRICS_GRAIN if ALL_FORMULAS in definition.reads else definition.grain
+    is_run_metrics = ALL_FORMULAS in definition.reads
+    grain = RUN_METRICS_GRAIN if is_run_metrics else definition.grain
+    types = RUN_METRICS_TYPES if is_run_metrics else {}
     return [
         *(dg.TableColumn(name, _grain_type(name), GRAIN.get(name)) for name in grain),
-        *(dg.TableColumn(key, kind, meaning) for key, meaning in definition.keys.items()),
+        *(dg.TableColumn(key, types.get(key, kind), meaning) for key, meaning in definition.keys.items()),
     ]
 
 

@@ -11,6 +11,7 @@ from eval_pipeline.defs.location import build_definitions
 from eval_pipeline.defs.metadata import column_lineage, describe
 from eval_pipeline.formulas.registry import Registry, load_registry
 from eval_pipeline.settings import load_settings
+from eval_pipeline.store.connect import open_reader
 
 from .deliveries import make_settings
 
@@ -134,6 +135,20 @@ def test_column_lineage_names_columns_that_their_tables_have(registry):
         for deps in column_lineage(one, registry).values():
             for dep in deps:
                 assert dep.column_name in registry.definitions[".".join(dep.asset_key.path)].keys
+
+
+def test_the_columns_of_the_aggregates_are_those_of_their_table_each_with_its_meaning(
+    definitions, empty_store
+):
+    metadata = graph_of(definitions).get(dg.AssetKey(["aggregates", "run_metrics"])).metadata
+    shown = metadata["dagster/column_schema"].columns
+    with open_reader(empty_store) as con:
+        stored = {name: kind for name, kind, *_ in con.execute("describe aggregates.run_metrics").fetchall()}
+    words = {"VARCHAR": "text"}
+    assert {column.name: column.type for column in shown} == {
+        name: words.get(kind, kind.lower()) for name, kind in stored.items() if name != "source"
+    }
+    assert all(column.description for column in shown)
 
 
 def test_the_public_names_of_jobs_sensors_and_the_schedule_stand(definitions):
