@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,6 +23,7 @@ from eval_pipeline.pipeline.quality_checks import (
 from eval_pipeline.settings import Settings
 from eval_pipeline.store.connect import open_reader
 from tests.bundle_files import hits, load, write_archive, write_golden, write_lines, write_run
+from tests.few_definitions import shipping, write_few
 
 from .deliveries import compute, make_settings
 
@@ -42,6 +44,7 @@ CHECKED = (
     "aggregates.extraction_summary",
     "aggregates.run_metrics",
 )
+SHOWN = ("aggregates.latency_summary", "metrics.hit_at_k", "metrics.reciprocal_rank")
 WARNINGS = {
     "judge_is_pinned": "aggregates.judge_summary",
     "judge_is_stable": "aggregates.judge_summary",
@@ -83,8 +86,15 @@ def project(folder: Path) -> Settings:
     deliver(bundle, "unknown-chunker", chunker="v9")
     settings = make_settings(folder)
     assert load(settings, bundle).problems == []
-    compute(settings, *CHECKED, "aggregates.latency_summary", "metrics.hit_at_k", "metrics.reciprocal_rank")
+    compute(settings, *CHECKED, *SHOWN)
     return settings
+
+
+@pytest.fixture(scope="module", autouse=True)
+def definitions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What is checked and shown, and what that is computed from."""
+    with shipping(write_few(tmp_path_factory.mktemp("few") / "sql", *CHECKED, *SHOWN)):
+        yield
 
 
 @pytest.fixture(scope="module")
