@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from eval_pipeline.formulas.registry import load_registry
+from eval_pipeline.pipeline.cell_states import PAIR_FACTS
 from eval_pipeline.pipeline.noise import identical_pairs
 from eval_pipeline.pipeline.significance import Compared, compare_metric, moved_slices, significance_of
 from eval_pipeline.report.movements import within_noise
@@ -18,6 +19,10 @@ from eval_pipeline.store.identical_runs import RecentRun
 from eval_pipeline.store.pairs import MetricPairs
 from tests.compare.pairs_of_runs import answered, compared, expecting_one, store_of
 
+COMPUTED = [
+    *PAIR_FACTS,
+    *(f"aggregates.run_metrics:metrics.{name}" for name in ("hit_at_k", "reciprocal_rank", "failures")),
+]
 NIGHTS = 22
 QUERIES = 10
 
@@ -39,7 +44,8 @@ def settings(tmp_path_factory):
     described = {run_id: {"commit_hash": "c0ffee"} for run_id in runs}
     described["changed"] = {"commit_hash": "beef"}
     described["repaired"] = {"commit_hash": "c0ffee", "replaces": "broken"}
-    return store_of(tmp_path_factory.mktemp("nights"), expecting_one(QUERIES), runs, described=described)
+    folder = tmp_path_factory.mktemp("nights")
+    return store_of(folder, expecting_one(QUERIES), runs, described=described, definitions=COMPUTED)
 
 
 def test_identical_nights_give_every_metric_a_band(settings) -> None:

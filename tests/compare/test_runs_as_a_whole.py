@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import pytest
 
+from eval_pipeline.pipeline.cell_states import PAIR_FACTS
 from eval_pipeline.pipeline.show import show_run
 from eval_pipeline.report.markdown import render_report_md
 from tests.bundle_files import compute, registry_of, write_lines
 from tests.compare.pairs_of_runs import answered, compared, copied, expecting_one, store_of
 
+COMPUTED = [
+    *PAIR_FACTS,
+    "aggregates.run_metrics:metrics.hit_at_k",
+    "aggregates.extraction_summary",
+    "aggregates.latency_summary",
+]
 CASES = 12
 WRONG = 4
 FIELDS = 5
@@ -38,7 +45,7 @@ def settings(tmp_path_factory):
         }
         for run_id, milliseconds in (("run-a", 100), ("run-b", 250))
     }
-    return store_of(folder, expecting_one(QUERIES), results)
+    return store_of(folder, expecting_one(QUERIES), results, definitions=COMPUTED)
 
 
 def shown(settings, run_id):

@@ -13,6 +13,7 @@ from tests.bundle_files import Row, ask, compute, derived_tables, load, settings
 
 GOLD = {"rel_path": "notes/dome.md", "heading_path": "Dome > Shutter"}
 FORMULAS = ("abstention", "hallucination", "failures", "anchor_any", "anchor_all", "hit_at_k")
+COMPUTED = [f"aggregates.run_metrics:metrics.{name}" for name in FORMULAS]
 
 
 def found_at(heading: str | list[str]) -> Row:
@@ -60,7 +61,7 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     write_run(folder / "bundle", "run-1", results)
     settings = settings_in(folder)
     assert load(settings, folder / "bundle").problems == []
-    compute(settings, definitions={*(f"metrics.{name}" for name in FORMULAS), "aggregates.run_metrics"})
+    compute(settings, definitions=COMPUTED)
     return settings
 
 
@@ -143,6 +144,5 @@ def test_what_the_judge_said_and_what_it_was_given_is_stored_to_be_asked_again(s
 
 def test_computing_again_from_what_is_stored_gives_the_same_numbers(settings: Settings) -> None:
     before = derived_tables(settings)
-    names = {f"metrics.{name}" for name in FORMULAS}
-    compute(settings, reasons=None, force=True, definitions={*names, "aggregates.run_metrics"}, on=3)
+    compute(settings, reasons=None, force=True, definitions=COMPUTED, on=3)
     assert derived_tables(settings) == before

@@ -21,6 +21,7 @@ from tests.bundle_files import ask, compute, hits, load, settings_in, write_gold
 
 # Of 32 queries one is found: 1/32 = 0.03125 lies exactly between two numbers of 4 decimals.
 N_QUERIES = 32
+HIT_RATES = ["aggregates.run_metrics:metrics.hit_at_k"]
 
 
 def awkward_numbers() -> list[float]:
@@ -78,8 +79,7 @@ def test_an_aggregate_at_a_tie_is_stored_as_its_reading_says_everywhere(settings
     for toml, expected in (("", 0.0312), ('[formulas.run_metrics]\nrounding = "half_up"\n', 0.0313)):
         settings.config.write_text(toml, "utf-8")
         registry = load_registry(settings)
-        names = {"aggregates.run_metrics", "metrics.hit_at_k"}
-        compute(settings, registry, reasons=None, definitions=names)
+        compute(settings, registry, reasons=None, definitions=HIT_RATES)
         assert ask(settings, "select value from run_metrics where metric = 'hit@1' and slice = ''") == [
             (expected,)
         ]
@@ -89,7 +89,7 @@ def test_an_aggregate_at_a_tie_is_stored_as_its_reading_says_everywhere(settings
 
 
 def test_a_preview_rounds_as_the_aggregates_will(settings: Settings) -> None:
-    compute(settings, definitions={"aggregates.run_metrics", "metrics.hit_at_k"})
+    compute(settings, definitions=HIT_RATES)
     toml = '[formulas.run_metrics]\nrounding = "half_up"\n[formulas.hit_at_k]\nks = [1, 2]\n'
     settings.config.write_text(toml, "utf-8")
     preview = find_preview(settings, load_registry(settings))["preview"]
