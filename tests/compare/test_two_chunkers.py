@@ -60,6 +60,10 @@ CASES: dict[str, tuple[Row, list[Row], list[Row]]] = {
     ),
     "nothing expected": ({"expected_chunk_ids": []}, [FAR], [FAR]),
 }
+COMPUTED = [
+    *PAIR_FACTS,
+    *(f"aggregates.run_metrics:metrics.{name}" for name in ("hit_at_k", "reciprocal_rank")),
+]
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +87,7 @@ def settings(tmp_path_factory):
     settings = settings_in(folder)
     load(settings, folder / "earlier", on=0)
     load(settings, folder / "bundle")
-    compute(settings)
+    compute(settings, definitions=COMPUTED)
     return settings
 
 
