@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import dagster as dg
 import portalocker
@@ -24,6 +24,12 @@ from dagster._core.storage.sqlite_storage import DagsterSqliteStorage
 from dagster._serdes import ConfigurableClassData
 
 OPEN_FILES = 8
+# To keep what is printed, too, Dagster would start processes of its own for every run, half a second long.
+PRINTED_ON_THE_TERMINAL: Final[Mapping[str, Any]] = {
+    "module": "dagster._core.storage.noop_compute_log_manager",
+    "class": "NoOpComputeLogManager",
+    "config": {},
+}
 OWN_STORAGE = ("storage", "run_storage", "event_log_storage", "schedule_storage", "instance_class")
 
 
@@ -117,12 +123,14 @@ class OpenStorage(DagsterSqliteStorage):
 
 
 def open_home(home: Path) -> dg.DagsterInstance:
-    """The instance of a home; one that says where it stores its events keeps to that."""
+    """The instance of a home; where one says how it stores its events or what is printed, it keeps to that."""
     said = yaml.safe_load((home / "dagster.yaml").read_text("utf-8")) or {}
-    overrides: Mapping[str, Any] = {}
+    overrides: dict[str, Any] = {}
     if not any(name in said for name in OWN_STORAGE):
         config = {"module": __name__, "class": OpenStorage.__name__, "config": {"base_dir": str(home)}}
-        overrides = {"storage": {"custom": config}}
+        overrides["storage"] = {"custom": config}
+    if "compute_logs" not in said:
+        overrides["compute_logs"] = PRINTED_ON_THE_TERMINAL
     with _one_at_a_time(home):
         return dg.DagsterInstance.from_ref(InstanceRef.from_dir(str(home), overrides=overrides))
 

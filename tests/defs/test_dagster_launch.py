@@ -8,11 +8,14 @@ import sys
 import textwrap
 import uuid
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import dagster as dg
 import pytest
 from dagster._core.errors import DagsterExecutionInterruptedError
+from dagster._core.storage.local_compute_log_manager import LocalComputeLogManager
+from dagster._core.storage.noop_compute_log_manager import NoOpComputeLogManager
 
 from eval_pipeline.defs import assets
 from eval_pipeline.defs.event_log import open_home
@@ -310,6 +313,16 @@ def test_the_home_is_made_with_the_shipped_settings_and_never_overwritten(tmp_pa
     config.write_text("telemetry:\n  enabled: false\n# mine\n")
     prepare_home(settings)
     assert config.read_text().endswith("# mine\n")
+
+
+def test_what_is_printed_is_captured_only_where_the_home_says_so(new_home, tmp_path):
+    home = Path(shutil.copytree(new_home, tmp_path / "home"))
+    with open_home(home) as instance:
+        assert isinstance(instance.compute_log_manager, NoOpComputeLogManager)
+    captured = "compute_logs:\n  module: dagster._core.storage.local_compute_log_manager\n  class: LocalComputeLogManager\n  config:\n    base_dir: logs\n"
+    (home / "dagster.yaml").write_text((home / "dagster.yaml").read_text() + captured)
+    with open_home(home) as instance:
+        assert isinstance(instance.compute_log_manager, LocalComputeLogManager)
 
 
 def test_the_web_interface_sees_the_settings_of_the_command(tmp_path):
