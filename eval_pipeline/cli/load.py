@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from eval_pipeline.cli.options import as_json, with_store
-from eval_pipeline.cli.output import count, print_json, print_line, progress_bar, say
+from eval_pipeline.cli.output import count, print_json, print_line, progress_bar, say, waiting_sentence
 from eval_pipeline.errors import UsageError
 from eval_pipeline.settings import Settings
 
@@ -200,7 +200,10 @@ def _print_report(report: LoadReport, *, dry_run: bool) -> None:
         )
     if dry_run:
         say("Nothing was written.")
-    elif report.runs and not report.stopped:
+        return
+    if report.waiting:
+        say(waiting_sentence(report.waiting))
+    if len(report.runs) > len(report.waiting) and not report.stopped:
         say("Next: `eval-pipeline run` computes their metrics.")
 
 

@@ -90,6 +90,16 @@ def count(n: int, noun: str, *, plural: str | None = None) -> str:
     return f"{n:,} {noun if n == 1 else plural or noun + 's'}"
 
 
+def waiting_sentence(run_ids: Sequence[str]) -> str:
+    """What runs that came before their golden set wait for."""
+    shown = ", ".join(run_ids[:3]) + (", …" if len(run_ids) > 3 else "")
+    verb = "waits" if len(run_ids) == 1 else "wait"
+    return (
+        f"{count(len(run_ids), 'run')} {verb} for the golden set of the dataset and cannot be scored yet: {shown}; "
+        "`eval-pipeline load PATH` takes datasets/NAME/ in."
+    )
+
+
 def megabytes(n_bytes: int) -> str:
     """`1.5 MB`."""
     return f"{n_bytes / 1_000_000:,.1f} MB"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from eval_pipeline.cli.options import as_json, with_store
-from eval_pipeline.cli.output import count, print_json, print_line, progress_bar, say
+from eval_pipeline.cli.output import count, print_json, print_line, progress_bar, say, waiting_sentence
 from eval_pipeline.settings import Settings
 
 
@@ -28,7 +28,7 @@ def command(
     """
     from eval_pipeline.launch import run_in_dagster
     from eval_pipeline.pipeline.due import DUE
-    from eval_pipeline.pipeline.headlines import check_runs
+    from eval_pipeline.pipeline.headlines import check_runs, runs_without_golden_set
 
     check_runs(settings, run_ids, tell=say)
     with progress_bar("computing cells") as progress:
@@ -46,7 +46,10 @@ def command(
     cells = sum(summary.computed.cells.values())
     if cells:
         print_line(f"Computed {count(cells, 'cell')} of {count(len(summary.computed.runs), 'run')}.")
-    else:
+    waiting = runs_without_golden_set(settings, run_ids, tell=say)
+    if waiting:
+        say(waiting_sentence(waiting))
+    elif not cells:
         print_line("Nothing to compute: everything asked for is there.")
     if pages:
         print_line(f"The pages are in {settings.reports}.")

@@ -32,7 +32,7 @@ class Helper:
 
 @dataclass(frozen=True)
 class Definition:
-    """What stands in one file under sql/, with the parameters that hold now."""
+    """What stands in one file under sql/, with the parameters that hold now; `is_own`: in a folder of the user's."""
 
     name: str
     header: Header
@@ -45,6 +45,7 @@ class Definition:
     fingerprint: str = ""
     reading_of: str | None = None
     columns: tuple[str, ...] = ()
+    is_own: bool = False
 
     @property
     def schema(self) -> str:

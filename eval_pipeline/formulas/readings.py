@@ -6,6 +6,7 @@ facts of its own: `recall_any_loose` then reads `facts.support_ranks__recall_any
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -101,9 +102,18 @@ def _is_choice(value: Any, allowed: list[Any]) -> bool:
 def _same_type(default: Parameter, value: Any) -> bool:
     if isinstance(default, bool) or isinstance(value, bool):
         return isinstance(default, bool) and isinstance(value, bool)
+    if isinstance(default, list):
+        return _is_list_like(default, value)
     if isinstance(default, int | float):
-        return isinstance(value, int | float)
+        return isinstance(value, int | float) and math.isfinite(value)
     return isinstance(value, type(default))
+
+
+def _is_list_like(default: list[Any], value: Any) -> bool:
+    """Of the same kind, and every element once: each makes keys of its own."""
+    if not isinstance(value, list) or any(value.count(item) > 1 for item in value):
+        return False
+    return not default or all(type(item) is type(default[0]) for item in value)
 
 
 def _with_own_facts(

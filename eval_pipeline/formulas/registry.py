@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,13 +14,41 @@ from eval_pipeline.formulas.fingerprint import full_fingerprint, helper_fingerpr
 from eval_pipeline.formulas.header import Header, header_of, parse_header, split_file
 from eval_pipeline.formulas.python_source import canonical_source, declaration
 from eval_pipeline.formulas.readings import with_readings
-from eval_pipeline.formulas.tokens import called_functions, canonical, parameter_names, qualified_names
+from eval_pipeline.formulas.tokens import (
+    called_functions,
+    canonical,
+    meaningful,
+    parameter_names,
+    qualified_names,
+)
 from eval_pipeline.settings import PACKAGE, Settings, shipped_sql
 
 DERIVED = ("facts", "metrics", "aggregates", "comparisons")
 SCHEMAS = frozenset(("raw", "labels", *DERIVED))
 NAME = re.compile(r"[a-z][a-z0-9_]{0,62}\Z")
 ALL_FORMULAS = "metrics.formula"
+CHANGING_FUNCTIONS = frozenset(
+    {
+        "random",
+        "setseed",
+        "uuid",
+        "uuidv4",
+        "uuidv7",
+        "gen_random_uuid",
+        "nextval",
+        "currval",
+        "getenv",
+        "now",
+        "today",
+        "get_current_timestamp",
+        "get_current_time",
+        "transaction_timestamp",
+        "txid_current",
+    }
+)
+CHANGING_WORDS = frozenset(
+    ("current_timestamp", "current_date", "current_time", "localtimestamp", "localtime")
+)
 
 
 @dataclass(frozen=True)
@@ -89,10 +117,12 @@ def load_registry(settings: Settings) -> Registry:
     for folder in folders:
         for helper in _read_helpers(folder):
             helpers[helper.name] = helper
-        own = list(_read_folder(folder))
+        found = list(_read_folder(folder))
         if folder == folders[0]:
-            own += _read_shipped_python()
-        for draft in own:
+            found += _read_shipped_python()
+        else:
+            found = [replace(draft, is_own=True) for draft in found]
+        for draft in found:
             _check_overlay(draft, drafts)
             drafts[draft.name] = draft
     helpers = _resolve_helpers(helpers)
@@ -138,7 +168,18 @@ def _read_sql(path: Path, schema: str) -> Definition:
     if not reads:
         raise DefinitionError(f"{path}: the statement reads no table of {', '.join(sorted(SCHEMAS))}")
     calls = called_functions(rendered) | called_functions(header.applies or "")
+    _refuse_changing(rendered, calls, path=path)
     return Definition(name, header, body, path, reads, calls=tuple(sorted(calls)))
+
+
+def _refuse_changing(sql: str, calls: Collection[str], *, path: Path) -> None:
+    """What gives another answer at every call cannot be computed again."""
+    words = {token.meaning for token in meaningful(sql) if token.kind == "word"}
+    for name in (*sorted(CHANGING_FUNCTIONS & set(calls)), *sorted(CHANGING_WORDS & words)):
+        raise DefinitionError(
+            f"{path}: {name} gives another answer at every call, so that nothing could be computed again; "
+            "take times and numbers from the tables"
+        )
 
 
 def _text_of(path: Path) -> str:
@@ -180,6 +221,7 @@ def _read_helpers(folder: Path) -> Iterator[Helper]:
     for path in sorted((folder / "functions").glob("*.sql")):
         head, body = split_file(_text_of(path))
         header = parse_header(head, path=path)
+        _refuse_changing(body, called_functions(body), path=path)
         yield Helper(path.stem, header, body.strip().rstrip(";"), path, "")
 
 

@@ -76,6 +76,8 @@ def find_bundle(root: Path) -> Bundle:
         for folder in _folders(root / "runs"):
             if (folder / "run.json").is_file():
                 _add_run(bundle, folder)
+            else:
+                _note_what_is_no_file(bundle, folder, run_id=folder.name)
         if not any((root / part).is_dir() for part in ("datasets", "inventories", "runs")):
             raise UsageError(
                 f"{root} is no bundle: expected datasets/, inventories/ or runs/ in it, or a run.json"
@@ -102,6 +104,7 @@ def _add_dataset(bundle: Bundle, folder: Path) -> None:
         return
     if _leads_astray(bundle, folder):
         return
+    _note_what_is_no_file(bundle, folder)
     files = _golden_files(folder)
     if len(files) > 1:
         names = " and ".join(path.name for path in files)
@@ -114,6 +117,7 @@ def _add_dataset(bundle: Bundle, folder: Path) -> None:
 def _add_archives(bundle: Bundle, folder: Path, *, dataset: str | None) -> None:
     if not folder.is_dir() or _leads_astray(bundle, folder):
         return
+    _note_what_is_no_file(bundle, folder)
     for path in sorted(folder.iterdir()):
         if not path.is_file() or not path.name.endswith(SUFFIXES):
             continue
@@ -133,10 +137,21 @@ def _add_run(bundle: Bundle, folder: Path) -> None:
     except InputRejected as rejected:
         bundle.problems.append(Problem(str(folder), rejected.reason, run_id=folder.name))
         return
+    _note_what_is_no_file(bundle, folder, run_id=folder.name)
     report = folder / "index_report.json"
     if report.is_file():
         found["index_report"] = report
     bundle.runs.append(RunFolder(folder, found))
+
+
+def _note_what_is_no_file(bundle: Bundle, folder: Path, *, run_id: str | None = None) -> None:
+    """Folders, pipes and the like under the name of a part cannot be read, and the rest is taken without them."""
+    known = (*RUN_PARTS, "run", "index_report", "queries")
+    for path in sorted(folder.iterdir()):
+        is_part = folder.name == "inventories" or stem_of(path) in known
+        if is_part and path.name.endswith(PART_SUFFIXES) and path.exists() and not path.is_file():
+            reason = f"{path.name} is no file: a part is one file, plain or packed"
+            bundle.problems.append(Problem(str(path), reason, run_id=run_id))
 
 
 def _leads_astray(bundle: Bundle, folder: Path, *, run_id: str | None = None) -> bool:

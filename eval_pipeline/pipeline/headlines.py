@@ -12,7 +12,7 @@ from eval_pipeline.settings import Settings
 from eval_pipeline.store.connect import Connection, open_reader
 from eval_pipeline.store.derived import quoted, table_columns
 from eval_pipeline.store.lock import Tell
-from eval_pipeline.store.read import run_ids
+from eval_pipeline.store.read import run_ids, waiting_runs
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,15 @@ def check_runs(settings: Settings, wanted: Collection[str], *, tell: Tell | None
     for run_id in wanted:
         if run_id not in known:
             raise UnknownName("run", run_id, known)
+
+
+def runs_without_golden_set(
+    settings: Settings, wanted: Collection[str], *, tell: Tell | None = None
+) -> list[str]:
+    """Those of these runs (of all, when none is named) that cannot be scored yet."""
+    with open_reader(settings.db, tell=tell) as con:
+        waiting = waiting_runs(con)
+    return [run_id for run_id in waiting if not wanted or run_id in wanted]
 
 
 def headline_table(

@@ -70,12 +70,24 @@ def _read_golden_set(load: Load, golden: GoldenFile) -> GoldenSet:
         read_golden_set(golden.path)
         target = free_place(load, f"datasets/{golden.dataset}", taken=("queries.*",)) / f"queries{PACKED}"
         problems = write_without_texts("golden_set", golden.path, target)
-        return GoldenSet(read_golden_set(target, inverted_spans=load.inverted_spans).rows, problems)
+        found = GoldenSet(read_golden_set(target, inverted_spans=load.inverted_spans).rows, problems)
+        _refuse_emptied(load, golden, found)
+        return found
     found = read_golden_set(golden.path, inverted_spans=load.inverted_spans)
+    _refuse_emptied(load, golden, found)
     if load.options.keeps:
         folder = free_place(load, f"datasets/{golden.dataset}", taken=("queries.*",))
         keep(golden.path, folder / golden.path.name)
     return found
+
+
+def _refuse_emptied(load: Load, golden: GoldenFile, found: GoldenSet) -> None:
+    """An export that was cut off before its first row would take every label away."""
+    if not found.rows and not found.problems and load.before.golden_sets.get(golden.dataset):
+        raise InputRejected(
+            "the file holds no query, and would take the place of a golden set that holds some; `eval-pipeline forget "
+            "DATASET` drops one on purpose"
+        )
 
 
 def load_archive(load: Load, archive: ArchiveFile) -> None:

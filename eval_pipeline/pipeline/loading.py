@@ -28,8 +28,8 @@ class LoadReport:
     """What a load did (or, of a dry run, what it would do), in the order it happened.
 
     `replaced` are those of the runs of which a part was there before; `runs_left` were not looked at, because somebody
-    asked to stop. Of very many problems only the first are held. `forgotten` names what stayed out because it was
-    forgotten on purpose.
+    asked to stop; those that are `waiting` came before their golden set. Of very many problems only the first are held.
+    `forgotten` names what stayed out because it was forgotten on purpose.
     """
 
     golden_sets: list[str] = field(default_factory=list)
@@ -45,6 +45,7 @@ class LoadReport:
     warnings: list[Finding] = field(default_factory=list)
     stopped: bool = False
     runs_left: int = 0
+    waiting: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

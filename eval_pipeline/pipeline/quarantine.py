@@ -6,13 +6,14 @@ import datetime as dt
 from collections.abc import Sequence
 from typing import Any
 
+from eval_pipeline.errors import UnknownName
 from eval_pipeline.formulas.config import load_config
 from eval_pipeline.pipeline.load import LoadReport, load_found
 from eval_pipeline.pipeline.loading import LoadOptions
 from eval_pipeline.pipeline.rereading import plan_rereading
 from eval_pipeline.settings import Settings
-from eval_pipeline.store.connect import open_reader
-from eval_pipeline.store.deliveries import OpenProblem, count_problems, find_problems
+from eval_pipeline.store.connect import Connection, open_reader
+from eval_pipeline.store.deliveries import OpenProblem, count_problems, find_problems, names_delivered
 from eval_pipeline.store.lock import Tell
 
 TIME = "%Y-%m-%dT%H:%M:%SZ"
@@ -28,8 +29,18 @@ def find_quarantine(
 ) -> list[dict[str, Any]]:
     """Every piece of input that is in quarantine now, or that was and is resolved, oldest first."""
     with open_reader(settings.db, tell=tell) as con:
+        _require_known(con, run_ids, datasets)
         found = find_problems(con, run_ids=run_ids, datasets=datasets, resolved=resolved)
     return [_entry(one) for one in found]
+
+
+def _require_known(con: Connection, run_ids: Sequence[str] | None, datasets: Sequence[str] | None) -> None:
+    """A name that was misspelt must not read as if all were well; what was only ever rejected has a name, too."""
+    known_runs, known_datasets = names_delivered(con)
+    for kind, asked, known in (("run", run_ids, known_runs), ("dataset", datasets, known_datasets)):
+        for name in asked or ():
+            if name not in known:
+                raise UnknownName(kind, name, known)
 
 
 def _entry(problem: OpenProblem) -> dict[str, Any]:
@@ -66,6 +77,7 @@ def retry_quarantine(
     """Read the files behind quarantine again, take in what is good now, and say what is mended and what is not."""
     inverted_spans = load_config(settings.config).inverted_spans
     with open_reader(settings.db, tell=tell) as con:
+        _require_known(con, run_ids, datasets)
         before = find_problems(con, run_ids=run_ids, datasets=datasets)
         plan = plan_rereading(con, settings.db, before, inverted_spans=inverted_spans)
     reports: list[LoadReport] = []

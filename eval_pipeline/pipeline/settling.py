@@ -14,6 +14,7 @@ from eval_pipeline.store.archives import current_archive_hash
 from eval_pipeline.store.connect import Connection, open_writer, transaction
 from eval_pipeline.store.deliveries import RejectedFile, rejected_files, resolve_files
 from eval_pipeline.store.labels import current_golden_hash
+from eval_pipeline.store.read import waiting_runs
 from eval_pipeline.store.runs import known_parts
 
 ANY_PART = "run"
@@ -40,10 +41,12 @@ def settle(load: Load, bundles: Sequence[Bundle]) -> None:
             }
             shared = any("/" not in name for name in load.report.archives)
             load.report.warnings += [one for one in known if shared or one.dataset in touched]
-        waiting = rejected_files(con)
-        if waiting:
+        written = set(load.report.runs)
+        load.report.waiting = [run_id for run_id in waiting_runs(con) if run_id in written]
+        rejected = rejected_files(con)
+        if rejected:
             good = _good(con, load, bundles)
-            resolve_files(con, [one for one in waiting if _is_resolved(one, good)], now=load.now)
+            resolve_files(con, [one for one in rejected if _is_resolved(one, good)], now=load.now)
 
 
 def _good(con: Connection, load: Load, bundles: Sequence[Bundle]) -> _Good:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,7 +11,7 @@ from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.formulas.text_columns import text_columns
 from eval_pipeline.settings import Settings
-from eval_pipeline.store.aggregates import DOCUMENT_KEYS, to_json
+from eval_pipeline.store.aggregates import DOCUMENT_KEYS, empty_document, to_json
 from eval_pipeline.store.connect import open_reader, open_what_if, open_writer
 from eval_pipeline.store.forgotten_texts import emptied_places
 from eval_pipeline.store.lock import Tell
@@ -70,11 +71,36 @@ def store_aggregate(
     # Asked read-only first: an unknown name, or no store at all, must not leave a new file behind.
     with open_reader(settings.db, tell=tell) as con:
         find_run(con, run_id)
-    try:
-        text = to_json(dict(aggregate))
-    except (TypeError, ValueError) as error:
-        raise UsageError(
-            f"the aggregate of {run_id!r} cannot be written as JSON: {error}; undefined values are None, not NaN"
-        ) from error
+    document = checked_document(aggregate, run_id=run_id)
     with open_writer(settings.db, tell=tell) as con:
-        put_document(con, find_run(con, run_id), text)
+        put_document(con, find_run(con, run_id), to_json(document))
+
+
+def checked_document(aggregate: Mapping[str, Any], *, run_id: str) -> dict[str, Any]:
+    """The aggregate with its keys in their order and its values rounded as stored ones are; an error if it is none."""
+    if not isinstance(aggregate, Mapping):
+        raise UsageError(f"the aggregate of {run_id!r} is a {type(aggregate).__name__}, expected a mapping")
+    return _like(empty_document(), aggregate, place=f"the aggregate of {run_id!r}")
+
+
+def _like(pattern: Mapping[str, Any], given: Mapping[str, Any], *, place: str) -> dict[str, Any]:
+    missing, unknown = sorted(pattern.keys() - given.keys()), sorted(map(str, given.keys() - pattern.keys()))
+    if missing or unknown:
+        wrong = f"lacks {missing[0]!r}" if missing else f"has {unknown[0]!r}"
+        raise UsageError(f"{place} {wrong}; its keys are: {', '.join(pattern)}")
+    return {key: _value(wanted, given[key], place=f"{place}: {key}") for key, wanted in pattern.items()}
+
+
+def _value(wanted: Any, given: Any, *, place: str) -> Any:
+    if isinstance(wanted, dict):
+        if not isinstance(given, Mapping):
+            raise UsageError(f"{place} is {given!r}, expected a mapping")
+        return _like(wanted, given, place=place)
+    is_count = isinstance(wanted, int)
+    is_number = isinstance(given, int if is_count else int | float) and not isinstance(given, bool)
+    if is_number and math.isfinite(given):
+        return given if is_count else round(float(given), 4) + 0.0
+    if given is None and not is_count:
+        return None
+    expected = "a whole number" if is_count else "a finite number, or None where it is undefined"
+    raise UsageError(f"{place} is {given!r}, expected {expected}")

@@ -78,6 +78,11 @@ def read_documents(con: Connection, store: str, run_keys: Sequence[int]) -> dict
     return {key: _document(values[key], *counts.get(key, (0, 0))) for key in run_keys}
 
 
+def empty_document() -> dict[str, Any]:
+    """The summary of a run of which nothing is known."""
+    return _document({}, 0, 0)
+
+
 def query_counts(con: Connection, store: str, run_keys: Sequence[int]) -> dict[int, tuple[int, int]]:
     """Per run: golden queries that have a result, and how many of them failed."""
     rows = con.execute(

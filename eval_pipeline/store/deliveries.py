@@ -184,6 +184,22 @@ def find_problems(
     return [OpenProblem(*row) for row in rows]
 
 
+def names_delivered(con: Connection) -> tuple[set[str], set[str]]:
+    """Every run and every dataset that was ever delivered, taken in or not."""
+    runs, datasets = (
+        {
+            name
+            for (name,) in con.execute(f"{taken} union select {column} from ledger.quarantine").fetchall()
+            if name
+        }
+        for taken, column in (
+            ("select run_id from raw.runs", "run_id"),
+            ("select dataset_id from raw.datasets", "dataset_id"),
+        )
+    )
+    return runs, datasets
+
+
 def count_problems(
     con: Connection,
     *,

@@ -12,7 +12,7 @@ import duckdb
 from eval_pipeline.errors import DefinitionError
 from eval_pipeline.formulas.definition import APPLIES, Definition, is_key_name, render
 from eval_pipeline.formulas.python_source import load_function
-from eval_pipeline.store.connect import Connection
+from eval_pipeline.store.connect import Connection, first_row
 from eval_pipeline.store.visible import Scope
 
 GRAIN_TYPES = {"run_key": "integer", "query_key": "integer"}
@@ -48,10 +48,39 @@ def compute(con: Connection, store: str, definition: Definition, scope: Scope) -
         con.execute(f"insert into {target} ({names}) {statement}")
     except duckdb.Error as error:
         raise DefinitionError(f"{definition.path}: {_first_line(error)}") from error
+    if definition.is_own:
+        _refuse_repeated_rows(con, store, definition, scope)
     counted = con.execute(
         f"select run_key, count(*) from {target} where {scope.condition()} group by run_key"
     ).fetchall()
     return dict(counted)
+
+
+def _refuse_repeated_rows(con: Connection, store: str, definition: Definition, scope: Scope) -> None:
+    """What a row is about stands in one row; in a second one it would count twice. The tests see to shipped files."""
+    grain = ", ".join(quoted(column) for column in definition.grain)
+    repeated = first_row(
+        con,
+        f"select count(*), {grain} from {table_of(definition, store)} where {scope.condition()} "
+        f"group by {grain} having count(*) > 1 order by {grain} limit 1",
+    )
+    if repeated:
+        n, *values = repeated
+        named = zip(definition.grain, values, strict=True)
+        about = ", ".join(_named(con, store, column, value) for column, value in named)
+        raise DefinitionError(
+            f"{definition.path}: its rows are one per {', '.join(definition.grain)}, and for {about} there are {n}; "
+            "group them, or join what it reads by its whole key"
+        )
+
+
+def _named(con: Connection, store: str, column: str, value: object) -> str:
+    """A key as people know it."""
+    for key, table, name in (("run_key", "runs", "run_id"), ("query_key", "query_ids", "query_id")):
+        if column == key:
+            known = first_row(con, f'select {name} from "{store}".raw.{table} where {key} = ?', [value])
+            return f"{key.removesuffix('_key')} {known[0]!r}" if known else f"{column} {value!r}"
+    return f"{column} {value!r}"
 
 
 def statement_of(con: Connection, definition: Definition) -> tuple[str, list[Column]]:
@@ -73,12 +102,18 @@ def statement_of(con: Connection, definition: Definition) -> tuple[str, list[Col
     parts = [quoted(column.name) for column in grain]
     columns = [Column(column.name, GRAIN_TYPES.get(column.name, column.kind)) for column in grain]
     for key, column in keys.items():
-        value = f"cast({quoted(column)} as double)" if is_metric else quoted(column)
+        value = _finite(quoted(column)) if is_metric else quoted(column)
         if definition.header.applies:
             value = f"case when {quoted(APPLIES)} then {value} end"
         parts.append(f"{value} as {quoted(key)}")
         columns.append(Column(key, "DOUBLE" if is_metric else kinds[column]))
     return f"select {', '.join(parts)} from {source}", columns
+
+
+def _finite(column: str) -> str:
+    """A value is a number or none: NaN and the infinities are none."""
+    value = f"cast({column} as double)"
+    return f"case when isfinite({value}) then {value} end"
 
 
 def _check_grain(definition: Definition, found: list[str]) -> None:
@@ -117,8 +152,15 @@ def _python_frame(con: Connection, definition: Definition) -> str:
     frames = [con.sql(f"from {table}").pl() for table in definition.reads]
     try:
         result = function(*frames, **_used_parameters(function, definition))
-    except Exception as error:
-        raise DefinitionError(f"{definition.path}: the formula failed: {error}") from error
+    except (Exception, SystemExit) as error:
+        raise DefinitionError(
+            f"{definition.path}: the formula failed: {error or type(error).__name__}"
+        ) from error
+    if not hasattr(result, "to_arrow"):
+        raise DefinitionError(
+            f"{definition.path}: the formula gives a {type(result).__name__}, expected a polars DataFrame; "
+            "return one, and collect what is lazy"
+        )
     con.register("formula_result", result.to_arrow())
     if not definition.header.applies:
         return "formula_result"

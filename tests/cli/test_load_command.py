@@ -211,3 +211,27 @@ def test_the_handler_of_ctrl_c_is_given_back(typed, tmp_path):
     before = signal.getsignal(signal.SIGINT)
     assert typed("load", "bundle")[0] == 0
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_run_without_its_golden_set_is_said_to_wait_until_it_is_there(typed, tmp_path):
+    write_run(tmp_path / "runs-first", "early", [{"query_id": "q1"}])
+    code, _, err = typed("load", "runs-first")
+    assert code == 0
+    assert "1 run waits for the golden set of the dataset and cannot be scored yet: early" in err
+    assert "Next: `eval-pipeline run`" not in err
+    code, out, err = typed("run", "early")
+    assert (code, out) == (0, "")
+    assert "1 run waits for the golden set" in err
+    write_golden(tmp_path / "labels", [{"query_id": "q1"}])
+    typed("load", "labels")
+    assert "waits" not in "".join(map(str, typed("load", "runs-first")))
+
+
+def test_a_golden_set_that_was_cut_off_before_its_first_row_takes_nothing_away(typed, tmp_path):
+    path = write_golden(tmp_path / "labels", [{"query_id": "q1", "expected_chunk_ids": ["d/1"]}])
+    typed("load", "labels")
+    path.write_bytes(b"")
+    code, _, err = typed("load", "labels")
+    assert code == 3
+    assert "the file holds no query" in err
+    assert ask(settings_in(tmp_path), "select count(*) from labels.queries") == [(1,)]

@@ -116,8 +116,37 @@ def test_an_unknown_run_is_an_error_with_close_names_and_changes_nothing(setting
 
 
 def test_nan_does_not_get_into_the_store(settings) -> None:
-    with pytest.raises(UsageError, match="None, not NaN"):
-        eval_pipeline.store_aggregate("run-a", {"mrr": float("nan")}, db=settings.db)
+    aggregate = json.loads(documents(settings)["run-a"])
+    with pytest.raises(UsageError, match="mrr is nan, expected a finite number, or None"):
+        eval_pipeline.store_aggregate("run-a", {**aggregate, "mrr": float("nan")}, db=settings.db)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"mrr": "x"}, "mrr is 'x', expected a finite number"),
+        ({"zzz": 1}, "has 'zzz'; its keys are: hit_at_k"),
+        ({"hit_at_k": {"1": 1}}, "hit_at_k lacks '10'"),
+        ({"hit_at_k": None}, "hit_at_k is None, expected a mapping"),
+        ({"total_queries": None}, "total_queries is None, expected a whole number"),
+        ({"total_queries": True}, "total_queries is True, expected a whole number"),
+    ],
+)
+def test_what_is_no_aggregate_is_refused_by_the_key_that_is_wrong(settings, change, words) -> None:
+    before = documents(settings)
+    with pytest.raises(UsageError, match=words):
+        eval_pipeline.store_aggregate("run-a", {**json.loads(before["run-a"]), **change}, db=settings.db)
+    with pytest.raises(UsageError, match="lacks 'citation_coverage'"):
+        eval_pipeline.store_aggregate("run-a", {}, db=settings.db)
+    assert documents(settings) == before
+
+
+def test_an_aggregate_of_ones_own_is_stored_rounded_as_every_other(settings, tmp_path) -> None:
+    copy = copied(settings, tmp_path)
+    aggregate = json.loads(documents(copy)["run-a"])
+    eval_pipeline.store_aggregate("run-a", {**aggregate, "mrr": 0.03125, "groundedness": -0.0}, db=copy.db)
+    stored = documents(copy)["run-a"]
+    assert (json.loads(stored)["mrr"], "-0.0" in stored) == (0.0312, False)
 
 
 def test_an_aggregate_for_a_store_that_is_not_there_makes_none(tmp_path) -> None:

@@ -108,6 +108,12 @@ def test_a_faulty_header_is_refused_with_its_file_and_what_is_allowed(files, hea
         ("select run_key, query_key, n_hits as x from elsewhere.results", "reads no table of"),
         ("select run_key, query_key, x from facts.nowhere", "there is no such definition"),
         ("select run_key, query_key, n_hits > $least as x from raw.results", "$least is no parameter"),
+        ("select run_key, query_key, random() as x from raw.results", "random gives another answer"),
+        ("select run_key, query_key, epoch(now()) as x from raw.results", "now gives another answer"),
+        (
+            "select run_key, query_key, epoch(current_timestamp) as x from raw.results",
+            "current_timestamp gives another answer",
+        ),
     ],
 )
 def test_a_statement_that_cannot_be_placed_is_refused(files, body, reason):
@@ -210,6 +216,12 @@ PARAMETERS = (
         ("strict = 1", InvalidConfig, "expected something like False"),
         ("mode = 'tigth'", InvalidConfig, "allowed: loose, tight"),
         ("ks = 3", InvalidConfig, "expected something like"),
+        ("ks = [true]", InvalidConfig, "expected something like"),
+        ("ks = [2.5]", InvalidConfig, "expected something like"),
+        ("ks = ['x']", InvalidConfig, "expected something like"),
+        ("ks = [1, 1]", InvalidConfig, "expected something like"),
+        ("share = nan", InvalidConfig, "expected something like 0.5"),
+        ("share = inf", InvalidConfig, "expected something like 0.5"),
         ("leest = 3", UnknownName, "did you mean least"),
     ],
 )
@@ -357,6 +369,59 @@ def test_one_new_file_brings_table_catalogue_entry_values_and_cells(evaluated, t
         (line["query_id"], line["metrics"]["many_hits"]) for line in show_queries(settings, registry, "run-1")
     ]
     assert lines == [("a", 1.0), ("b", 0.0)]
+
+
+def values_of(settings, name, text):
+    """Query → key → value of a formula of one's own."""
+    (settings.own_sql / "metrics" / name).write_text(text)
+    registry = load_registry(settings)
+    compute(settings, registry, on=3)
+    shown = show_run(settings, registry, "run-1")["metrics"]
+    return shown, {line["query_id"]: line["metrics"] for line in show_queries(settings, registry, "run-1")}
+
+
+HEADER = '-- keys: {own: "Made up"}\n\n'
+
+
+@pytest.mark.parametrize("value", ["0.0 / 0.0", "n_hits / 0.0", "'nan'::double", "-1 / 0.0"])
+def test_a_value_that_is_no_number_is_undefined_and_stops_no_other_formula(evaluated, tmp_path, value):
+    settings = copy_of(evaluated, tmp_path)
+    whole = f"case when n_hits > 0 then 1 else {value} end"
+    shown, by_query = values_of(
+        settings, "own.sql", f"{HEADER}select run_key, query_key, {whole} as own from facts.outcomes\n"
+    )
+    assert (by_query["a"]["own"], by_query["b"]["own"]) == (1, None)
+    assert shown["own"] == {"value": 1, "n": 1}
+
+
+def test_a_query_with_two_rows_is_refused_and_counts_nowhere_twice(evaluated, tmp_path):
+    settings = copy_of(evaluated, tmp_path)
+    twice = f"{HEADER}select run_key, query_key, 1 as own from facts.outcomes, range(2)\n"
+    with pytest.raises(DefinitionError, match=r"own\.sql: its rows are one per run_key, query_key") as caught:
+        values_of(settings, "own.sql", twice)
+    assert "for run 'run-1', query " in str(caught.value) and "there are 2" in str(caught.value)
+    assert "own" not in {name for (name,) in ask(settings, "select distinct metric from per_query_metrics")}
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("return outcomes.lazy()", "gives a LazyFrame, expected a polars DataFrame"),
+        ("outcomes.select('run_key')", "gives a NoneType, expected a polars DataFrame"),
+        ("raise SystemExit(3)", "the formula failed: 3"),
+    ],
+)
+def test_a_python_formula_that_gives_no_frame_is_named_with_what_it_gave(evaluated, tmp_path, body, words):
+    settings = copy_of(evaluated, tmp_path)
+    text = (
+        "from __future__ import annotations\n\nimport polars as pl\n\n"
+        "from eval_pipeline.formulas.decorator import formula\n\n\n"
+        '@formula(reads=["facts.outcomes"], keys={"own": "Made up"})\n'
+        f"def own(outcomes: pl.DataFrame) -> pl.DataFrame:\n    {body}\n"
+    )
+    with pytest.raises(DefinitionError, match=words) as caught:
+        values_of(settings, "own.py", text)
+    assert str(caught.value).startswith(str(settings.own_sql / "metrics" / "own.py"))
 
 
 def test_an_edit_of_a_module_that_a_formula_imports_is_seen_by_the_next_computation(evaluated, tmp_path):

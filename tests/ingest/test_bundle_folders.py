@@ -274,7 +274,29 @@ def test_a_bundle_that_is_itself_reached_by_a_link_and_links_inside_it_are_fine(
 def test_a_part_that_is_no_ordinary_file_is_not_waited_for(tmp_path):
     folder = write_run(tmp_path, "run-1", [])
     os.mkfifo(folder / "extractions.jsonl")
-    assert set(find_bundle(tmp_path).runs[0].parts) == {"results"}
+    found = find_bundle(tmp_path)
+    assert set(found.runs[0].parts) == {"results"}
+    assert [(problem.run_id, problem.reason) for problem in found.problems] == [
+        ("run-1", "extractions.jsonl is no file: a part is one file, plain or packed")
+    ]
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "runs/run-1/results.parquet",
+        "runs/run-2/run.json",
+        "datasets/kb/queries.yaml",
+        "datasets/kb/inventories/v1.jsonl",
+        "inventories/v1.parquet",
+    ],
+)
+def test_a_folder_in_the_place_of_a_file_is_named_and_not_passed_over(tmp_path, place):
+    (write_run(tmp_path, "run-1", []) / "results.jsonl").unlink()
+    (tmp_path / place).mkdir(parents=True)
+    (problem,) = find_bundle(tmp_path).problems
+    assert problem.path == str(tmp_path / place)
+    assert "is no file" in problem.reason
 
 
 @pytest.mark.parametrize(

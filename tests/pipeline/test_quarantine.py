@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from eval_pipeline.cli.main import cli
+from eval_pipeline.errors import UnknownName
 from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.ingest import parts
 from eval_pipeline.pipeline.measure import measure
@@ -98,12 +99,22 @@ def test_a_run_or_a_dataset_is_shown_by_itself(settings, bundle):
     load(settings, bundle)
     assert waiting(settings, run_ids=["run-2"]) == [("run-2", 2)]
     assert waiting(settings, datasets=["other"]) == [("other", 1), ("run-3", 2)]
-    assert waiting(settings, datasets=["nothing"]) == []
     assert "run-1 and 2 more" in called("quarantine", settings).stdout
-    assert (
-        "Nothing is in quarantine for what you asked."
-        in called("quarantine", settings, "--run", "nothing").stdout
-    )
+
+
+def test_a_misspelt_name_is_an_error_and_not_an_empty_quarantine(settings, bundle):
+    write_run(bundle, "run-2", GOOD)
+    write_run(bundle, "rejected", ["{"])
+    load(settings, bundle)
+    for words, close in (
+        (("--run", "run-22"), "did you mean run-2"),
+        (("--dataset", "kbb"), "did you mean kb?"),
+        (("--retry", "--run", "rejectet"), "did you mean rejected?"),
+    ):
+        done = called("quarantine", settings, *words)
+        assert isinstance(done.exception, UnknownName) and close in str(done.exception)
+    nothing = called("quarantine", settings, "--run", "run-2").stdout
+    assert "Nothing is in quarantine for what you asked." in nothing
 
 
 def test_a_good_delivery_of_the_part_resolves_its_rows(settings, bundle):
