@@ -28,6 +28,7 @@ from eval_pipeline.store.aggregates import DOCUMENT_KEYS, compute_aggregates, wr
 from eval_pipeline.store.connect import Connection, open_writer, transaction
 from eval_pipeline.store.derived import compute
 from eval_pipeline.store.history import carry_rename, keep_replaced
+from eval_pipeline.store.interrupts import interruptible
 from eval_pipeline.store.ledger import Cell, Wanted, find_states, record_cells
 from eval_pipeline.store.lock import Tell, let_others_in
 from eval_pipeline.store.meanings import record_meanings
@@ -96,7 +97,7 @@ def measure(
     computes what is named although it is fresh.
     """
     wanted = wanted_cells(registry)
-    with open_writer(settings.db, tell=tell) as con:
+    with open_writer(settings.db, tell=tell) as con, interruptible(con):
         with transaction(con):
             _prepare(con, registry, now=now)
         due = find_due(
@@ -110,7 +111,7 @@ def measure(
         _take_turn(con, work, waiting, states=None)
     while waiting:
         let_others_in()
-        with open_writer(settings.db, tell=tell) as con:
+        with open_writer(settings.db, tell=tell) as con, interruptible(con):
             _take_turn(con, work, waiting, states={})
     work.done.seconds = time.perf_counter() - started
     return work.done

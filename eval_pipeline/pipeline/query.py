@@ -7,12 +7,13 @@ from typing import Any
 from eval_pipeline.pipeline.show import json_value
 from eval_pipeline.settings import Settings
 from eval_pipeline.store.connect import open_reader
+from eval_pipeline.store.interrupts import interruptible
 from eval_pipeline.store.lock import Tell
 from eval_pipeline.store.shut_off import ask_shut_off
 
 
 def ask(settings: Settings, sql: str, *, tell: Tell | None = None) -> tuple[list[str], list[list[Any]]]:
     """The query's columns and rows, as JSON knows them."""
-    with open_reader(settings.db, tell=tell) as con:
+    with open_reader(settings.db, tell=tell) as con, interruptible(con):
         columns, rows = ask_shut_off(con, sql)
     return columns, [[json_value(value) for value in row] for row in rows]
