@@ -18,6 +18,8 @@ from eval_pipeline.ingest.problems import (
     each_leaf,
     explain_validation,
     first_text_fault,
+    make_whole,
+    place_of_fraction,
     shorten,
     text_fault,
 )
@@ -135,7 +137,7 @@ def to_record(row: dict[str, Any], kind: type[R]) -> R:
         raise BadRow(*fault)
     _look_at(kind)
     try:
-        record = msgspec.convert(row, kind)
+        record = _converted(row, kind)
     except msgspec.ValidationError as error:
         raise BadRow(*explain_validation(error)) from error
     except OverflowError as error:
@@ -151,6 +153,17 @@ def _look_at(kind: type[Record]) -> None:
     """Let msgspec see what a record is made of, one thread at a time: to see it half-way ends the process."""
     with _LOOKING:
         msgspec.json.Decoder(kind)
+
+
+def _converted(row: dict[str, Any], kind: type[R]) -> R:
+    """The record; 5.0 is a whole number, too: so a column with gaps writes it."""
+    while True:
+        try:
+            return msgspec.convert(row, kind)
+        except msgspec.ValidationError as error:
+            place = place_of_fraction(error)
+            if place is None or not make_whole(row, place):
+                raise
 
 
 def _first_not_finite(record: Record) -> str | None:

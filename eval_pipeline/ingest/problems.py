@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,7 @@ _TYPE_WORDS = {
     "object": "an object",
     "null": "nothing",
 }
+_STEP = re.compile(r"\.\.\.|[^.\[\]]+")
 _WRONG_TYPE = re.compile(r"Expected `(?P<expected>[^`]+)`, got `(?P<got>[^`]+)`")
 _MISSING = re.compile(r"Object missing required field `(?P<field>[^`]+)`")
 _PLACE = re.compile(r" - at `(?P<key>key` in `)?\$(?P<place>[^`]*)`$")
@@ -69,6 +70,36 @@ def explain_validation(error: msgspec.ValidationError) -> tuple[str, str]:
     if wrong:
         return field, f"expected {_in_words(wrong['expected'])}, got {_in_words(wrong['got'])}"
     return field, _PLACE.sub("", message)
+
+
+def place_of_fraction(error: msgspec.ValidationError) -> list[str] | None:
+    """The steps to where a whole number was expected and a number with a point stands; `...` is any key."""
+    message = str(error)
+    wrong, place = _WRONG_TYPE.search(message), _PLACE.search(message)
+    if not wrong or not place or place["key"] or wrong["got"] != "float":
+        return None
+    if "int" not in [name.strip() for name in wrong["expected"].split("|")]:
+        return None
+    return _STEP.findall(place["place"]) or None
+
+
+def make_whole(holder: Any, steps: Sequence[str]) -> bool:
+    """Write 5.0 as 5 there; whether there was anything to write."""
+    step, *rest = steps
+    if isinstance(holder, dict):
+        keys: list[Any] = list(holder) if step == "..." else [step] * (step in holder)
+    elif isinstance(holder, list) and step.isdigit():
+        keys = [int(step)] * (int(step) < len(holder))
+    else:
+        return False
+    made = False
+    for key in keys:
+        value = holder[key]
+        if rest:
+            made = make_whole(value, rest) or made
+        elif isinstance(value, float) and value.is_integer():
+            holder[key], made = int(value), True
+    return made
 
 
 def _in_words(types: str) -> str:

@@ -8,6 +8,7 @@ import math
 import pytest
 
 from eval_pipeline.errors import InputRejected
+from eval_pipeline.ingest.golden import read_golden_set
 from eval_pipeline.ingest.results import read_results
 from tests.bundle_files import write_lines
 
@@ -349,3 +350,45 @@ WHITE_SPACE = [chr(code) for code in range(0x3100) if chr(code).isspace()]
 def test_a_blank_answer_is_one_that_python_strips_to_nothing(tmp_path, character):
     (row,) = taken(tmp_path, {"query_id": "q", "answer": {"text": f" {character}\n"}})
     assert row["answer_text_is_blank"] is (f" {character}\n".strip() == "")
+
+
+def test_a_whole_number_may_be_written_with_a_point_and_a_fraction_may_not(tmp_path):
+    span = {"start": 3.0, "end": 5.0}
+    _, _, (stored,), _, _, problems = read(
+        tmp_path,
+        {"query_id": "q", "hits_top_k": [{**HIT, "source_spans": [span]}], "latency_ms": {"total": 7.0}},
+    )
+    assert (stored["start"], stored["end"], problems) == (3, 5, [])
+    bad = rejected(
+        tmp_path, {"query_id": "q", "hits_top_k": [{**HIT, "source_spans": [{"start": 3.0, "end": 5.5}]}]}
+    )
+    assert (bad.field, bad.reason) == (
+        "hits_top_k[0].source_spans[0].end",
+        "expected a whole number, got a number",
+    )
+
+
+def test_beyond_every_key_of_a_mapping_too(tmp_path):
+    spans = {
+        name: [{"doc_id": "d", "start": 0.0, "end": 2.0}, {"doc_id": "d", "start": 4, "end": 5}]
+        for name in "ab"
+    }
+    path = write_lines(tmp_path / "queries.jsonl", [{"query_id": "q", "expected_chunk_spans": spans}])
+    (row,) = read_golden_set(path).rows
+    found = {
+        name: [(one.start, one.end) for one in own] for name, own in (row.expected_chunk_spans or {}).items()
+    }
+    assert found == {"a": [(0, 2), (4, 5)], "b": [(0, 2), (4, 5)]}
+
+
+def test_what_may_be_anything_stays_as_it_was_delivered(tmp_path):
+    span = {"start": 0.0, "end": 1.0}
+    (result,) = taken(
+        tmp_path,
+        {
+            "query_id": "q",
+            "hits_top_k": [{**HIT, "source_spans": [span]}],
+            "judge": {"input": {"asked": 2.0}},
+        },
+    )
+    assert json.loads(result["judge_input"]) == {"asked": 2.0} and "2.0" in result["judge_input"]
