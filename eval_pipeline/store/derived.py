@@ -48,7 +48,7 @@ def compute(con: Connection, store: str, definition: Definition, scope: Scope) -
         con.execute(f"insert into {target} ({names}) {statement}")
     except duckdb.Error as error:
         raise DefinitionError(f"{definition.path}: {_first_line(error)}") from error
-    if definition.is_own:
+    if definition.is_own and definition.schema == "metrics":
         _refuse_repeated_rows(con, store, definition, scope)
     counted = con.execute(
         f"select run_key, count(*) from {target} where {scope.condition()} group by run_key"
@@ -57,7 +57,7 @@ def compute(con: Connection, store: str, definition: Definition, scope: Scope) -
 
 
 def _refuse_repeated_rows(con: Connection, store: str, definition: Definition, scope: Scope) -> None:
-    """What a row is about stands in one row; in a second one it would count twice. The tests see to shipped files."""
+    """What a formula scores stands in one row; in a second one it would count twice. Tests see to shipped files."""
     grain = ", ".join(quoted(column) for column in definition.grain)
     repeated = first_row(
         con,

@@ -403,6 +403,18 @@ def test_a_query_with_two_rows_is_refused_and_counts_nowhere_twice(evaluated, tm
     assert "own" not in {name for (name,) in ask(settings, "select distinct metric from per_query_metrics")}
 
 
+def test_a_fact_of_ones_own_may_have_several_rows_for_a_query(evaluated, tmp_path):
+    """What a row of it is about need not be named by keys."""
+    settings = copy_of(evaluated, tmp_path)
+    (settings.own_sql / "facts").mkdir()
+    (settings.own_sql / "facts" / "places.sql").write_text(
+        '-- keys: {place: "Where something stands"}\n\n'
+        "select o.run_key, o.query_key, n.range as place from facts.outcomes as o, range(3) as n\n"
+    )
+    compute(settings, load_registry(settings), on=3)
+    assert ask(settings, "select count(*), count(distinct query_key) from facts.places") == [(6, 2)]
+
+
 @pytest.mark.parametrize(
     ("body", "words"),
     [
