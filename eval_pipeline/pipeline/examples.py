@@ -116,21 +116,17 @@ def run_examples(
 
 def _helper_results(registry: Registry, helpers: Sequence[Helper]) -> Iterator[ExampleResult]:
     """An example of a helper is a call and its value."""
-    con = open_in_memory()
-    try:
-        with visible_catalogue(con, registry.helpers.values()):
-            for helper in helpers:
-                for example in helper.header.examples:
-                    got, problem = None, None
-                    try:
-                        got = first_value(con, f"select {example.given}")
-                    except Exception as error:
-                        problem = str(error).splitlines()[0]
-                    ok = problem is None and _is_equal(example.expected, got)
-                    name = f"functions.{helper.name}"
-                    yield ExampleResult(name, example.line, example.expected, got, ok, problem)
-    finally:
-        con.close()
+    with open_in_memory() as con, visible_catalogue(con, registry.helpers.values()):
+        for helper in helpers:
+            for example in helper.header.examples:
+                got, problem = None, None
+                try:
+                    got = first_value(con, f"select {example.given}")
+                except Exception as error:
+                    problem = str(error).splitlines()[0]
+                ok = problem is None and _is_equal(example.expected, got)
+                name = f"functions.{helper.name}"
+                yield ExampleResult(name, example.line, example.expected, got, ok, problem)
 
 
 def _definition_results(

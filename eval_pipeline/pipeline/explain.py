@@ -22,7 +22,7 @@ from eval_pipeline.formulas.text_columns import read_here
 from eval_pipeline.pipeline.catalogue import find_definition
 from eval_pipeline.settings import Settings
 from eval_pipeline.store.asof import Stored, parse_point, stood_at
-from eval_pipeline.store.connect import Connection, open_what_if
+from eval_pipeline.store.connect import Connection, open_reader
 from eval_pipeline.store.counterfactual import Outcome, chain_of, compute_under
 from eval_pipeline.store.forgotten_texts import emptied_places
 from eval_pipeline.store.lock import Tell
@@ -66,7 +66,7 @@ def explain_movement(
     """The document of `explain METRIC A B --json`."""
     definition = find_definition(registry, metric)
     key = metric if metric in definition.keys else next(iter(definition.keys))
-    with open_what_if(settings.db, tell=tell) as con:
+    with open_reader(settings.db, tell=tell) as con:
         first = _end(con, key, runs[0], as_of[0])
         second = _end(con, key, runs[1], as_of[1])
         emptied = _emptied(con, first, second)

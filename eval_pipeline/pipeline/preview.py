@@ -15,7 +15,7 @@ from eval_pipeline.pipeline.plan import Selection, plan_document
 from eval_pipeline.pipeline.preview_verdicts import MOST_PAIRS, preview_verdicts
 from eval_pipeline.pipeline.stored_aggregate import rounding_of
 from eval_pipeline.settings import Settings
-from eval_pipeline.store.connect import Connection, open_what_if
+from eval_pipeline.store.connect import Connection, open_reader
 from eval_pipeline.store.interrupts import interruptible
 from eval_pipeline.store.lock import Tell
 from eval_pipeline.store.previews import KeyPreview, compare_with_stored
@@ -51,7 +51,7 @@ def find_preview(
 
     And with `verdicts`: what of the newest pairs of runs would be decided otherwise.
     """
-    with open_what_if(settings.db, tell=tell) as con, interruptible(con):
+    with open_reader(settings.db, tell=tell) as con, interruptible(con):
         plan = plan_document(con, registry, selection or Selection())
         scopes, runs = _scopes(con, sample=sample)
         with visible_catalogue(con, registry.helpers.values()) as store:

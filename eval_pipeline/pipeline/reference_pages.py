@@ -212,14 +212,11 @@ def _anchor(one: Definition) -> str:
 
 def tables_page(registry: Registry) -> str:
     """Schema and views of a fresh store, and where the derived tables are described."""
-    con = open_in_memory()
-    try:
+    with open_in_memory() as con:
         rows = con.execute(
             "select schema_name, table_name, column_name, lower(data_type) from duckdb_columns() "
             "where not internal order by schema_name, table_name, column_index"
         ).fetchall()
-    finally:
-        con.close()
     columns: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for schema, table, column, kind in rows:
         columns.setdefault((schema, table), []).append((column, kind))

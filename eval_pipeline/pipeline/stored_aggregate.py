@@ -12,7 +12,7 @@ from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.formulas.text_columns import text_columns
 from eval_pipeline.settings import Settings
 from eval_pipeline.store.aggregates import DOCUMENT_KEYS, empty_document, to_json
-from eval_pipeline.store.connect import open_reader, open_what_if, open_writer
+from eval_pipeline.store.connect import open_reader, open_writer
 from eval_pipeline.store.forgotten_texts import emptied_places
 from eval_pipeline.store.lock import Tell
 from eval_pipeline.store.read import find_run
@@ -23,7 +23,7 @@ def compute_aggregate(
     settings: Settings, registry: Registry, run_id: str, *, tell: Tell | None = None
 ) -> dict[str, Any]:
     """The summary under the formulas that hold now; nothing is written. Frozen values are taken as they are stored."""
-    with open_what_if(settings.db, tell=tell) as con:
+    with open_reader(settings.db, tell=tell) as con:
         run = find_run(con, run_id)
         if run.golden_key is None:
             raise UsageError(

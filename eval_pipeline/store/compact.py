@@ -14,6 +14,7 @@ from eval_pipeline.errors import StoreError, StoreMissing
 from eval_pipeline.store.connect import Connection, connect, first_value, says_what_failed
 from eval_pipeline.store.damage import is_there
 from eval_pipeline.store.derived import quoted
+from eval_pipeline.store.engine import STORE, text_literal
 from eval_pipeline.store.lock import Tell, writer_lock
 from eval_pipeline.store.migrate import migrate
 from eval_pipeline.store.views import refresh_shipped_views
@@ -73,37 +74,27 @@ class _Contents:
 
 
 def _bring_up_to_date(db: Path) -> None:
-    con = connect(db, read_only=False)
-    try:
+    with connect(db, read_only=False) as con:
         migrate(con)
         refresh_shipped_views(con)
         con.execute("checkpoint")
-    finally:
-        con.close()
 
 
 def _copy(db: Path, fresh: Path) -> _Contents:
-    con = connect(db, read_only=False)
-    try:
-        name = first_value(con, "select current_database()")
-        con.execute(f"attach '{str(fresh).replace(chr(39), chr(39) * 2)}' as {FRESH}")
-        con.execute(f"copy from database {quoted(name)} to {FRESH}")
+    with connect(db, read_only=False) as con:
+        con.execute(f"attach {text_literal(fresh)} as {FRESH}")
+        con.execute(f"copy from database {STORE} to {FRESH}")
         contents = _contents(con)
         con.execute(f"detach {FRESH}")
         con.execute("checkpoint")
-    finally:
-        con.close()
     return contents
 
 
 def _check_copy(fresh: Path, expected: _Contents) -> None:
     """Open the copy by itself, as the next command will."""
-    con = connect(fresh, read_only=False)
-    try:
+    with connect(fresh, read_only=False) as con:
         found = _contents(con)
         con.execute("checkpoint")
-    finally:
-        con.close()
     if found != expected:
         differing = sorted(
             {
@@ -196,11 +187,8 @@ def _wal(db: Path) -> Path:
 
 def require_whole(db: Path) -> None:
     """Raise unless the closed file holds everything by itself: on a full disk the last of it stays in its log."""
-    con = connect(db, read_only=False)
-    try:
+    with connect(db, read_only=False) as con:
         con.execute("checkpoint")
-    finally:
-        con.close()
     if _wal(db).exists():
         raise StoreError(f"{db} could not be written to its end: make room in {db.parent}, then try again")
     _to_disk(db)

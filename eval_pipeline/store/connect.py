@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +18,14 @@ from eval_pipeline.store.damage import (
     refuse_other_files,
     what_failed,
 )
+from eval_pipeline.store.engine import attached
 from eval_pipeline.store.lock import PATIENCE_SECONDS, Tell, reader_lock, writer_lock
 from eval_pipeline.store.migrate import is_current, migrate
 from eval_pipeline.store.views import refresh_shipped_views
 
 Connection = duckdb.DuckDBPyConnection
 
-MEMORY_LIMIT = "900MB"
 RETRY_SECONDS = 0.05
-MEMORY = ":memory:"
-STORE = "store"
 
 
 @contextmanager
@@ -35,14 +33,10 @@ def open_writer(db: Path, *, tell: Tell | None = None) -> Iterator[Connection]:
     """The store for reading and writing; created, or brought up to date, when needed."""
     with says_what_failed(db):
         db.parent.mkdir(parents=True, exist_ok=True)
-        with writer_lock(db, tell=tell):
-            con = connect(db, read_only=False)
-            try:
-                migrate(con)
-                refresh_shipped_views(con)
-                yield con
-            finally:
-                con.close()
+        with writer_lock(db, tell=tell), connect(db, read_only=False) as con:
+            migrate(con)
+            refresh_shipped_views(con)
+            yield con
 
 
 @contextmanager
@@ -68,14 +62,10 @@ def open_reader(db: Path, *, tell: Tell | None = None) -> Iterator[Connection]:
             "--db or EVAL_PIPELINE_DB names another place"
         )
     while True:
-        with says_what_failed(db), reader_lock(db, tell=tell):
-            con = connect(db, read_only=True)
-            try:
-                if is_current(con):
-                    yield con
-                    return
-            finally:
-                con.close()
+        with says_what_failed(db), reader_lock(db, tell=tell), connect(db, read_only=True) as con:
+            if is_current(con):
+                yield con
+                return
         with open_writer(db, tell=tell):
             pass
 
@@ -86,40 +76,22 @@ def open_as_it_is(db: Path, *, tell: Tell | None = None) -> Iterator[Connection 
     if not is_there(db):
         yield None
         return
-    with says_what_failed(db), reader_lock(db, tell=tell):
-        con = connect(db, read_only=True)
-        try:
-            if not is_current(con):
-                raise StoreError(
-                    f"{db} was written by an earlier version, and bringing it up to date would write to it: "
-                    "`eval-pipeline status` does that"
-                )
-            yield con
-        finally:
-            con.close()
+    with says_what_failed(db), reader_lock(db, tell=tell), connect(db, read_only=True) as con:
+        if not is_current(con):
+            raise StoreError(
+                f"{db} was written by an earlier version, and bringing it up to date would write to it: "
+                "`eval-pipeline status` does that"
+            )
+        yield con
 
 
 @contextmanager
-def open_what_if(db: Path, *, tell: Tell | None = None) -> Iterator[Connection]:
-    """The store for reading beside scratch space in memory: to compute what is not meant to be kept."""
-    with open_reader(db, tell=tell):
-        pass
-    with says_what_failed(db), reader_lock(db, tell=tell):
-        con = duckdb.connect(MEMORY, config=_config(db))
-        try:
-            con.execute(f"attach '{str(db).replace(chr(39), chr(39) * 2)}' as {STORE} (read_only)")
-            con.execute(f"use {STORE}")
-            yield con
-        finally:
-            con.close()
-
-
-def open_in_memory() -> Connection:
-    """A store that lives as long as its connection, for examples."""
-    con = duckdb.connect(MEMORY, config=_config(None))
-    migrate(con)
-    refresh_shipped_views(con)
-    return con
+def open_in_memory() -> Iterator[Connection]:
+    """A store that lives as long as the block, for examples."""
+    with attached(None) as con:
+        migrate(con)
+        refresh_shipped_views(con)
+        yield con
 
 
 @contextmanager
@@ -135,26 +107,21 @@ def transaction(con: Connection) -> Iterator[None]:
     con.execute("commit")
 
 
-def _config(db: Path | None) -> dict[str, str | bool | int | float | list[str]]:
-    config: dict[str, str | bool | int | float | list[str]] = {
-        "custom_user_agent": "eval_pipeline",
-        "memory_limit": MEMORY_LIMIT,
-        "autoinstall_known_extensions": False,
-        "autoload_known_extensions": False,
-    }
-    if db is not None:
-        config["temp_directory"] = str(db.with_name(db.name + ".tmp"))
-    return config
-
-
-def connect(db: Path, *, read_only: bool) -> Connection:
+@contextmanager
+def connect(db: Path, *, read_only: bool) -> Iterator[Connection]:
     """Open the file, waiting for programs that hold it without knowing our lock; call it behind the lock."""
     refuse_other_files(db)
+    with ExitStack() as stack:
+        con = _wait_for(db, stack, read_only=read_only)
+        refuse_foreign(con, db)
+        yield con
+
+
+def _wait_for(db: Path, stack: ExitStack, *, read_only: bool) -> Connection:
     started = time.monotonic()
     while True:
         try:
-            con = duckdb.connect(str(db), read_only=read_only, config=_config(db))
-            break
+            return stack.enter_context(attached(db, read_only=read_only))
         except duckdb.IOException as error:
             message = str(error)
             if "lock" not in message.lower():
@@ -166,12 +133,6 @@ def connect(db: Path, *, read_only: bool) -> Connection:
         except duckdb.Error as error:
             raise opening_failed(db, error) from error
         time.sleep(RETRY_SECONDS)
-    try:
-        refuse_foreign(con, db)
-    except BaseException:
-        con.close()
-        raise
-    return con
 
 
 def first_row(con: Connection, sql: str, parameters: Sequence[object] = ()) -> tuple[Any, ...] | None:

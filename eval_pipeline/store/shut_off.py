@@ -5,9 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import duckdb
+from duckdb import StatementType
 
 from eval_pipeline.errors import UsageError
 from eval_pipeline.store.connect import Connection
+
+# A pivot is several statements in one.
+QUESTIONS = (
+    StatementType.SELECT,
+    StatementType.EXPLAIN,
+    StatementType.PRAGMA,
+    StatementType.CALL,
+    StatementType.MULTI,
+)
 
 
 def ask_shut_off(con: Connection, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
@@ -18,11 +28,16 @@ def ask_shut_off(con: Connection, sql: str) -> tuple[list[str], list[tuple[Any, 
         statements = con.extract_statements(sql)
         if len(statements) != 1:
             raise UsageError(f"expected one SQL statement, got {len(statements)}: ask one question at a time")
+        if statements[0].type not in QUESTIONS:
+            raise UsageError(
+                f"{statements[0].type.name} is no question: `query` only reads; "
+                "`load`, `run` and `forget` change the store"
+            )
         cursor = con.execute(statements[0])
         columns = _distinct([column[0] for column in cursor.description or []])
         return columns, cursor.fetchall()
     except duckdb.Error as error:
-        raise UsageError(_advice(str(error))) from error
+        raise UsageError(str(error).strip()) from error
 
 
 def _distinct(names: list[str]) -> list[str]:
@@ -36,9 +51,3 @@ def _distinct(names: list[str]) -> list[str]:
             number += 1
         found.append(free)
     return found
-
-
-def _advice(message: str) -> str:
-    if "read-only" in message:
-        return f"{message.splitlines()[0]} (`query` only reads; `load`, `run` and `forget` change the store)"
-    return message.strip()

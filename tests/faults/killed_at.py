@@ -34,6 +34,9 @@ class Counting:
             os.kill(os.getpid(), signal.SIGKILL)
         return self._con.execute(*arguments)
 
+    def cursor(self) -> Counting:
+        return Counting(self._con.cursor(), self._fatal)
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self._con, name)
 

@@ -34,10 +34,8 @@ PIECES = (
 @pytest.fixture(scope="module")
 def con(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connection]:
     registry = load_registry(settings_in(tmp_path_factory.mktemp("functions")))
-    connection = open_in_memory()
-    with visible_catalogue(connection, registry.helpers.values()):
+    with open_in_memory() as connection, visible_catalogue(connection, registry.helpers.values()):
         yield connection
-    connection.close()
 
 
 def characters() -> list[str]:

@@ -191,28 +191,28 @@ def test_the_states_of_many_runs_are_counted_right(n_runs):
             for n in range(30)
         ]
 
-    con = open_in_memory()
-    now = dt.datetime(2026, 1, 1)
-    con.execute("insert into raw.datasets values (1, 'd')")
-    con.execute("insert into labels.golden_sets values (1, 1, 'h', 1, 0, ?, null)", [now])
-    con.execute(
-        "insert into raw.runs (run_key, run_id, dataset_key, document, first_loaded_at) select i, 'r' || i, 1, '', ? from range(1, ? + 1) t(i)",
-        [now, n_runs],
-    )
-    con.execute(
-        "insert into raw.run_parts (run_key, part, content_hash, delivery_key, n_rows, n_quarantined) "
-        "select i, 'results', 'h' || i, i, 1, 0 from range(1, ? + 1) t(i)",
-        [n_runs],
-    )
-    find_states(con, kinds(""))
-    con.execute(
-        "insert into ledger.cells select definition, source, run_key, fingerprint, own_fingerprint, source_fingerprint, results_hash, "
-        "labels_hash, archive_hash, golden_key, 1, 0, ?, null, 'missing', null from cell_states",
-        [now],
-    )
-    find_states(con, kinds(""))
-    assert con.execute("select count(*) from cell_states where reason is not null").fetchall() == [(0,)]
-    find_states(con, kinds("changed"))
-    assert con.execute(
-        "select definition, reason, count(*) from cell_states where reason is not null group by all"
-    ).fetchall() == [("metrics.m7", "formula", n_runs)]
+    with open_in_memory() as con:
+        now = dt.datetime(2026, 1, 1)
+        con.execute("insert into raw.datasets values (1, 'd')")
+        con.execute("insert into labels.golden_sets values (1, 1, 'h', 1, 0, ?, null)", [now])
+        con.execute(
+            "insert into raw.runs (run_key, run_id, dataset_key, document, first_loaded_at) select i, 'r' || i, 1, '', ? from range(1, ? + 1) t(i)",
+            [now, n_runs],
+        )
+        con.execute(
+            "insert into raw.run_parts (run_key, part, content_hash, delivery_key, n_rows, n_quarantined) "
+            "select i, 'results', 'h' || i, i, 1, 0 from range(1, ? + 1) t(i)",
+            [n_runs],
+        )
+        find_states(con, kinds(""))
+        con.execute(
+            "insert into ledger.cells select definition, source, run_key, fingerprint, own_fingerprint, source_fingerprint, results_hash, "
+            "labels_hash, archive_hash, golden_key, 1, 0, ?, null, 'missing', null from cell_states",
+            [now],
+        )
+        find_states(con, kinds(""))
+        assert con.execute("select count(*) from cell_states where reason is not null").fetchall() == [(0,)]
+        find_states(con, kinds("changed"))
+        assert con.execute(
+            "select definition, reason, count(*) from cell_states where reason is not null group by all"
+        ).fetchall() == [("metrics.m7", "formula", n_runs)]

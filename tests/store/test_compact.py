@@ -98,9 +98,8 @@ def test_a_copy_that_differs_does_not_take_the_place(secrets_in_part, monkeypatc
 
     def copies_too_little(db, fresh):
         found = real(db, fresh)
-        con = compaction.connect(fresh, read_only=False)
-        con.execute("delete from raw.hits")
-        con.close()
+        with compaction.connect(fresh, read_only=False) as con:
+            con.execute("delete from raw.hits")
         return found
 
     monkeypatch.setattr(compaction, "_copy", copies_too_little)

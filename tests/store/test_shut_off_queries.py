@@ -45,6 +45,11 @@ def test_the_public_views_can_be_asked(settings):
         "import database '{folder}/out'",
         "attach '{folder}/other.duckdb'",
         "attach ':memory:' as other",
+        "create table memory.main.mine as select 1",
+        "create temp table mine as select 1",
+        "explain analyze delete from raw.runs",
+        "use memory",
+        "detach store",
         "from 'https://example.com/x.parquet'",
         "install httpfs",
         "load httpfs",
@@ -84,6 +89,25 @@ def test_files_network_settings_and_writes_are_out_of_reach(settings, sql):
 def test_a_refused_write_names_the_commands_that_do_write(settings):
     with pytest.raises(UsageError, match="`load`, `run` and `forget`"):
         ask(settings, "delete from raw.runs")
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "from runs",
+        "with r as (from runs) select run_id from r",
+        "describe runs",
+        "summarize runs",
+        "show tables",
+        "explain from runs",
+        "pragma table_info('raw.runs')",
+        "pivot (select run_id, 'x' as name from runs) on name using count(*)",
+    ],
+)
+def test_every_kind_of_question_is_answered(settings, sql):
+    columns, rows = ask(settings, sql)
+    assert columns
+    assert rows
 
 
 @pytest.mark.parametrize(

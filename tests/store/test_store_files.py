@@ -130,18 +130,16 @@ def test_a_failed_transaction_leaves_nothing_behind(tmp_path):
 
 
 def test_an_id_keeps_its_key_and_new_ids_get_the_next_ones():
-    con = open_in_memory()
-    first = keys_of(con, "query", pa.array(["a", "b", None, "a"])).to_pylist()
-    assert first == [1, 2, None, 1]
-    assert keys_of(con, "query", pa.chunked_array([["c"], ["b", "d"]])).to_pylist() == [3, 2, 4]
-    assert keys_of(con, "query", pa.array([], pa.string())).to_pylist() == []
-    assert find_key(con, "query", "c") == 3
-    assert find_key(con, "query", "zz") is None
-    con.close()
+    with open_in_memory() as con:
+        first = keys_of(con, "query", pa.array(["a", "b", None, "a"])).to_pylist()
+        assert first == [1, 2, None, 1]
+        assert keys_of(con, "query", pa.chunked_array([["c"], ["b", "d"]])).to_pylist() == [3, 2, 4]
+        assert keys_of(con, "query", pa.array([], pa.string())).to_pylist() == []
+        assert find_key(con, "query", "c") == 3
+        assert find_key(con, "query", "zz") is None
 
 
 def test_ids_that_look_alike_are_not_the_same():
-    con = open_in_memory()
     alike = [
         "caf\u00e9",
         "cafe\u0301",
@@ -159,10 +157,10 @@ def test_ids_that_look_alike_are_not_the_same():
         "'",
         '"',
     ]
-    keys = keys_of(con, "chunk", pa.array(alike)).to_pylist()
-    assert len(set(keys)) == len(alike)
-    assert keys_of(con, "chunk", pa.array(list(reversed(alike)))).to_pylist() == list(reversed(keys))
-    con.close()
+    with open_in_memory() as con:
+        keys = keys_of(con, "chunk", pa.array(alike)).to_pylist()
+        assert len(set(keys)) == len(alike)
+        assert keys_of(con, "chunk", pa.array(list(reversed(alike)))).to_pylist() == list(reversed(keys))
 
 
 def test_foreign_programs_that_read_the_store_see_plain_duckdb(tmp_path):

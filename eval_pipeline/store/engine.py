@@ -1,0 +1,64 @@
+"""DuckDB's engine without a file: making one costs as much as a hundred small statements, so a process uses it again.
+
+A database is attached to it for as long as somebody works with it, always under the same name. One connection has an
+engine to itself; what it leaves behind (temporary tables, an open transaction) ends with the connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import duckdb
+
+MEMORY = ":memory:"
+STORE = "store"
+MEMORY_LIMIT = "900MB"
+SETTINGS: dict[str, str | bool | int | float | list[str]] = {
+    "custom_user_agent": "eval_pipeline",
+    "memory_limit": MEMORY_LIMIT,
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+    "temp_directory": "",
+}
+
+# Engines that nobody uses; taken and given back whole, which needs no lock.
+_idle: list[duckdb.DuckDBPyConnection] = []
+
+
+@contextmanager
+def attached(place: Path | None, *, read_only: bool = False) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection whose own database is the file, or one in memory that ends with the block."""
+    engine = _idle.pop() if _idle else duckdb.connect(MEMORY, config=SETTINGS)
+    con = engine.cursor()
+    try:
+        if place is not None:
+            # What does not fit into memory goes beside the file that it comes from.
+            con.execute("set temp_directory = ?", [f"{place}.tmp"])
+        con.execute(f"attach {text_literal(place or MEMORY)} as {STORE}{' (read_only)' if read_only else ''}")
+        con.execute(f"use {STORE}")
+        yield con
+    except BaseException:
+        # What went wrong may have left the engine in any state.
+        con.close()
+        engine.close()
+        raise
+    con.close()
+    _give_back(engine)
+
+
+def _give_back(engine: duckdb.DuckDBPyConnection) -> None:
+    """Keep the engine, unless it was shut off from the outside or holds a folder of what did not fit into memory."""
+    try:
+        engine.execute(f"detach {STORE}")
+        engine.execute("set temp_directory = ''")
+    except duckdb.Error:
+        engine.close()
+        return
+    _idle.append(engine)
+
+
+def text_literal(value: object) -> str:
+    """A text as SQL writes it, where no parameter may stand."""
+    return "'" + str(value).replace("'", "''") + "'"

@@ -1,0 +1,130 @@
+"""An engine that is used again carries nothing over from one use to the next, nor from one file to another."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from threading import Barrier
+
+import duckdb
+import pytest
+
+from eval_pipeline.pipeline.query import ask as ask_shut_off
+from eval_pipeline.store.connect import open_reader, open_writer, transaction
+from eval_pipeline.store.engine import attached
+from tests.bundle_files import ask, compute, hits, load, settings_in, write_golden, write_run
+
+
+@pytest.fixture
+def file(tmp_path):
+    """A database of one table with three rows, made and closed."""
+    place = tmp_path / "some.duckdb"
+    with attached(place) as con:
+        con.execute("create table numbers as select range as n from range(3)")
+    return place
+
+
+def count(place) -> int:
+    with attached(place, read_only=True) as con:
+        return con.execute("select count(*) from numbers").fetchall()[0][0]
+
+
+def test_a_closed_file_is_whole_by_itself_and_free_for_other_programs(file):
+    assert [path.name for path in file.parent.iterdir()] == [file.name]
+    script = (
+        "import duckdb, sys; print(duckdb.connect(sys.argv[1]).sql('select sum(n) from numbers').fetchall())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, file], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.stdout.strip() == "[(3,)]", done.stderr
+
+
+def test_temporary_tables_macros_and_open_transactions_end_with_their_use(file):
+    with attached(file) as con:
+        con.execute("create temp table mine as select 1")
+        con.execute("create temp macro twice(x) as 2 * x")
+        con.execute("attach ':memory:' as other")
+        con.execute("detach other")
+        con.execute("begin transaction")
+        con.execute("delete from numbers")
+    with attached(file) as con:
+        for sql in ("from mine", "select twice(1)"):
+            with pytest.raises(duckdb.CatalogException):
+                con.execute(sql)
+    assert count(file) == 3
+
+
+def test_a_use_that_fails_spoils_neither_the_file_nor_the_next_use(file):
+    with pytest.raises(RuntimeError), attached(file) as con:
+        con.execute("set threads = 1")
+        con.execute("begin transaction")
+        con.execute("delete from numbers")
+        raise RuntimeError
+    assert count(file) == 3
+    with attached(file) as con:
+        threads = con.execute("select current_setting('threads')").fetchall()[0][0]
+    with duckdb.connect() as untouched:
+        assert untouched.execute("select current_setting('threads')").fetchall() == [(threads,)]
+
+
+def test_what_did_not_fit_into_memory_leaves_no_folder(file):
+    with attached(file) as con:
+        con.execute("set memory_limit = '40MB'")
+        con.execute("create temp table big as select range as i, hash(range) as h from range(4_000_000)")
+        ordered = con.execute("select count(*) from (from big order by h)").fetchall()
+        assert (file.parent / f"{file.name}.tmp").is_dir()
+    assert ordered == [(4_000_000,)]
+    assert [path.name for path in file.parent.iterdir()] == [file.name]
+    with attached(file) as con:
+        limit = con.execute("select current_setting('memory_limit')").fetchall()[0][0]
+    assert limit != "38.1 MiB"
+
+
+def test_after_a_shut_off_query_the_same_process_loads_and_computes(tmp_path):
+    settings = settings_in(tmp_path)
+    write_golden(tmp_path / "bundle", [{"query_id": "q"}])
+    run = write_run(tmp_path / "bundle", "run-1", [{"query_id": "q", "hits_top_k": hits("d/1")}])
+    load(settings, tmp_path / "bundle")
+    assert ask_shut_off(settings, "select run_id from runs")[1] == [["run-1"]]
+    write_run(tmp_path / "bundle", "run-2", [{"query_id": "q", "hits_top_k": hits("d/2")}])
+    assert load(settings, run.with_name("run-2")).runs == ["run-2"]
+
+
+def test_two_threads_read_one_store_at_the_same_moment(tmp_path):
+    settings = settings_in(tmp_path)
+    with open_writer(settings.db):
+        pass
+    both = Barrier(2, timeout=60)
+
+    def read(_: int) -> list[tuple[int]]:
+        with open_reader(settings.db) as con:
+            both.wait()
+            return con.execute("select count(*) from runs").fetchall()
+
+    with ThreadPoolExecutor(2) as threads:
+        assert list(threads.map(read, range(2))) == [[(0,)], [(0,)]]
+
+
+@pytest.mark.parametrize(
+    "name", ["raw", "facts", "metrics", "visible_rows", "store", "memory", "temp", "it's"]
+)
+def test_a_store_may_be_named_like_anything_inside_of_it(tmp_path, name):
+    settings = replace(settings_in(tmp_path), db=tmp_path / f"{name}.duckdb")
+    write_golden(tmp_path / "bundle", [{"query_id": "q", "expected_chunk_ids": ["d/1"]}])
+    write_run(tmp_path / "bundle", "run-1", [{"query_id": "q", "hits_top_k": hits("d/1")}])
+    load(settings, tmp_path / "bundle")
+    compute(settings, definitions=["metrics.reciprocal_rank"])
+    assert ask(settings, "select value from per_query_metrics where metric = 'mrr'") == [(1.0,)]
+
+
+def test_a_writers_rows_are_there_for_the_next_reader_of_the_same_engine(tmp_path):
+    settings = settings_in(tmp_path)
+    with open_writer(settings.db) as con, transaction(con):
+        con.execute("insert into raw.datasets values (7, 'kb')")
+    with open_reader(settings.db) as con:
+        assert con.execute("from raw.datasets").fetchall() == [(7, "kb")]
+        with pytest.raises(duckdb.InvalidInputException, match="read-only"):
+            con.execute("delete from raw.datasets")
