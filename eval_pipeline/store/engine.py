@@ -21,6 +21,8 @@ SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
     "temp_directory": "",
+    # What an engine no longer uses goes back to the system while it stays open.
+    "allocator_background_threads": True,
 }
 
 # Engines that nobody uses; taken and given back whole, which needs no lock.
