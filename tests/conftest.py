@@ -10,6 +10,7 @@ import pytest
 from eval_pipeline.settings import Settings
 from eval_pipeline.store.connect import open_writer
 from tests.bundle_files import compute, load, settings_in
+from tests.made_once import made_once
 from tests.store.forgettable import TWO_FORMULAS, own_copy, write_secret_bundle
 
 # Folders whose single tests take longest: begun first, so that no worker sits over one while the others are done.
@@ -23,30 +24,38 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The file of a store that holds nothing yet: making one takes longer than many a test."""
-    settings = settings_in(tmp_path_factory.mktemp("empty"))
-    with open_writer(settings.db):
-        return settings.db
+
+    def make(folder: Path) -> None:
+        with open_writer(settings_in(folder).db):
+            pass
+
+    return settings_in(made_once(tmp_path_factory, "empty", make)).db
 
 
 @pytest.fixture(scope="session")
 def loaded_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("loaded")
-    load(settings_in(folder), write_secret_bundle(folder / "bundle"))
-    return folder
+    def make(folder: Path) -> None:
+        load(settings_in(folder), write_secret_bundle(folder / "bundle"))
+
+    return made_once(tmp_path_factory, "loaded", make)
 
 
 @pytest.fixture(scope="session")
 def computed_once(loaded_once: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = shutil.copytree(loaded_once, tmp_path_factory.mktemp("computed"), dirs_exist_ok=True)
-    compute(settings_in(folder))
-    return folder
+    def make(folder: Path) -> None:
+        shutil.copytree(loaded_once, folder, dirs_exist_ok=True)
+        compute(settings_in(folder))
+
+    return made_once(tmp_path_factory, "computed", make)
 
 
 @pytest.fixture(scope="session")
 def computed_in_part_once(loaded_once: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = shutil.copytree(loaded_once, tmp_path_factory.mktemp("in-part"), dirs_exist_ok=True)
-    compute(settings_in(folder), definitions=TWO_FORMULAS)
-    return folder
+    def make(folder: Path) -> None:
+        shutil.copytree(loaded_once, folder, dirs_exist_ok=True)
+        compute(settings_in(folder), definitions=TWO_FORMULAS)
+
+    return made_once(tmp_path_factory, "computed-in-part", make)
 
 
 @pytest.fixture

@@ -11,8 +11,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
-
 from eval_pipeline.cli.main import main
 from eval_pipeline.formulas import registry as registry_module
 from eval_pipeline.formulas.registry import load_registry
@@ -41,10 +39,13 @@ def program_with(folder: Path) -> list[str]:
 @contextmanager
 def shipping(folder: Path) -> Iterator[None]:
     """The definitions of this folder are the shipped ones."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(registry_module, "shipped_sql", lambda: folder)
-        patch.setattr(registry_module, "PACKAGE", folder)
+    # Written out, because pytest would be imported by every process that is started here.
+    before = registry_module.shipped_sql, registry_module.PACKAGE  # type: ignore[attr-defined]
+    registry_module.shipped_sql, registry_module.PACKAGE = (lambda: folder), folder  # type: ignore[attr-defined]
+    try:
         yield
+    finally:
+        registry_module.shipped_sql, registry_module.PACKAGE = before  # type: ignore[attr-defined]
 
 
 if __name__ == "__main__":

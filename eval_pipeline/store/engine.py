@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
@@ -25,15 +26,25 @@ SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "allocator_background_threads": True,
 }
 
+# Every use leaves about a kilobyte behind, which a process that runs for months would notice.
+MOST_USES = 1000
+
+
+@dataclass
+class _Engine:
+    con: duckdb.DuckDBPyConnection
+    uses: int = 0
+
+
 # Engines that nobody uses; taken and given back whole, which needs no lock.
-_idle: list[duckdb.DuckDBPyConnection] = []
+_idle: list[_Engine] = []
 
 
 @contextmanager
 def attached(place: Path | None, *, read_only: bool = False) -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection whose own database is the file, or one in memory that ends with the block."""
-    engine = _idle.pop() if _idle else duckdb.connect(MEMORY, config=SETTINGS)
-    con = engine.cursor()
+    engine = _take()
+    con = engine.con.cursor()
     try:
         if place is not None:
             # What does not fit into memory goes beside the file that it comes from.
@@ -44,21 +55,31 @@ def attached(place: Path | None, *, read_only: bool = False) -> Iterator[duckdb.
     except BaseException:
         # What went wrong may have left the engine in any state.
         con.close()
-        engine.close()
+        engine.con.close()
         raise
     con.close()
     _give_back(engine)
 
 
-def _give_back(engine: duckdb.DuckDBPyConnection) -> None:
-    """Keep the engine, unless it was shut off from the outside or holds a folder of what did not fit into memory."""
+def _take() -> _Engine:
     try:
-        engine.execute(f"detach {STORE}")
-        engine.execute("set temp_directory = ''")
+        return _idle.pop()
+    except IndexError:
+        return _Engine(duckdb.connect(MEMORY, config=SETTINGS))
+
+
+def _give_back(engine: _Engine) -> None:
+    """Keep the engine, unless it was shut off from the outside or holds a folder of what did not fit into memory."""
+    engine.uses += 1
+    try:
+        engine.con.execute(f"detach {STORE}")
+        engine.con.execute("set temp_directory = ''")
     except duckdb.Error:
-        engine.close()
-        return
-    _idle.append(engine)
+        engine.uses = MOST_USES
+    if engine.uses < MOST_USES:
+        _idle.append(engine)
+    else:
+        engine.con.close()
 
 
 def text_literal(value: object) -> str:

@@ -25,6 +25,8 @@ def keys_of(con: Connection, kind: str, ids: pa.ChunkedArray | pa.Array) -> pa.A
 
 
 def _keys_of_distinct(con: Connection, kind: str, ids: pa.Array) -> pa.Array:
+    if not len(ids):
+        return pa.array([], pa.int32())
     table, key, name = _LOOKUPS[kind]
     wanted = pa.table({"id": ids, "place": pa.array(np.arange(len(ids)))})
     con.register("wanted_ids", wanted)
@@ -48,7 +50,8 @@ def _keys_of_distinct(con: Connection, kind: str, ids: pa.Array) -> pa.Array:
 
 def key_of(con: Connection, kind: str, value: str) -> int:
     """The key of one id, given out when new."""
-    return int(keys_of(con, kind, pa.array([value], pa.string()))[0].as_py())
+    known = find_key(con, kind, value)
+    return int(keys_of(con, kind, pa.array([value], pa.string()))[0].as_py()) if known is None else known
 
 
 def find_key(con: Connection, kind: str, value: str) -> int | None:

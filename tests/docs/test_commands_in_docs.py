@@ -22,6 +22,7 @@ from pathlib import Path
 import pytest
 
 from eval_pipeline.cli.main import main
+from tests.made_once import made_once
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = (
@@ -172,10 +173,16 @@ def run_in_shell(text: str, folder: Path) -> tuple[int, str]:
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory) -> tuple[Path, str]:
     """The example, computed once for all documents: its folder and what the command printed."""
-    folder = tmp_path_factory.mktemp("demo")
-    code, printed = run_in_shell(DEMO, folder)
-    assert code == 0, printed
-    return folder, printed
+    printed = "printed.txt"
+
+    def make(folder: Path) -> None:
+        (folder / "example").mkdir()
+        code, text = run_in_shell(DEMO, folder / "example")
+        assert code == 0, text
+        (folder / printed).write_text(text, "utf-8")
+
+    folder = made_once(tmp_path_factory, "demo", make)
+    return folder / "example", (folder / printed).read_text("utf-8")
 
 
 def execute(

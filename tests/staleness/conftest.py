@@ -21,6 +21,7 @@ from eval_pipeline.pipeline.measure import Measured, measure
 from eval_pipeline.pipeline.plan import find_plan
 from eval_pipeline.settings import Settings, load_settings, shipped_sql
 from tests.few_definitions import shipping, write_few
+from tests.made_once import made_once
 
 FEW = (
     *PAIR_FACTS,
@@ -29,6 +30,7 @@ FEW = (
     "metrics.recall_at_k_doc",
     "aggregates.run_metrics",
 )
+DATASETS = ("alpha", "beta")
 FIRST_DAY = dt.datetime(2026, 10, 1, 12)
 
 
@@ -146,14 +148,16 @@ def copy_of(made: World, folder: Path) -> World:
 
 @pytest.fixture(scope="session")
 def computed_world(tmp_path_factory: pytest.TempPathFactory) -> World:
-    return filled(World(tmp_path_factory.mktemp("world")))
+    return as_filled(made_once(tmp_path_factory, "world", lambda folder: fill(World(folder))), shipped_sql())
 
 
 @pytest.fixture(scope="session")
 def small_computed_world(tmp_path_factory: pytest.TempPathFactory) -> World:
     """The same with a few formulas, for tests that look at no others."""
-    shipped = write_few(tmp_path_factory.mktemp("few") / "sql", *FEW)
-    return filled(World(tmp_path_factory.mktemp("small-world"), shipped=shipped))
+    few = made_once(tmp_path_factory, "few", lambda folder: write_few(folder / "sql", *FEW))
+    shipped = few / "sql"
+    world = made_once(tmp_path_factory, "small-world", lambda folder: fill(World(folder, shipped=shipped)))
+    return as_filled(world, shipped)
 
 
 @pytest.fixture
@@ -162,23 +166,29 @@ def small_world(tmp_path: Path, small_computed_world: World) -> World:
     return copy_of(small_computed_world, tmp_path)
 
 
-def filled(made: World) -> World:
-    """Delivered and computed for the first time."""
-    for dataset in ("alpha", "beta"):
-        made.write_golden(
-            dataset,
-            [
-                {
-                    "query_id": f"q{number}",
-                    "expected_chunk_ids": [f"a{number}", f"b{number}"],
-                    "expected_doc_ids": [f"a{number}"],
-                    "ground_truth_spans": [{"doc_id": "a", "start": 0, "end": 10}],
-                    "must_contain": ["yes"],
-                    "category": "factual" if number % 2 else "reasoning",
-                }
-                for number in range(6)
-            ],
-        )
+def as_filled(folder: Path, shipped: Path) -> World:
+    """What `fill` left in the folder."""
+    return World(folder, day=2, datasets={dataset: golden_rows() for dataset in DATASETS}, shipped=shipped)
+
+
+def golden_rows() -> list[dict[str, Any]]:
+    return [
+        {
+            "query_id": f"q{number}",
+            "expected_chunk_ids": [f"a{number}", f"b{number}"],
+            "expected_doc_ids": [f"a{number}"],
+            "ground_truth_spans": [{"doc_id": "a", "start": 0, "end": 10}],
+            "must_contain": ["yes"],
+            "category": "factual" if number % 2 else "reasoning",
+        }
+        for number in range(6)
+    ]
+
+
+def fill(made: World) -> None:
+    """Delivered on the first day and computed for the first time on the second."""
+    for dataset in DATASETS:
+        made.write_golden(dataset, golden_rows())
         made.write_archive(dataset, "v1", ["a0", "a1", "b0"])
     for place, (run_id, dataset) in enumerate(
         [
@@ -193,4 +203,3 @@ def filled(made: World) -> World:
         made.write_run(run_id, dataset, hits, created_at=f"2026-09-{place + 1:02d}T02:00:00Z")
     made.deliver()
     made.compute()
-    return made
