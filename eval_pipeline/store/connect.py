@@ -122,6 +122,11 @@ def _wait_for(db: Path, stack: ExitStack, *, read_only: bool) -> Connection:
     while True:
         try:
             return stack.enter_context(attached(db, read_only=read_only))
+        except duckdb.ResourceInUseException as error:
+            raise StoreBusy(
+                f"{db} is open in this very process, beside eval-pipeline: close that connection, or make it with "
+                "`duckdb.connect(path, read_only=True)` if both only read. Then try again."
+            ) from error
         except duckdb.IOException as error:
             message = str(error)
             if "lock" not in message.lower():

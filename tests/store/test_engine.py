@@ -11,6 +11,7 @@ from threading import Barrier
 import duckdb
 import pytest
 
+from eval_pipeline.errors import StoreBusy
 from eval_pipeline.pipeline.query import ask as ask_shut_off
 from eval_pipeline.store.connect import open_reader, open_writer, transaction
 from eval_pipeline.store.engine import attached
@@ -116,6 +117,22 @@ def test_a_store_may_be_named_like_anything_inside_of_it(tmp_path, name):
     load(settings, tmp_path / "bundle")
     compute(settings, definitions=["metrics.reciprocal_rank"])
     assert ask(settings, "select value from per_query_metrics where metric = 'mrr'") == [(1.0,)]
+
+
+def test_a_store_that_the_same_notebook_has_open_is_called_open_and_not_broken(tmp_path):
+    settings = settings_in(tmp_path)
+    with open_writer(settings.db):
+        pass
+    with duckdb.connect(str(settings.db)), pytest.raises(StoreBusy, match="open in this very process"):
+        ask(settings, "from runs")
+    with duckdb.connect(str(settings.db), read_only=True) as theirs:
+        assert (
+            ask(settings, "select count(*) from runs")
+            == theirs.execute("select count(*) from runs").fetchall()
+        )
+        with pytest.raises(StoreBusy, match="read_only=True"), open_writer(settings.db):
+            pass
+    assert ask(settings, "select count(*) from runs") == [(0,)]
 
 
 def test_a_writers_rows_are_there_for_the_next_reader_of_the_same_engine(tmp_path):
