@@ -1,12 +1,14 @@
-"""Stores that are made once and copied for every test that changes them."""
+"""Stores, and a home for Dagster, that are made once and copied for every test that changes them."""
 
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from eval_pipeline.launch import prepare_home
 from eval_pipeline.settings import Settings
 from eval_pipeline.store.connect import open_writer
 from tests.bundle_files import compute, load, settings_in
@@ -56,6 +58,22 @@ def computed_in_part_once(loaded_once: Path, tmp_path_factory: pytest.TempPathFa
         compute(settings_in(folder), definitions=TWO_FORMULAS)
 
     return made_once(tmp_path_factory, "computed-in-part", make)
+
+
+@pytest.fixture(scope="session")
+def new_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home with its databases made, to be copied: making them takes longer than most of what is tested."""
+
+    def make(folder: Path) -> None:
+        from eval_pipeline.defs.event_log import open_home
+
+        settings = replace(settings_in(folder), dagster_home=folder / "dagster_home")
+        prepare_home(settings)
+        with open_home(settings.dagster_home) as instance:
+            instance.get_runs()
+            instance.get_dynamic_partitions("eval_run")
+
+    return made_once(tmp_path_factory, "home", make) / "dagster_home"
 
 
 @pytest.fixture

@@ -7,9 +7,7 @@ import dagster as dg
 import pytest
 from dagster._core.storage.defs_state.base import set_defs_state_storage
 
-from eval_pipeline.defs.event_log import open_home
 from eval_pipeline.defs.resources import StoreResource
-from eval_pipeline.launch import prepare_home
 from eval_pipeline.settings import Settings
 from tests.few_definitions import shipping, write_few
 
@@ -40,17 +38,6 @@ def store(settings: Settings) -> StoreResource:
 def instance() -> Iterator[dg.DagsterInstance]:
     with dg.DagsterInstance.ephemeral() as ephemeral:
         yield ephemeral
-
-
-@pytest.fixture(scope="session")
-def new_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home with its databases made, to be copied: making them takes longer than most of what is tested."""
-    settings = make_settings(tmp_path_factory.mktemp("home"))
-    prepare_home(settings)
-    with open_home(settings.dagster_home) as instance:
-        instance.get_runs()
-        instance.get_dynamic_partitions("eval_run")
-    return settings.dagster_home
 
 
 @pytest.fixture(scope="session")

@@ -46,6 +46,7 @@ SKIPPED = (
     ". .venv",
     "eval-pipeline ui",
 )
+HOME = "dagster_home"
 # Executed as the command that remains once the machine is set up.
 DEMO = "eval-pipeline demo"
 SHORT = {"make demo": DEMO}
@@ -121,7 +122,7 @@ def environment_in(folder: Path) -> dict[str, str]:
     }
     return kept | {
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
-        "DAGSTER_HOME": str(folder / "dagster_home"),
+        "DAGSTER_HOME": str(folder / HOME),
         "LC_ALL": "C.UTF-8",
         "PYTHONUNBUFFERED": "1",
     }
@@ -203,9 +204,10 @@ def execute(
 
 
 @pytest.mark.parametrize("place", DOCUMENTS)
-def test_the_commands_of_a_document_do_what_it_shows(place, tmp_path, monkeypatch, request):
+def test_the_commands_of_a_document_do_what_it_shows(place, tmp_path, monkeypatch, new_home, request):
     steps = list(steps_of((ROOT / place).read_text("utf-8")))
     assert sum(isinstance(step, Command) for step in steps) >= 5
+    shutil.copytree(new_home, tmp_path / HOME)
     for step in steps:
         if isinstance(step, WrittenFile):
             path = tmp_path / step.place

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -113,6 +114,12 @@ def test_killed_at_any_statement_the_same_commands_end_with_the_same_tables(
     assert raw_tables(tmp_path) == raw_tables(untouched)
 
 
+@pytest.fixture
+def home(tmp_path: Path, new_home: Path) -> None:
+    """Dagster's home in the folder of the test."""
+    shutil.copytree(new_home, tmp_path / "home")
+
+
 def command(definitions: Path, folder: Path, *words: str | Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [*program_with(definitions), *map(str, words), "--db", str(folder / "e.duckdb")],
@@ -133,7 +140,7 @@ def wait_until(happened: Callable[[], bool], process: subprocess.Popen[str]) -> 
 
 
 def test_run_killed_in_the_middle_of_its_dagster_run_is_finished_by_the_next_one(
-    tmp_path, bundle, definitions, untouched
+    tmp_path, bundle, definitions, untouched, home
 ):
     settings = settings_in(tmp_path)
     load(settings, bundle)
@@ -154,7 +161,7 @@ def test_run_killed_in_the_middle_of_its_dagster_run_is_finished_by_the_next_one
     assert derived_tables(settings) == derived_tables(settings_in(untouched))
 
 
-def test_loading_computing_and_reading_at_once_all_succeed(tmp_path, untouched, bundle, definitions):
+def test_loading_computing_and_reading_at_once_all_succeed(tmp_path, untouched, bundle, definitions, home):
     load(settings_in(tmp_path), *(bundle / "datasets").iterdir())
     at_once = [
         command(definitions, tmp_path, "load", folder) for folder in sorted((bundle / "runs").iterdir())
