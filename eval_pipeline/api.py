@@ -50,5 +50,5 @@ def open_store(path: str | Path | None = None) -> Iterator[Connection]:
     with open_store("data/eval.duckdb") as store:
         store.sql("from runs").pl()
     """
-    with open_reader(load_settings(db=path).db) as con:
+    with open_reader(load_settings(db=path).db, for_others=True) as con:
         yield con

@@ -14,6 +14,6 @@ from eval_pipeline.store.shut_off import ask_shut_off
 
 def ask(settings: Settings, sql: str, *, tell: Tell | None = None) -> tuple[list[str], list[list[Any]]]:
     """The query's columns and rows, as JSON knows them."""
-    with open_reader(settings.db, tell=tell) as con, interruptible(con):
+    with open_reader(settings.db, tell=tell, for_others=True) as con, interruptible(con):
         columns, rows = ask_shut_off(con, sql)
     return columns, [[json_value(value) for value in row] for row in rows]

@@ -54,15 +54,19 @@ def says_what_failed(db: Path) -> Iterator[None]:
 
 
 @contextmanager
-def open_reader(db: Path, *, tell: Tell | None = None) -> Iterator[Connection]:
-    """The store for reading, for the length of a query or two."""
+def open_reader(db: Path, *, tell: Tell | None = None, for_others: bool = False) -> Iterator[Connection]:
+    """The store for reading, for the length of a query or two; `for_others` than this package, by itself."""
     if not is_there(db):
         raise StoreMissing(
             f"there is no store at {db}: `eval-pipeline load PATH` makes one, "
             "--db or EVAL_PIPELINE_DB names another place"
         )
     while True:
-        with says_what_failed(db), reader_lock(db, tell=tell), connect(db, read_only=True) as con:
+        with (
+            says_what_failed(db),
+            reader_lock(db, tell=tell),
+            connect(db, read_only=True, for_others=for_others) as con,
+        ):
             if is_current(con):
                 yield con
                 return
@@ -108,20 +112,20 @@ def transaction(con: Connection) -> Iterator[None]:
 
 
 @contextmanager
-def connect(db: Path, *, read_only: bool) -> Iterator[Connection]:
+def connect(db: Path, *, read_only: bool, for_others: bool = False) -> Iterator[Connection]:
     """Open the file, waiting for programs that hold it without knowing our lock; call it behind the lock."""
     refuse_other_files(db)
     with ExitStack() as stack:
-        con = _wait_for(db, stack, read_only=read_only)
+        con = _wait_for(db, stack, read_only=read_only, for_others=for_others)
         refuse_foreign(con, db)
         yield con
 
 
-def _wait_for(db: Path, stack: ExitStack, *, read_only: bool) -> Connection:
+def _wait_for(db: Path, stack: ExitStack, *, read_only: bool, for_others: bool) -> Connection:
     started = time.monotonic()
     while True:
         try:
-            return stack.enter_context(attached(db, read_only=read_only))
+            return stack.enter_context(attached(db, read_only=read_only, for_others=for_others))
         except duckdb.ResourceInUseException as error:
             raise StoreBusy(
                 f"{db} is open in this very process, beside eval-pipeline: close that connection, or make it with "

@@ -6,6 +6,7 @@ engine to itself; what it leaves behind (temporary tables, an open transaction) 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "allocator_background_threads": True,
 }
 
+# How DuckDB says that Ctrl-C came while a statement ran.
+INTERRUPTED = "Query interrupted"
 # Every use leaves about a kilobyte behind, which a process that runs for months would notice.
 MOST_USES = 1000
 
@@ -41,9 +44,15 @@ _idle: list[_Engine] = []
 
 
 @contextmanager
-def attached(place: Path | None, *, read_only: bool = False) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A connection whose own database is the file, or one in memory that ends with the block."""
-    engine = _take()
+def attached(
+    place: Path | None, *, read_only: bool = False, for_others: bool = False
+) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection whose own database is the file, or one in memory that ends with the block.
+
+    What others than this package are given is an engine of their own, which knows nothing but the file: whatever they
+    set, attach or register in it ends with the block.
+    """
+    engine = _Engine(_new()) if for_others else _take()
     con = engine.con.cursor()
     try:
         if place is not None:
@@ -51,28 +60,39 @@ def attached(place: Path | None, *, read_only: bool = False) -> Iterator[duckdb.
             con.execute("set temp_directory = ?", [f"{place}.tmp"])
         con.execute(f"attach {text_literal(place or MEMORY)} as {STORE}{' (read_only)' if read_only else ''}")
         con.execute(f"use {STORE}")
+        if for_others:
+            con.execute("detach memory")
         yield con
-    except BaseException:
+        con.close()
+        if for_others:
+            engine.con.close()
+        else:
+            _give_back(engine)
+    except BaseException as error:
         # What went wrong may have left the engine in any state.
         con.close()
         engine.con.close()
+        if isinstance(error, RuntimeError) and INTERRUPTED in str(error):
+            raise KeyboardInterrupt from error
         raise
-    con.close()
-    _give_back(engine)
+
+
+def _new() -> duckdb.DuckDBPyConnection:
+    return duckdb.connect(MEMORY, config=SETTINGS)
 
 
 def _take() -> _Engine:
     try:
         return _idle.pop()
     except IndexError:
-        return _Engine(duckdb.connect(MEMORY, config=SETTINGS))
+        return _Engine(_new())
 
 
 def _give_back(engine: _Engine) -> None:
-    """Keep the engine, unless it was shut off from the outside or holds a folder of what did not fit into memory."""
+    """Keep the engine, unless it is worn, or holds a folder of what did not fit into memory."""
     engine.uses += 1
+    engine.con.execute(f"detach {STORE}")
     try:
-        engine.con.execute(f"detach {STORE}")
         engine.con.execute("set temp_directory = ''")
     except duckdb.Error:
         engine.uses = MOST_USES
@@ -80,6 +100,16 @@ def _give_back(engine: _Engine) -> None:
         _idle.append(engine)
     else:
         engine.con.close()
+
+
+def _end_idle() -> None:
+    while _idle:
+        _idle.pop().con.close()
+
+
+# A forked process would have the engine without its threads, and crash when it ends it.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_end_idle)
 
 
 def text_literal(value: object) -> str:

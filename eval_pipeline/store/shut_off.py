@@ -28,16 +28,23 @@ def ask_shut_off(con: Connection, sql: str) -> tuple[list[str], list[tuple[Any, 
         statements = con.extract_statements(sql)
         if len(statements) != 1:
             raise UsageError(f"expected one SQL statement, got {len(statements)}: ask one question at a time")
-        if statements[0].type not in QUESTIONS:
+        if not _is_question(statements[0]):
             raise UsageError(
-                f"{statements[0].type.name} is no question: `query` only reads; "
-                "`load`, `run` and `forget` change the store"
+                "this is no question: `query` only reads; `load`, `run` and `forget` change the store"
             )
         cursor = con.execute(statements[0])
         columns = _distinct([column[0] for column in cursor.description or []])
         return columns, cursor.fetchall()
     except duckdb.Error as error:
         raise UsageError(str(error).strip()) from error
+
+
+def _is_question(statement: duckdb.Statement) -> bool:
+    try:
+        return statement.type in QUESTIONS
+    except ValueError:
+        # A kind of statement that DuckDB's Python has no name for.
+        return False
 
 
 def _distinct(names: list[str]) -> list[str]:

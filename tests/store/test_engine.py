@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -11,8 +12,10 @@ from threading import Barrier
 import duckdb
 import pytest
 
+from eval_pipeline import open_store
 from eval_pipeline.errors import StoreBusy
 from eval_pipeline.pipeline.query import ask as ask_shut_off
+from eval_pipeline.store import engine
 from eval_pipeline.store.connect import open_reader, open_writer, transaction
 from eval_pipeline.store.engine import attached
 from tests.bundle_files import ask, compute, hits, load, settings_in, write_golden, write_run
@@ -92,6 +95,69 @@ def test_after_a_shut_off_query_the_same_process_loads_and_computes(tmp_path):
     assert ask_shut_off(settings, "select run_id from runs")[1] == [["run-1"]]
     write_run(tmp_path / "bundle", "run-2", [{"query_id": "q", "hits_top_k": hits("d/2")}])
     assert load(settings, run.with_name("run-2")).runs == ["run-2"]
+
+
+def test_what_a_notebook_does_in_its_own_block_reaches_no_number_of_ours(tmp_path):
+    settings, other = settings_in(tmp_path), tmp_path / "other.duckdb"
+    duckdb.connect(str(other)).close()
+    write_golden(
+        tmp_path / "bundle",
+        [{"query_id": "q", "expected_chunk_ids": ["d/1"]}, {"query_id": "Q", "expected_chunk_ids": ["D/1"]}],
+    )
+    results = [{"query_id": "q", "hits_top_k": hits("D/1")}, {"query_id": "Q", "hits_top_k": hits("D/1")}]
+    write_run(tmp_path / "bundle", "run-1", results)
+    with open_writer(settings.db):
+        pass
+    for _ in range(2):
+        with open_store(settings.db) as store:
+            store.execute("set default_collation = 'nocase'")
+            store.execute(f"attach '{other}' as other")
+            store.create_function("plus_one", lambda x: x + 1, ["INTEGER"], "INTEGER")
+            assert store.execute("select plus_one(1)").fetchall() == [(2,)]
+    duckdb.connect(str(other)).close()
+    load(settings, tmp_path / "bundle")
+    compute(settings, definitions=["metrics.reciprocal_rank"])
+    asked = "select query_id, value from per_query_metrics where metric = 'mrr' order by query_id"
+    assert ask(settings, asked) == [("Q", 1.0), ("q", 0.0)]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_a_forked_process_works_and_ends_like_any_other(tmp_path):
+    settings = settings_in(tmp_path)
+    with open_writer(settings.db):
+        pass
+    script = (
+        "import os, sys\nfrom eval_pipeline import open_store\n"
+        "def use():\n    with open_store(sys.argv[1]) as s: s.execute('from runs').fetchall()\n"
+        "def fail():\n    try:\n        with open_store(sys.argv[1]) as s: s.execute('from nope')\n"
+        "    except Exception as error: return type(error).__name__\n"
+        "use()\nchild = os.fork()\n"
+        "if child == 0:\n    use(); sys.exit(5 if fail() == 'CatalogException' else 6)\n"
+        "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])); use()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, settings.db], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.stdout, done.returncode) == ("5\n", 0), done.stderr
+
+
+def test_ctrl_c_while_an_engine_is_given_back_leaves_the_file_free(file, monkeypatch):
+    def interrupted(_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(engine, "_give_back", interrupted)
+        with pytest.raises(KeyboardInterrupt) as kept, attached(file) as con:
+            con.execute("select 1").fetchall()
+    with attached(file) as con:
+        assert con.execute("select count(*) from numbers").fetchall() == [(3,)]
+    del kept
+
+
+def test_ctrl_c_within_a_statement_is_heard_as_ctrl_c(file):
+    # How DuckDB itself reports a signal that came while it was busy.
+    with pytest.raises(KeyboardInterrupt), attached(file):
+        raise RuntimeError("Query interrupted")
 
 
 def test_two_threads_read_one_store_at_the_same_moment(tmp_path):
