@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from eval_pipeline.errors import StoreError, StoreMissing
+from eval_pipeline.formulas.definition import literal
 from eval_pipeline.store.connect import Connection, connect, first_value, says_what_failed
 from eval_pipeline.store.damage import is_there
 from eval_pipeline.store.derived import quoted
-from eval_pipeline.store.engine import STORE, text_literal
+from eval_pipeline.store.engine import STORE
 from eval_pipeline.store.lock import Tell, writer_lock
 from eval_pipeline.store.migrate import migrate
 from eval_pipeline.store.views import refresh_shipped_views
@@ -82,7 +83,7 @@ def _bring_up_to_date(db: Path) -> None:
 
 def _copy(db: Path, fresh: Path) -> _Contents:
     with connect(db, read_only=False) as con:
-        con.execute(f"attach {text_literal(fresh)} as {FRESH}")
+        con.execute(f"attach {literal(str(fresh))} as {FRESH}")
         con.execute(f"copy from database {STORE} to {FRESH}")
         contents = _contents(con)
         con.execute(f"detach {FRESH}")

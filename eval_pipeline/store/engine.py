@@ -14,6 +14,8 @@ from pathlib import Path
 
 import duckdb
 
+from eval_pipeline.formulas.definition import literal
+
 MEMORY = ":memory:"
 STORE = "store"
 MEMORY_LIMIT = "900MB"
@@ -58,7 +60,7 @@ def attached(
         if place is not None:
             # What does not fit into memory goes beside the file that it comes from.
             con.execute("set temp_directory = ?", [f"{place}.tmp"])
-        con.execute(f"attach {text_literal(place or MEMORY)} as {STORE}{' (read_only)' if read_only else ''}")
+        con.execute(f"attach {literal(str(place or MEMORY))} as {STORE}{' (read_only)' if read_only else ''}")
         con.execute(f"use {STORE}")
         if for_others:
             con.execute("detach memory")
@@ -110,8 +112,3 @@ def _end_idle() -> None:
 # A forked process would have the engine without its threads, and crash when it ends it.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_end_idle)
-
-
-def text_literal(value: object) -> str:
-    """A text as SQL writes it, where no parameter may stand."""
-    return "'" + str(value).replace("'", "''") + "'"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import duckdb
 
-from eval_pipeline.formulas.definition import Definition
+from eval_pipeline.formulas.definition import Definition, literal
 from eval_pipeline.settings import shipped_sql
 
 NO_METRICS = "select 0 as run_key, 0 as query_key, '' as metric, cast(null as double) as value where false"
@@ -51,7 +51,8 @@ def _per_query_metrics(con: duckdb.DuckDBPyConnection, metrics: Mapping[str, Def
         ).fetchall()
     )
     arms = [
-        f"select run_key, query_key, {_text(key)} as metric, {_name(key)} as value from metrics.{_name(one.short_name)}"
+        f"select run_key, query_key, {literal(key)} as metric, {_name(key)} as value "
+        f"from metrics.{_name(one.short_name)}"
         for key, one in metrics.items()
         if (one.short_name, key) in existing and (one.short_name, "query_key") in existing
     ]
@@ -65,7 +66,3 @@ def _per_query_metrics(con: duckdb.DuckDBPyConnection, metrics: Mapping[str, Def
 
 def _name(value: str) -> str:
     return '"' + value.replace('"', '""') + '"'
-
-
-def _text(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"
