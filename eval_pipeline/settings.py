@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 
 @dataclass(frozen=True)
@@ -21,6 +24,7 @@ class Settings:
 
 
 PACKAGE = Path(__file__).resolve().parent
+SAFE_NAME: Final = re.compile(r"[^\w.@+-]+", re.ASCII)
 
 
 def project_folder() -> Path | None:
@@ -50,3 +54,23 @@ def load_settings(environ: Mapping[str, str] | None = None, *, db: str | Path | 
         own_sql=own_sql.absolute() if is_own else None,
         dagster_home=Path(home).absolute(),
     )
+
+
+def default_file(settings: Settings, runs: Sequence[str], suite: str | None) -> Path:
+    """Where a page goes unless somebody says otherwise; no two pages have one name."""
+    if runs:
+        return settings.reports / f"{'..'.join(_run_file_name(run_id) for run_id in runs)}.html"
+    return settings.reports / ("suites.html" if suite is None else f"suite-{_file_name(suite)}.html")
+
+
+def _file_name(name: str, *, is_taken: bool = False) -> str:
+    """The name as it is, where a file may have it; else made safe, and unlike other names made safe."""
+    safe = SAFE_NAME.sub("-", name)[:80].replace("..", "-")
+    if safe == name and not is_taken:
+        return safe
+    return f"{safe}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+
+
+def _run_file_name(run_id: str) -> str:
+    """Pages of suites have names of their own; a run that is called like one of them gets another."""
+    return _file_name(run_id, is_taken=run_id.lower().startswith("suite"))

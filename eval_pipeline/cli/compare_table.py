@@ -7,8 +7,8 @@ from typing import Any
 
 from eval_pipeline.cli.main import COMMANDS
 from eval_pipeline.cli.output import count, filled, print_line, table
+from eval_pipeline.pipeline.comparison_reading import SIGNIFICANT
 from eval_pipeline.report.movements import (
-    SIGNIFICANT,
     defined_metrics,
     moved_queries,
     part_cells,

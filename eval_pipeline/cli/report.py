@@ -8,7 +8,7 @@ import click
 
 from eval_pipeline.cli.options import with_store
 from eval_pipeline.cli.output import print_line, say
-from eval_pipeline.settings import Settings
+from eval_pipeline.settings import Settings, default_file
 
 
 @click.command("report")
@@ -47,6 +47,6 @@ def command(
         page = report.run_page(settings, registry, runs[0], with_text=not no_text, tell=say)
     else:
         page = report.pair_page(settings, registry, runs[0], runs[1], with_text=not no_text, tell=say)
-    path = output or report.default_file(settings, runs, suite)
+    path = output or default_file(settings, runs, suite)
     report.write_page(page, path)
     print_line(str(path))

@@ -173,6 +173,11 @@ def _fill(text: str, name: str, value: str) -> str:
     return re.sub(r"\$\{" + name + r"\}|\$" + name + r"(?!\w)", lambda _: value, text)
 
 
+def quoted(name: str) -> str:
+    """A name as SQL."""
+    return '"' + name.replace('"', '""') + '"'
+
+
 def literal(value: Parameter) -> str:
     """A parameter's value as SQL."""
     if isinstance(value, bool):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict, fields
-from typing import Any
+from typing import Any, Final
 
 from eval_pipeline.errors import InvalidConfig, UnknownName
 from eval_pipeline.formulas.config import Config
 from eval_pipeline.pipeline.verdicts import CHOICES, ComparisonReading
+
+SIGNIFICANT: Final = 0.05
 
 SHIPPED = ComparisonReading()
 # What each question is about; the decisions say more.

@@ -10,7 +10,7 @@ from eval_pipeline.pipeline.cell_states import FROZEN, computed_alike, formula_d
 from eval_pipeline.pipeline.compared_runs import Material, Paired
 from eval_pipeline.pipeline.judge_config import judge_config_problems
 from eval_pipeline.pipeline.nights import NightRun
-from eval_pipeline.report.numbers import count
+from eval_pipeline.words import count
 
 SMALL_N: Final = 30
 NAMED: Final = 5

@@ -23,7 +23,7 @@ from typing import Any
 
 from eval_pipeline.errors import EvalPipelineError
 from eval_pipeline.formulas.config import Config
-from eval_pipeline.formulas.definition import Definition, Helper
+from eval_pipeline.formulas.definition import Definition, Helper, quoted
 from eval_pipeline.formulas.header import Example
 from eval_pipeline.formulas.readings import with_readings
 from eval_pipeline.formulas.registry import Registry, load_registry
@@ -39,7 +39,6 @@ from eval_pipeline.pipeline.load import LoadReport, load_bundles
 from eval_pipeline.pipeline.measure import measure
 from eval_pipeline.settings import Settings
 from eval_pipeline.store.connect import Connection, first_value, open_in_memory, open_reader
-from eval_pipeline.store.derived import quoted
 from eval_pipeline.store.visible import visible_catalogue
 
 TOLERANCE = 1e-9

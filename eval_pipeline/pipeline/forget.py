@@ -19,8 +19,7 @@ from typing import Any
 from eval_pipeline.errors import StoreMissing, UnknownName, UsageError
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.pipeline.due import unwanted_cells, wanted_cells
-from eval_pipeline.pipeline.report import default_file
-from eval_pipeline.settings import Settings
+from eval_pipeline.settings import Settings, default_file
 from eval_pipeline.store import compact as compaction
 from eval_pipeline.store.compact import Compacted
 from eval_pipeline.store.connect import Connection, first_value, open_reader, open_writer, transaction

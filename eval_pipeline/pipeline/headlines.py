@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from eval_pipeline.errors import UnknownName
+from eval_pipeline.formulas.definition import quoted
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.settings import Settings
 from eval_pipeline.store.connect import Connection, open_reader
-from eval_pipeline.store.derived import quoted, table_columns
+from eval_pipeline.store.derived import table_columns
 from eval_pipeline.store.lock import Tell
 from eval_pipeline.store.read import run_ids, waiting_runs
 

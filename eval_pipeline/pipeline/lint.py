@@ -8,7 +8,6 @@ from dataclasses import astuple, dataclass, replace
 from typing import Any, Final
 
 from eval_pipeline.records import GoldenRow, Span
-from eval_pipeline.report.numbers import count
 from eval_pipeline.store.connect import Connection
 from eval_pipeline.store.lint import (
     add_findings,
@@ -17,6 +16,7 @@ from eval_pipeline.store.lint import (
     rank_faults,
     stale_labels,
 )
+from eval_pipeline.words import count
 
 NAMED: Final = 3
 MULTI_HOP: Final = "multi_hop"

@@ -11,8 +11,8 @@ from eval_pipeline.errors import EvalPipelineError
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.pipeline.comparison_pairs import prepare_pairs
 from eval_pipeline.pipeline.measure import Progress
-from eval_pipeline.pipeline.report import default_file, pair_page, run_page, suite_page, write_page
-from eval_pipeline.settings import Settings
+from eval_pipeline.pipeline.report import pair_page, run_page, suite_page, write_page
+from eval_pipeline.settings import Settings, default_file
 from eval_pipeline.store.connect import Connection, open_reader
 from eval_pipeline.store.lock import Tell
 from eval_pipeline.store.published import computed_recently, recent_verdict, stored_recently

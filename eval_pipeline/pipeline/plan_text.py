@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from eval_pipeline.report.numbers import count
+from eval_pipeline.words import count
 
 SHOWN_RUNS = 5
 SHOWN_FLIPS = 10

@@ -15,9 +15,8 @@ from eval_pipeline.pipeline.comparison_reading import comparison_reading
 from eval_pipeline.pipeline.comparison_warnings import chunk_level_metrics
 from eval_pipeline.pipeline.gate import judge_pair
 from eval_pipeline.pipeline.noise import find_noise, is_within
-from eval_pipeline.pipeline.significance import compare_metric, entries_of
+from eval_pipeline.pipeline.significance import compare_metric, entries_of, verdict_of
 from eval_pipeline.pipeline.verdicts import deltas_of
-from eval_pipeline.report.pair_charts import verdict_of
 from eval_pipeline.stats import PairedResult, seed_for
 from eval_pipeline.store.as_if import (
     as_if_catalogue,

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -40,7 +38,6 @@ HITS_READ: Final = 10
 QUERIES_READ: Final = 2_000
 RUNS_SHOWN: Final = 400
 LABELLED_CHUNKS: Final = "labels.expected_chunks"
-SAFE_NAME: Final = re.compile(r"[^\w.@+-]+", re.ASCII)
 
 
 def run_page(
@@ -79,26 +76,6 @@ def suite_page(
     from eval_pipeline.report.suite_page import render_suite_page
 
     return render_suite_page(read_suites(settings, registry, suite=suite, tell=tell))
-
-
-def default_file(settings: Settings, runs: Sequence[str], suite: str | None) -> Path:
-    """Where a page goes unless somebody says otherwise; no two pages have one name."""
-    if runs:
-        return settings.reports / f"{'..'.join(_run_file_name(run_id) for run_id in runs)}.html"
-    return settings.reports / ("suites.html" if suite is None else f"suite-{_file_name(suite)}.html")
-
-
-def _file_name(name: str, *, is_taken: bool = False) -> str:
-    """The name as it is, where a file may have it; else made safe, and unlike other names made safe."""
-    safe = SAFE_NAME.sub("-", name)[:80].replace("..", "-")
-    if safe == name and not is_taken:
-        return safe
-    return f"{safe}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
-
-
-def _run_file_name(run_id: str) -> str:
-    """Pages of suites have names of their own; a run that is called like one of them gets another."""
-    return _file_name(run_id, is_taken=run_id.lower().startswith("suite"))
 
 
 def write_page(page: str, path: Path) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from eval_pipeline.formulas.definition import Definition
+from eval_pipeline.formulas.definition import Definition, quoted
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.pipeline.runs import unknown_runs
 from eval_pipeline.store.connect import Connection
-from eval_pipeline.store.derived import quoted, table_columns, table_of
+from eval_pipeline.store.derived import table_columns, table_of
 
 Faults = Mapping[str, str]
 

@@ -11,6 +11,7 @@ from typing import Any, Final, cast
 import numpy as np
 
 from eval_pipeline.formulas.definition import Definition
+from eval_pipeline.pipeline.comparison_reading import SIGNIFICANT
 from eval_pipeline.pipeline.verdicts import rounded
 from eval_pipeline.stats import PairedResult, Scale, benjamini_hochberg, compare_paired, seed_for
 from eval_pipeline.stats.binary import mcnemar_exact
@@ -28,6 +29,9 @@ THREADS: Final = 2
 SHOWN_SLICES: Final = 10
 SMALLEST_SLICE: Final = 5
 SLICED_SCALES: Final = ("binary", "fraction", "ordinal")
+BETTER: Final = "better"
+WORSE: Final = "worse"
+UNCLEAR: Final = "not shown"
 
 Groups = Sequence[str | None] | None
 
@@ -43,6 +47,14 @@ class Compared:
     @property
     def scale(self) -> str:
         return self.formula.header.scale
+
+
+def verdict_of(delta: float | None, p_adjusted: float | None, direction: str, *, in_band: bool | None) -> str:
+    """Better or worse, where the test says so after the adjustment and it is more than what moves by itself."""
+    is_shown = delta and p_adjusted is not None and p_adjusted < SIGNIFICANT and not in_band
+    if not is_shown or delta is None or direction == "none":
+        return UNCLEAR
+    return BETTER if (delta > 0) == (direction == "higher") else WORSE
 
 
 def significance_of(

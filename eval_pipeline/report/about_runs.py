@@ -8,8 +8,9 @@ from typing import Any
 
 from eval_pipeline.report.markup import Child, Html, data_text, tag
 from eval_pipeline.report.material import FormulaState, RunFacts
-from eval_pipeline.report.numbers import NOTHING, count
+from eval_pipeline.report.numbers import NOTHING
 from eval_pipeline.report.parts import Column, badge, bullets, callout, data_table, or_nothing
+from eval_pipeline.words import count
 
 COMMIT_LENGTH = 12
 CONFIGURATION = {

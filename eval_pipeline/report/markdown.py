@@ -15,7 +15,8 @@ from eval_pipeline.report.movements import (
     shown_first,
     within_noise,
 )
-from eval_pipeline.report.numbers import change, count, interval, p_value, rank, value
+from eval_pipeline.report.numbers import change, interval, p_value, rank, value
+from eval_pipeline.words import count
 
 LISTED_QUERIES: Final = 1_000
 LISTED_FLAKY: Final = 20

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from eval_pipeline.pipeline.comparison_reading import SIGNIFICANT
 from eval_pipeline.report.numbers import NOTHING, amount, amount_change, interval, p_value
 
 MOVED: Final = ("win", "loss", "rank_up", "rank_down", "regression")
-SIGNIFICANT: Final = 0.05
 
 
 def moved_queries(report: Mapping[str, Any]) -> list[Mapping[str, Any]]:

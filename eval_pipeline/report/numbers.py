@@ -56,8 +56,3 @@ def p_value(number: float | None) -> str:
 def rank(number: int | None) -> str:
     """An em dash where nothing was found."""
     return NOTHING if number is None else str(number)
-
-
-def count(number: int, noun: str, *, plural: str | None = None) -> str:
-    """`1 query`, `1,200 queries`."""
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"

@@ -7,15 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from eval_pipeline.pipeline.significance import BETTER, UNCLEAR, WORSE
 from eval_pipeline.report.figures import Chart, altair, specification_of
-from eval_pipeline.report.movements import SIGNIFICANT
 from eval_pipeline.report.run_charts import labels_of
 from eval_pipeline.report.svg import COLOURS
 
 NOT_FOUND: Final = "not found"
-BETTER: Final = "better"
-WORSE: Final = "worse"
-UNCLEAR: Final = "not shown"
 SAME: Final = "same"
 
 
@@ -29,14 +26,6 @@ class Difference:
     high: float | None
     band: tuple[float, float] | None
     verdict: str
-
-
-def verdict_of(delta: float | None, p_adjusted: float | None, direction: str, *, in_band: bool | None) -> str:
-    """Better or worse, where the test says so after the adjustment and it is more than what moves by itself."""
-    is_shown = delta and p_adjusted is not None and p_adjusted < SIGNIFICANT and not in_band
-    if not is_shown or delta is None or direction == "none":
-        return UNCLEAR
-    return BETTER if (delta > 0) == (direction == "higher") else WORSE
 
 
 def forest_chart(differences: Sequence[Difference], *, name: str, title: str) -> Chart:

@@ -5,21 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from eval_pipeline.pipeline.significance import BETTER, UNCLEAR, verdict_of
 from eval_pipeline.report.families import by_family, is_share, representatives
 from eval_pipeline.report.figures import figure
 from eval_pipeline.report.markup import Child, Html, data_text, join, tag
 from eval_pipeline.report.material import MetricFacts, PairMaterial
 from eval_pipeline.report.movements import defined_metrics, part_cells, within_noise
-from eval_pipeline.report.numbers import (
-    NOTHING,
-    change,
-    count,
-    interval,
-    p_value,
-    value,
-)
-from eval_pipeline.report.pair_charts import BETTER, UNCLEAR, Difference, forest_chart, verdict_of
+from eval_pipeline.report.numbers import NOTHING, change, interval, p_value, value
+from eval_pipeline.report.pair_charts import Difference, forest_chart
 from eval_pipeline.report.parts import Column, Group, badge, data_table, metric_name
+from eval_pipeline.words import count
 
 ADJUSTMENTS: Final = {"benjamini_hochberg": "Benjamini–Hochberg"}
 

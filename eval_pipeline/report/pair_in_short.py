@@ -8,7 +8,8 @@ from typing import Any, Final
 from eval_pipeline.report.families import HEADLINES
 from eval_pipeline.report.markdown import escaped, table
 from eval_pipeline.report.movements import moved_queries, shown_first
-from eval_pipeline.report.numbers import change, count, interval, p_value, rank, value
+from eval_pipeline.report.numbers import change, interval, p_value, rank, value
+from eval_pipeline.words import count
 
 QUERIES_SHOWN: Final = 10
 

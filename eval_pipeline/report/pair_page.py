@@ -13,13 +13,14 @@ from eval_pipeline.report.about_runs import (
 from eval_pipeline.report.figures import figure
 from eval_pipeline.report.markup import Child, Html, data_text, join, tag
 from eval_pipeline.report.material import PairMaterial
-from eval_pipeline.report.numbers import NOTHING, count
+from eval_pipeline.report.numbers import NOTHING
 from eval_pipeline.report.page import Page, Section, render_page, size_of
 from eval_pipeline.report.pair_charts import rank_chart, rank_pairs
 from eval_pipeline.report.pair_deltas import deltas_section, fallback_section, moved_slices_table, parts_table
 from eval_pipeline.report.pair_queries import pair_query_table
 from eval_pipeline.report.parts import Column, bullets, callout, data_table, named_ids, tiles, with_code
 from eval_pipeline.report.queries import PAGE_BYTES
+from eval_pipeline.words import count
 
 FALLBACK: Final = "fallback_doc_span"
 BANDS: Final = ((1, 1, "1"), (2, 3, "2–3"), (4, 5, "4–5"), (6, None, "6 and later"))

@@ -7,10 +7,11 @@ from typing import Any, Final
 
 from eval_pipeline.report.figures import figure
 from eval_pipeline.report.markup import Child, Html, data_text, join, tag
-from eval_pipeline.report.numbers import count, value
+from eval_pipeline.report.numbers import value
 from eval_pipeline.report.page import Section
 from eval_pipeline.report.parts import Column, badge, bullets, callout, data_table, more, named_ids, tiles
 from eval_pipeline.report.run_charts import field_chart, latency_chart, stage_chart
+from eval_pipeline.words import count
 
 UNSTABLE_ABOVE: Final = 0.2
 LISTED_CASES: Final = 500

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from eval_pipeline.report.figures import Chart, altair, specification_of
 from eval_pipeline.report.markup import clipped, visible
-from eval_pipeline.report.numbers import count
 from eval_pipeline.report.svg import COLOURS
+from eval_pipeline.words import count
 
 BINS: Final = 30
 MOST_BARS: Final = 12

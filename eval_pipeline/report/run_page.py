@@ -16,7 +16,7 @@ from eval_pipeline.report.families import HEADLINES, by_family, chosen
 from eval_pipeline.report.figures import figure
 from eval_pipeline.report.markup import Child, Html, data_text, join, tag
 from eval_pipeline.report.material import MetricFacts, RunMaterial
-from eval_pipeline.report.numbers import count, value
+from eval_pipeline.report.numbers import value
 from eval_pipeline.report.page import Page, Section, render_page, size_of
 from eval_pipeline.report.parts import (
     Column,
@@ -39,6 +39,7 @@ from eval_pipeline.report.run_blocks import (
 from eval_pipeline.report.run_charts import curve_chart
 from eval_pipeline.report.run_queries import run_query_table
 from eval_pipeline.report.run_slices import slices_section
+from eval_pipeline.words import count
 
 LOWER: Final = "lower is better"
 

@@ -11,10 +11,11 @@ from eval_pipeline.report.families import HEADLINES, by_family, representatives
 from eval_pipeline.report.figures import figure
 from eval_pipeline.report.markup import Child, Html, data_text, join, tag
 from eval_pipeline.report.material import GateMark, MetricFacts, SuiteMaterial, SuiteRun
-from eval_pipeline.report.numbers import NOTHING, count, value
+from eval_pipeline.report.numbers import NOTHING, value
 from eval_pipeline.report.page import Page, Section, render_page
 from eval_pipeline.report.parts import Column, badge, data_table, more
 from eval_pipeline.report.suite_charts import Trend, TrendPoint, trend_chart
+from eval_pipeline.words import count
 
 HEADLINE_PANELS: Final = 12
 NO_SUITE: Final = "runs without a suite"

@@ -6,9 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from eval_pipeline.formulas.definition import Definition, literal, render
+from eval_pipeline.formulas.definition import Definition, literal, quoted, render
 from eval_pipeline.store.connect import Connection
-from eval_pipeline.store.derived import quoted
 from eval_pipeline.store.visible import Scope
 
 KS = (1, 3, 5, 10)

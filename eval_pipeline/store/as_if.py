@@ -11,10 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-from eval_pipeline.formulas.definition import Definition, Helper
+from eval_pipeline.formulas.definition import Definition, Helper, quoted
 from eval_pipeline.store.aggregates import compute_aggregates
 from eval_pipeline.store.connect import Connection
-from eval_pipeline.store.derived import quoted
 from eval_pipeline.store.meanings import record_meanings
 from eval_pipeline.store.visible import Scope, show
 from eval_pipeline.store.whatif import scratch

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from eval_pipeline.errors import StoreError, StoreMissing
-from eval_pipeline.formulas.definition import literal
+from eval_pipeline.formulas.definition import literal, quoted
 from eval_pipeline.store.connect import Connection, connect, first_value, says_what_failed
 from eval_pipeline.store.damage import is_there
-from eval_pipeline.store.derived import quoted
 from eval_pipeline.store.engine import STORE
 from eval_pipeline.store.lock import Tell, writer_lock
 from eval_pipeline.store.migrate import migrate

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from eval_pipeline.formulas.definition import Definition, Helper
+from eval_pipeline.formulas.definition import Definition, Helper, quoted
 from eval_pipeline.store.connect import Connection
-from eval_pipeline.store.derived import quoted
 from eval_pipeline.store.meanings import find_meaning
 from eval_pipeline.store.visible import CATALOGUE, Scope
 from eval_pipeline.store.whatif import drop, evaluate, scratch

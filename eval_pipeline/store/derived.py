@@ -10,7 +10,7 @@ from typing import Any
 import duckdb
 
 from eval_pipeline.errors import DefinitionError
-from eval_pipeline.formulas.definition import APPLIES, Definition, is_key_name, render
+from eval_pipeline.formulas.definition import APPLIES, Definition, is_key_name, quoted, render
 from eval_pipeline.formulas.python_source import load_function
 from eval_pipeline.store.connect import Connection, first_row
 from eval_pipeline.store.visible import Scope
@@ -22,11 +22,6 @@ GRAIN_TYPES = {"run_key": "integer", "query_key": "integer"}
 class Column:
     name: str
     kind: str
-
-
-def quoted(name: str) -> str:
-    """A name as SQL."""
-    return '"' + name.replace('"', '""') + '"'
 
 
 def table_of(definition: Definition, store: str) -> str:

@@ -7,10 +7,10 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from eval_pipeline.formulas.definition import quoted
 from eval_pipeline.formulas.text_columns import TEXT_COLUMNS
 from eval_pipeline.records import FORGOTTEN
 from eval_pipeline.store.connect import Connection, first_value
-from eval_pipeline.store.derived import quoted
 from eval_pipeline.store.key_columns import columns_with_key, stored_columns
 
 RUN, GOLDEN_SET, ARCHIVE = "run_key", "golden_key", "archive_key"

@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from eval_pipeline.formulas.definition import quoted
 from eval_pipeline.store.connect import Connection
-from eval_pipeline.store.derived import quoted
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from eval_pipeline.formulas.definition import Definition
+from eval_pipeline.formulas.definition import Definition, quoted
 from eval_pipeline.store.connect import Connection, first_row, first_value
-from eval_pipeline.store.derived import quoted
 from eval_pipeline.store.read import find_run
 
 FloatArray = npt.NDArray[np.float64]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from eval_pipeline.formulas.definition import Definition
+from eval_pipeline.formulas.definition import Definition, quoted
 from eval_pipeline.store.connect import Connection
-from eval_pipeline.store.derived import quoted, table_of
+from eval_pipeline.store.derived import table_of
 from eval_pipeline.store.visible import Scope
 from eval_pipeline.store.whatif import scratch
 

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from eval_pipeline.errors import UnknownName
-from eval_pipeline.formulas.definition import Definition
+from eval_pipeline.formulas.definition import Definition, quoted
 from eval_pipeline.store.connect import Connection, first_value
-from eval_pipeline.store.derived import quoted
 
 RUN_ORDER = "coalesce(r.created_at, r.first_loaded_at), r.run_id"
 

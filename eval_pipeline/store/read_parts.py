@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from eval_pipeline.formulas.definition import quoted
 from eval_pipeline.store.connect import Connection, first_value
-from eval_pipeline.store.derived import quoted, table_columns
+from eval_pipeline.store.derived import table_columns
 from eval_pipeline.store.read import RunRow
 
 Row = dict[str, Any]

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from eval_pipeline.formulas.definition import Definition, Helper
+from eval_pipeline.formulas.definition import Definition, Helper, quoted
 from eval_pipeline.store.aggregates import DOCUMENT_KEYS, PLAIN_KEYS, read_documents
 from eval_pipeline.store.connect import Connection, first_value, transaction
-from eval_pipeline.store.derived import quoted
 from eval_pipeline.store.read import RunRow
 from eval_pipeline.store.visible import Scope, visible_catalogue
 from eval_pipeline.store.whatif import evaluate, scratch

@@ -6,10 +6,9 @@ import datetime as dt
 import json
 from collections.abc import Sequence
 
-from eval_pipeline.formulas.definition import Definition
+from eval_pipeline.formulas.definition import Definition, quoted
 from eval_pipeline.store.asof import Point
 from eval_pipeline.store.connect import Connection, first_row
-from eval_pipeline.store.derived import quoted
 from eval_pipeline.store.read import RunRow
 from eval_pipeline.store.read_parts import Row, computed_rows
 

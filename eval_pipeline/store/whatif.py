@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from eval_pipeline.formulas.definition import Definition
+from eval_pipeline.formulas.definition import Definition, quoted
 from eval_pipeline.store.connect import Connection
-from eval_pipeline.store.derived import quoted, statement_of
+from eval_pipeline.store.derived import statement_of
 from eval_pipeline.store.visible import CATALOGUE, Scope, show
 
 

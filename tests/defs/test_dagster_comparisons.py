@@ -26,7 +26,7 @@ from eval_pipeline.launch import run_in_dagster
 from eval_pipeline.pipeline.comparison_pairs import due_pairs, store_comparisons
 from eval_pipeline.pipeline.due import DUE
 from eval_pipeline.pipeline.pages import due_pages
-from eval_pipeline.pipeline.report import default_file
+from eval_pipeline.settings import default_file
 from eval_pipeline.store.connect import open_reader
 from tests.few_definitions import shipping, write_few
 
