@@ -27,10 +27,7 @@ dev: $(READY)
 
 # The generated pages under docs/, from what the product says of itself.
 docs: $(READY)
-	$(BIN)/python -c "from eval_pipeline.cli.main import cli; \
-	    from eval_pipeline.cli.reference import write_pages; \
-	    from eval_pipeline.pipeline.reference_pages import project_root; \
-	    [print('wrote', path.relative_to(project_root())) for path in write_pages(cli, project_root())]"
+	$(BIN)/python -m docs.build.commands
 
 lock:
 	uv pip compile pyproject.toml --extra dev --generate-hashes --no-emit-index-url --no-header --no-annotate \

@@ -7,8 +7,9 @@ import datetime as dt
 import click
 
 from eval_pipeline.cli.options import as_json, with_store
-from eval_pipeline.cli.output import count, megabytes, print_json, print_line, progress_bar, say
+from eval_pipeline.cli.output import megabytes, print_json, print_line, progress_bar, say
 from eval_pipeline.settings import Settings
+from eval_pipeline.words import count
 
 
 @click.command("compact")

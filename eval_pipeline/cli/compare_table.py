@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from eval_pipeline.cli.main import COMMANDS
-from eval_pipeline.cli.output import count, filled, print_line, table
+from eval_pipeline.cli.output import filled, print_line, table
 from eval_pipeline.pipeline.comparison_reading import SIGNIFICANT
 from eval_pipeline.report.movements import (
     defined_metrics,
@@ -17,6 +17,7 @@ from eval_pipeline.report.movements import (
     within_noise,
 )
 from eval_pipeline.report.numbers import change, interval, p_value, rank, value
+from eval_pipeline.words import count
 
 SHOWN_QUERIES = 10
 SHOWN_SLICES = 5

@@ -11,8 +11,9 @@ from pathlib import Path
 import click
 
 from eval_pipeline.cli.options import with_store
-from eval_pipeline.cli.output import count, number, print_line, progress_bar, say, table
+from eval_pipeline.cli.output import number, print_line, progress_bar, say, table
 from eval_pipeline.settings import Settings
+from eval_pipeline.words import count
 
 HEADLINES = ("hit@5", "mrr", "groundedness", "citation_coverage")
 

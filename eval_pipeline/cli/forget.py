@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from eval_pipeline.cli.options import as_json, with_store
-from eval_pipeline.cli.output import count, megabytes, print_json, print_line, progress_bar, say, table
+from eval_pipeline.cli.output import megabytes, print_json, print_line, progress_bar, say, table
 from eval_pipeline.errors import UsageError
 from eval_pipeline.settings import Settings
+from eval_pipeline.words import count
 
 if TYPE_CHECKING:
     from eval_pipeline.pipeline.forget import ForgetReport, Kind, Request

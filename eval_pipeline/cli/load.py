@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from eval_pipeline.cli.options import as_json, with_store
-from eval_pipeline.cli.output import count, print_json, print_line, progress_bar, say, waiting_sentence
+from eval_pipeline.cli.output import print_json, print_line, progress_bar, say, waiting_sentence
 from eval_pipeline.errors import UsageError
 from eval_pipeline.settings import Settings
+from eval_pipeline.words import count
 
 if TYPE_CHECKING:
     from eval_pipeline.pipeline.loading import LoadReport

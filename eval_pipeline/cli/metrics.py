@@ -8,9 +8,10 @@ from typing import Any
 import click
 
 from eval_pipeline.cli.options import as_json, with_store
-from eval_pipeline.cli.output import count, print_json, print_line, say, table
+from eval_pipeline.cli.output import print_json, print_line, say, table
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.settings import Settings
+from eval_pipeline.words import count
 
 
 @click.command("metrics")

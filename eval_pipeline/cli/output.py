@@ -10,6 +10,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from eval_pipeline.report.markup import visible
+from eval_pipeline.words import count
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -83,11 +84,6 @@ def filled(text: str) -> str:
 def number(value: float | None) -> str:
     """A metric's value for people: four decimals, an em dash where it is undefined."""
     return "—" if value is None else f"{value:.4f}"
-
-
-def count(n: int, noun: str, *, plural: str | None = None) -> str:
-    """`1 run`, `1,200 runs`."""
-    return f"{n:,} {noun if n == 1 else plural or noun + 's'}"
 
 
 def waiting_sentence(run_ids: Sequence[str]) -> str:

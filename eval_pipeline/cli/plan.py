@@ -7,18 +7,9 @@ from typing import Any
 import click
 
 from eval_pipeline.cli.options import as_json, selecting, with_store
-from eval_pipeline.cli.output import (
-    count,
-    filled,
-    listed,
-    number,
-    print_json,
-    print_line,
-    progress_bar,
-    say,
-    table,
-)
+from eval_pipeline.cli.output import filled, listed, number, print_json, print_line, progress_bar, say, table
 from eval_pipeline.settings import Settings
+from eval_pipeline.words import count
 
 SHOWN_RUNS = 12
 

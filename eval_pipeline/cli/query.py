@@ -5,8 +5,9 @@ from __future__ import annotations
 import click
 
 from eval_pipeline.cli.options import as_json, with_store
-from eval_pipeline.cli.output import count, print_json, say, table
+from eval_pipeline.cli.output import print_json, say, table
 from eval_pipeline.settings import Settings
+from eval_pipeline.words import count
 
 SHOWN_ROWS = 200
 

@@ -8,9 +8,10 @@ import sys
 import click
 
 from eval_pipeline.cli.options import as_json, with_store
-from eval_pipeline.cli.output import count, print_json, print_line, progress_bar, say
+from eval_pipeline.cli.output import print_json, print_line, progress_bar, say
 from eval_pipeline.errors import UsageError
 from eval_pipeline.settings import Settings
+from eval_pipeline.words import count
 
 
 @click.command("rebuild")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import click
 
 from eval_pipeline.cli.options import as_json, with_store
-from eval_pipeline.cli.output import count, print_json, print_line, progress_bar, say, waiting_sentence
+from eval_pipeline.cli.output import print_json, print_line, progress_bar, say, waiting_sentence
 from eval_pipeline.settings import Settings
+from eval_pipeline.words import count
 
 
 @click.command("run")

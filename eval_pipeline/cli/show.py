@@ -7,18 +7,10 @@ from typing import Any
 import click
 
 from eval_pipeline.cli.options import as_json, with_store
-from eval_pipeline.cli.output import (
-    count,
-    filled,
-    number,
-    print_json,
-    print_json_line,
-    print_line,
-    say,
-    table,
-)
+from eval_pipeline.cli.output import filled, number, print_json, print_json_line, print_line, say, table
 from eval_pipeline.cli.show_parts import print_parts
 from eval_pipeline.settings import Settings
+from eval_pipeline.words import count
 
 
 @click.command("show")

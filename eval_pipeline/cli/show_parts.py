@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from eval_pipeline.cli.output import count, number, print_line, table
+from eval_pipeline.cli.output import number, print_line, table
 from eval_pipeline.report.numbers import amount
+from eval_pipeline.words import count
 
 UNSTABLE_ABOVE = 0.2
 

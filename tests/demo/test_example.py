@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import yaml
 
+from bench.demo.build import build_bundle, main
+from bench.demo.chunkers import BY_HEADING, BY_WINDOW
+from bench.demo.listings import ListingSourceError, extraction_rows
 from eval_pipeline.demo import BUNDLE_FOLDER
-from eval_pipeline.demo.build import build_bundle, main
-from eval_pipeline.demo.chunkers import BY_HEADING, BY_WINDOW
-from eval_pipeline.demo.listings import ListingSourceError, extraction_rows
 
 FIRST, BASELINE, AGAIN, FIVE, TUNED = (f"nightly-2026-09-{day:02}" for day in (7, 8, 9, 10, 11))
 WINDOW, PROMPT, FOLDERS, BUG, BEST = (f"nightly-2026-09-{day}" for day in (14, 15, 16, 17, 18))

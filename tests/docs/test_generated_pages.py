@@ -7,11 +7,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from docs.build.commands import all_pages
+from docs.build.pages import shipped_registry
 from eval_pipeline import records
 from eval_pipeline.cli.main import cli
-from eval_pipeline.cli.reference import all_pages
 from eval_pipeline.formulas.header import FIELDS
-from eval_pipeline.pipeline.reference_pages import shipped_registry
 from eval_pipeline.pipeline.verdicts import ComparisonReading
 from eval_pipeline.settings import project_folder
 

@@ -1,4 +1,4 @@
-"""The generated pages under docs/: what the commands say of themselves, beside what the rest of the product says."""
+"""Writes the generated pages under docs/ anew: `python -m docs.build.commands`, or `make docs`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from eval_pipeline.pipeline.reference_pages import NOTICE, generated_pages
+from docs.build.pages import NOTICE, generated_pages, project_root
 
 HELP_WIDTH = 88
 
@@ -47,3 +47,10 @@ def _helps(command: click.Command, name: str, parent: click.Context | None) -> I
             found = command.get_command(context, inner)
             if found is not None:
                 yield from _helps(found, inner, context)
+
+
+if __name__ == "__main__":
+    from eval_pipeline.cli.main import cli
+
+    for written_page in write_pages(cli, project_root()):
+        print("wrote", written_page.relative_to(project_root()))

@@ -6,15 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from eval_pipeline.demo.answers import Answer, answer_from, answer_row, document_years
-from eval_pipeline.demo.chance import draw, draw_whole
-from eval_pipeline.demo.chunkers import Chunk, chunk_corpus
-from eval_pipeline.demo.corpus import Document
-from eval_pipeline.demo.folders import build_folder_index, select_folders
-from eval_pipeline.demo.golden import Question
-from eval_pipeline.demo.judge import judge_row
-from eval_pipeline.demo.nights import Night
-from eval_pipeline.demo.retriever import Hit, Index, build_index, search
+from bench.demo.answers import Answer, answer_from, answer_row, document_years
+from bench.demo.chance import draw, draw_whole
+from bench.demo.chunkers import Chunk, chunk_corpus
+from bench.demo.corpus import Document
+from bench.demo.folders import build_folder_index, select_folders
+from bench.demo.golden import Question
+from bench.demo.judge import judge_row
+from bench.demo.nights import Night
+from bench.demo.retriever import Hit, Index, build_index, search
 
 TIMEOUT_MS = 30_000
 FEWEST_HITS = 3

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from eval_pipeline.demo.chunkers import BY_HEADING, BY_WINDOW
-from eval_pipeline.demo.judge import JudgeSettings
-from eval_pipeline.demo.retriever import RetrieverSettings
+from bench.demo.chunkers import BY_HEADING, BY_WINDOW
+from bench.demo.judge import JudgeSettings
+from bench.demo.retriever import RetrieverSettings
 
 PLAIN = RetrieverSettings(k1=1.6, b=0.9)
 TUNED = RetrieverSettings(k1=0.9, b=0.4, heading_weight=1, drop_stop_words=True, strip_endings=True)

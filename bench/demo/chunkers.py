@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from types import MappingProxyType
 
-from eval_pipeline.demo.corpus import Document
-from eval_pipeline.demo.words import count_words, word_spans
+from bench.demo.corpus import Document
+from bench.demo.words import count_words, word_spans
 
 BY_HEADING = "heading-1"
 BY_WINDOW = "window-1"

@@ -1,4 +1,4 @@
-"""Builds the example bundle: `python -m eval_pipeline.demo.build OUT_DIR`.
+"""Builds the example bundle: `python -m bench.demo.build OUT_DIR`.
 
 The corpus, the chunkers, the retriever, the answers and the labels are real. Simulated, from seeded chance, are the
 judge, the citation habits of the prompt versions, latencies, failures and the field extraction. Nothing depends on the
@@ -18,13 +18,13 @@ from typing import Any
 
 import yaml
 
-from eval_pipeline.demo.chunkers import BY_HEADING, CHUNKERS, Chunk, chunk_corpus
-from eval_pipeline.demo.corpus import Document, read_corpus
-from eval_pipeline.demo.golden import Question, golden_row, read_questions, span_row
-from eval_pipeline.demo.listings import extraction_rows
-from eval_pipeline.demo.nights import Night, nights
-from eval_pipeline.demo.reports import DATASET, index_report, run_row, spot_check_rows
-from eval_pipeline.demo.results import build_engine, result_rows
+from bench.demo.chunkers import BY_HEADING, CHUNKERS, Chunk, chunk_corpus
+from bench.demo.corpus import Document, read_corpus
+from bench.demo.golden import Question, golden_row, read_questions, span_row
+from bench.demo.listings import extraction_rows
+from bench.demo.nights import Night, nights
+from bench.demo.reports import DATASET, index_report, run_row, spot_check_rows
+from bench.demo.results import build_engine, result_rows
 
 GOLDEN_HEADER = """\
 # Golden set of the example handbook.
@@ -48,7 +48,7 @@ def build_bundle(target: Path) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m eval_pipeline.demo.build", description="Builds the example bundle."
+        prog="python -m bench.demo.build", description="Builds the example bundle."
     )
     parser.add_argument("out_dir", type=Path, metavar="OUT_DIR", help="folder to write the bundle to")
     build_bundle(parser.parse_args(arguments).out_dir)

@@ -9,8 +9,8 @@ from typing import Any
 
 import yaml
 
-from eval_pipeline.demo.chunkers import Chunk, Span, sections
-from eval_pipeline.demo.corpus import Document
+from bench.demo.chunkers import Chunk, Span, sections
+from bench.demo.corpus import Document
 
 GOLDEN_FILE = Path(__file__).parent / "golden.yaml"
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from eval_pipeline.demo.chance import draw
-from eval_pipeline.demo.chunkers import Chunk
-from eval_pipeline.demo.corpus import Document
-from eval_pipeline.demo.retriever import Hit, Index, coverage
-from eval_pipeline.demo.words import STOP_WORDS, sentences, without_ending, words
+from bench.demo.chance import draw
+from bench.demo.chunkers import Chunk
+from bench.demo.corpus import Document
+from bench.demo.retriever import Hit, Index, coverage
+from bench.demo.words import STOP_WORDS, sentences, without_ending, words
 
 REFUSAL = "The notes do not say."
 OLDER_NOTE_DIFFERS = "An older note says otherwise."

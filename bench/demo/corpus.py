@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-CORPUS_FOLDER = Path(__file__).parent / "corpus"
+CORPUS_FOLDER = Path(__file__).parent / "handbook"
 _TYPE_OF_SUFFIX = {".md": "markdown", ".sh": "code"}
 
 

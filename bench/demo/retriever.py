@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from eval_pipeline.demo.chunkers import Chunk
-from eval_pipeline.demo.words import STOP_WORDS, without_ending, words
+from bench.demo.chunkers import Chunk
+from bench.demo.words import STOP_WORDS, without_ending, words
 
 SCORE_DECIMALS = 4
 
