@@ -7,22 +7,16 @@ folder. Of the output that is shown every line must appear, in this order; `…`
 
 from __future__ import annotations
 
-import contextlib
-import io
-import os
 import re
 import shlex
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from eval_pipeline.cli.main import main
-from tests.made_once import made_once
+from tests.called import DEMO, EXAMPLE, HOME, PRINTED, call, call_in_shell, demo_once
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = (
@@ -46,9 +40,7 @@ SKIPPED = (
     ". .venv",
     "eval-pipeline ui",
 )
-HOME = "dagster_home"
 # Executed as the command that remains once the machine is set up.
-DEMO = "eval-pipeline demo"
 SHORT = {"make demo": DEMO}
 
 BLOCK = re.compile(
@@ -115,19 +107,6 @@ def first_missing(shown: tuple[str, ...], printed: str) -> str | None:
     return None
 
 
-def environment_in(folder: Path) -> dict[str, str]:
-    """What somebody who works in this folder has set."""
-    kept = {
-        name: value for name, value in os.environ.items() if not name.startswith(("EVAL_PIPELINE", "DAGSTER"))
-    }
-    return kept | {
-        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
-        "DAGSTER_HOME": str(folder / HOME),
-        "LC_ALL": "C.UTF-8",
-        "PYTHONUNBUFFERED": "1",
-    }
-
-
 def plain_call(text: str) -> list[str] | None:
     """The words of a command that is nothing but a call of the program; None where a shell has a part in it."""
     words = list(shlex.shlex(text, posix=True, punctuation_chars=True))
@@ -136,59 +115,20 @@ def plain_call(text: str) -> list[str] | None:
     return found[1:] if found[0] == "eval-pipeline" and not needs_shell else None
 
 
-def run(text: str, folder: Path, patch: pytest.MonkeyPatch) -> tuple[int, str]:
-    """Exit code and everything that is printed; a plain call is done here, which spares it the imports."""
+def run(text: str, folder: Path) -> tuple[int, str]:
+    """Exit code and everything that is printed."""
     words = plain_call(text)
-    if words is None:
-        return run_in_shell(text, folder)
-    with patch.context() as here, io.StringIO() as printed:
-        environment = environment_in(folder)
-        for name in os.environ.keys() - environment.keys():
-            here.delenv(name)
-        for name, value in environment.items():
-            here.setenv(name, value)
-        here.chdir(folder)
-        with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
-            try:
-                main(words)
-            except SystemExit as left:
-                return int(left.code or 0), printed.getvalue()
-    raise AssertionError("the program ends with an exit code")
-
-
-def run_in_shell(text: str, folder: Path) -> tuple[int, str]:
-    """Exit code and everything that is printed, as somebody who works in this folder would see it."""
-    done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", text],
-        cwd=folder,
-        env=environment_in(folder),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=600,
-        check=False,
-    )
-    return done.returncode, done.stdout
+    return call_in_shell(text, folder) if words is None else call(words, folder)[:2]
 
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory) -> tuple[Path, str]:
     """The example, computed once for all documents: its folder and what the command printed."""
-    printed = "printed.txt"
-
-    def make(folder: Path) -> None:
-        (folder / "example").mkdir()
-        code, text = run_in_shell(DEMO, folder / "example")
-        assert code == 0, text
-        (folder / printed).write_text(text, "utf-8")
-
-    folder = made_once(tmp_path_factory, "demo", make)
-    return folder / "example", (folder / printed).read_text("utf-8")
+    folder = demo_once(tmp_path_factory)
+    return folder / EXAMPLE, (folder / PRINTED).read_text("utf-8")
 
 
-def execute(
-    command: Command, folder: Path, patch: pytest.MonkeyPatch, *, demo: Callable[[], tuple[Path, str]]
-) -> None:
+def execute(command: Command, folder: Path, *, demo: Callable[[], tuple[Path, str]]) -> None:
     if command.text.startswith(SKIPPED):
         return
     text = SHORT.get(command.text.partition("#")[0].strip(), command.text)
@@ -197,14 +137,14 @@ def execute(
         code = 0
         shutil.copytree(made, folder, dirs_exist_ok=True)
     else:
-        code, printed = run(text, folder, patch)
+        code, printed = run(text, folder)
     assert code == command.code, f"$ {text}\n{printed}"
     missing = first_missing(command.shown, printed)
     assert missing is None, f"$ {text}\nshown, but not printed (in this place): {missing}\n\n{printed}"
 
 
 @pytest.mark.parametrize("place", DOCUMENTS)
-def test_the_commands_of_a_document_do_what_it_shows(place, tmp_path, monkeypatch, new_home, request):
+def test_the_commands_of_a_document_do_what_it_shows(place, tmp_path, new_home, request):
     steps = list(steps_of((ROOT / place).read_text("utf-8")))
     assert sum(isinstance(step, Command) for step in steps) >= 5
     shutil.copytree(new_home, tmp_path / HOME)
@@ -214,7 +154,7 @@ def test_the_commands_of_a_document_do_what_it_shows(place, tmp_path, monkeypatc
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(step.text, "utf-8")
         else:
-            execute(step, tmp_path, monkeypatch, demo=lambda: request.getfixturevalue("demo"))
+            execute(step, tmp_path, demo=lambda: request.getfixturevalue("demo"))
 
 
 def test_a_shown_line_that_is_not_printed_is_found():
