@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -201,7 +202,7 @@ def shell(folder: Path, line: str) -> subprocess.CompletedProcess[str]:
     environment = {
         "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
         "HOME": str(folder),
-        "PYTHONPATH": str(ROOT),
+        "PYTHONPATH": f"{ROOT}:{sysconfig.get_path('purelib')}",
         "EVAL_PIPELINE_DB": str(folder / "e.duckdb"),
     }
     return subprocess.run(
@@ -216,8 +217,8 @@ def test_a_reader_that_leaves_early_is_no_error(store):
 
 
 def test_an_output_that_cannot_carry_every_character_gets_json_all_the_same(store):
-    done = shell(
-        store, "LC_ALL=C PYTHONUTF8=0 PYTHONIOENCODING=ascii python -m eval_pipeline show night-1 --per-query"
-    )
+    # Without -S Python itself would not start in a folder with an umlaut: it reads *.pth as ASCII there.
+    ascii_python = "LC_ALL=C PYTHONUTF8=0 PYTHONIOENCODING=ascii python -S"
+    done = shell(store, f"{ascii_python} -m eval_pipeline show night-1 --per-query")
     assert done.returncode == 0, done.stderr
     assert [json.loads(line)["query_id"] for line in done.stdout.splitlines()] == ["q1", HOSTILE]
