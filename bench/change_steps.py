@@ -13,18 +13,17 @@ from pathlib import Path
 from history import run_name
 from spine_steps import Stopwatch, now, peak_megabytes, settings_in
 
+from eval_pipeline.computing.ledger import find_states, unwanted_cells, wanted_cells
+from eval_pipeline.computing.measure import measure
 from eval_pipeline.formulas.registry import Registry, load_registry
 from eval_pipeline.launch import run_in_dagster
-from eval_pipeline.pipeline.due import unwanted_cells, wanted_cells
-from eval_pipeline.pipeline.load import load_bundles
-from eval_pipeline.pipeline.measure import measure
-from eval_pipeline.pipeline.plan import find_plan, select_cells
-from eval_pipeline.pipeline.preview import find_preview
-from eval_pipeline.pipeline.preview_verdicts import MOST_PAIRS
-from eval_pipeline.pipeline.status import find_status
+from eval_pipeline.loading.load import load_bundles
+from eval_pipeline.planning.plan import find_plan, select_cells
+from eval_pipeline.planning.preview import find_preview
+from eval_pipeline.planning.preview_verdicts import MOST_PAIRS
+from eval_pipeline.planning.status import find_status
 from eval_pipeline.settings import Settings
-from eval_pipeline.store.connect import open_reader, open_writer
-from eval_pipeline.store.ledger import find_states
+from eval_pipeline.store.open import open_reader, open_writer
 
 FORMULA = "metrics.reciprocal_rank"
 AGGREGATES = f"aggregates.run_metrics:{FORMULA}"

@@ -22,10 +22,10 @@ from pathlib import Path
 
 from history import Shape, draw_questions, run_name, write_golden_set, write_runs
 
+from eval_pipeline.comparing.compare import compare
+from eval_pipeline.computing.measure import measure
 from eval_pipeline.formulas.registry import load_registry
-from eval_pipeline.pipeline.compare import compare
-from eval_pipeline.pipeline.load import load_bundles
-from eval_pipeline.pipeline.measure import measure
+from eval_pipeline.loading.load import load_bundles
 from eval_pipeline.settings import load_settings
 
 

@@ -16,16 +16,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from eval_pipeline.computing.aggregates import compute_aggregates
+from eval_pipeline.computing.derived import compute, table_of
+from eval_pipeline.computing.ledger import BATCH_RESULTS
+from eval_pipeline.computing.measure import measure
+from eval_pipeline.computing.scope import Scope, show, visible_catalogue
 from eval_pipeline.formulas.registry import Registry, load_registry
-from eval_pipeline.pipeline.due import BATCH_RESULTS
-from eval_pipeline.pipeline.load import load_bundles
-from eval_pipeline.pipeline.measure import measure
-from eval_pipeline.pipeline.status import find_status
+from eval_pipeline.loading.load import load_bundles
+from eval_pipeline.planning.status import find_status
 from eval_pipeline.settings import Settings, load_settings
-from eval_pipeline.store.aggregates import compute_aggregates
-from eval_pipeline.store.connect import Connection, first_value, open_writer, transaction
-from eval_pipeline.store.derived import compute, table_of
-from eval_pipeline.store.visible import Scope, show, visible_catalogue
+from eval_pipeline.store.open import Connection, first_value, open_writer, transaction
 
 RANK_FACTS = ("facts.found_chunks", "facts.chunk_ranks", "facts.document_ranks")
 RANK_FORMULAS = ("metrics.hit_at_k", "metrics.reciprocal_rank", "metrics.recall_at_k_doc")

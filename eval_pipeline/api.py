@@ -7,14 +7,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from eval_pipeline.comparing import compare
 from eval_pipeline.formulas.registry import load_registry
-from eval_pipeline.pipeline import compare, stored_aggregate
 from eval_pipeline.report.markdown import render_report_md
 from eval_pipeline.settings import load_settings
-from eval_pipeline.store.connect import open_reader
+from eval_pipeline.showing import document
+from eval_pipeline.store.open import open_reader
 
 if TYPE_CHECKING:
-    from eval_pipeline.store.connect import Connection
+    from eval_pipeline.store.open import Connection
 
 __all__ = ["compare_runs", "compute_aggregate", "open_store", "render_report_md", "store_aggregate"]
 
@@ -35,12 +36,12 @@ def compare_runs(
 def compute_aggregate(run_id: str, *, db: str | Path | None = None) -> dict[str, Any]:
     """The run's summary from its stored results, under the formulas that hold now; nothing is written."""
     settings = load_settings(db=db)
-    return stored_aggregate.compute_aggregate(settings, load_registry(settings), run_id)
+    return document.compute_aggregate(settings, load_registry(settings), run_id)
 
 
 def store_aggregate(run_id: str, aggregate: Mapping[str, Any], *, db: str | Path | None = None) -> None:
     """Make this the run's `aggregate_json`; an unknown run raises UnknownName, no other run changes."""
-    stored_aggregate.store_aggregate(load_settings(db=db), run_id, aggregate)
+    document.store_aggregate(load_settings(db=db), run_id, aggregate)
 
 
 @contextmanager

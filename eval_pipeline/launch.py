@@ -13,22 +13,22 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from eval_pipeline.comparing.pairs import PAIRS, due_pairs, find_pairs, is_due
+from eval_pipeline.comparing.stored import compared_by
+from eval_pipeline.computing.measure import Progress
 from eval_pipeline.errors import UsageError
 from eval_pipeline.formulas.registry import Registry, load_registry
-from eval_pipeline.pipeline.comparison_pairs import PAIRS, due_pairs, find_pairs, is_due
-from eval_pipeline.pipeline.inbox import look_into
-from eval_pipeline.pipeline.measure import Progress
-from eval_pipeline.pipeline.runs import Computed, computed_by, due_runs
+from eval_pipeline.loading.inbox import look_into
 from eval_pipeline.settings import PACKAGE, Settings, project_folder
-from eval_pipeline.store.comparisons import compared_by
-from eval_pipeline.store.connect import open_reader
+from eval_pipeline.showing.runs import Computed, computed_by, due_runs
 from eval_pipeline.store.lock import Tell
+from eval_pipeline.store.open import open_reader
 
 if TYPE_CHECKING:
     import dagster as dg
 
     from eval_pipeline.defs.launches import Launch
-    from eval_pipeline.defs.listening import Listener
+    from eval_pipeline.defs.resources import Listener
 
 HOST = "127.0.0.1"
 # One planned event per asset and range instead of one per partition, and events of a range written together.
@@ -86,7 +86,7 @@ def run_in_dagster(
     `definitions` and `run_ids` limit it; `note` is kept beside every number that is replaced. Everything
     that can be computed is; then the first thing that went wrong is raised as it was.
     """
-    from eval_pipeline.defs.listening import Listener
+    from eval_pipeline.defs.resources import Listener
 
     listener = Listener(tell, progress)
     with _environment(EVENT_ENVIRONMENT), open_instance(settings) as instance:
@@ -192,7 +192,7 @@ def _due_launches(
     from eval_pipeline.defs.metadata import why_due
     from eval_pipeline.defs.partitions import registered_runs
     from eval_pipeline.defs.processes import fail_dead_runs, runs_under_way
-    from eval_pipeline.defs.shown import show_store
+    from eval_pipeline.defs.report_existing import show_store
 
     now = dt.datetime.now(dt.UTC).replace(tzinfo=None)
     fail_dead_runs(instance, now=now)

@@ -9,12 +9,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from eval_pipeline.computing.measure import measure
 from eval_pipeline.formulas import registry as registry_module
 from eval_pipeline.formulas.registry import Registry, load_registry
-from eval_pipeline.pipeline.load import LoadReport, load_bundles
-from eval_pipeline.pipeline.measure import measure
+from eval_pipeline.loading.load import LoadReport, load_bundles
 from eval_pipeline.settings import Settings, load_settings
-from eval_pipeline.store.connect import open_reader
+from eval_pipeline.store.open import open_reader
 
 Row = dict[str, Any]
 FIRST_DAY = dt.datetime(2026, 9, 1)

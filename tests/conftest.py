@@ -10,7 +10,7 @@ import pytest
 
 from eval_pipeline.launch import prepare_home
 from eval_pipeline.settings import Settings
-from eval_pipeline.store.connect import open_writer
+from eval_pipeline.store.open import open_writer
 from tests.bundle_files import compute, load, settings_in
 from tests.made_once import made_once
 from tests.store.forgettable import TWO_FORMULAS, own_copy, write_secret_bundle

@@ -22,7 +22,7 @@ from eval_pipeline.formulas.registry import Registry, load_registry
 from eval_pipeline.metrics import errors as metric_errors
 from eval_pipeline.settings import load_settings, project_folder, shipped_sql
 from eval_pipeline.stats import errors as statistics_errors
-from eval_pipeline.store.connect import open_in_memory
+from eval_pipeline.store.open import open_in_memory
 
 NOTICE = "<!-- Written by `make docs` from the product itself. Do not edit. -->\n\n"
 BUNDLE_RECORDS: dict[str, type[records.Record]] = {

@@ -37,8 +37,8 @@ def command(
     """
     from eval_pipeline.formulas.registry import load_registry
     from eval_pipeline.launch import run_in_dagster
-    from eval_pipeline.pipeline.apply import pin_older, pin_rest, release_pins
-    from eval_pipeline.pipeline.plan import find_plan, select_cells
+    from eval_pipeline.planning.apply import pin_older, pin_rest, release_pins
+    from eval_pipeline.planning.plan import find_plan, select_cells
 
     if pin and not (only or runs or since):
         raise click.UsageError("--pin leaves what is not selected: select with --only, --runs or --since")

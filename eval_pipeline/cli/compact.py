@@ -20,7 +20,7 @@ def command(settings: Settings, as_json: bool) -> None:
 
     It needs as much free space as the file takes; interrupted, it leaves the file as it was.
     """
-    from eval_pipeline.pipeline.forget import compact_store
+    from eval_pipeline.upkeep.forget import compact_store
 
     with progress_bar("copying bytes") as progress:
         done = compact_store(

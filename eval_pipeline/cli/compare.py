@@ -55,8 +55,8 @@ def command(
 
     Runs of different chunker versions are matched by document and span instead of by chunk id.
     """
+    from eval_pipeline.comparing.compare import compare
     from eval_pipeline.formulas.registry import load_registry
-    from eval_pipeline.pipeline.compare import compare
 
     chosen = format_of(wanted, output, as_json=as_json)
     registry = load_registry(settings)
@@ -64,7 +64,7 @@ def command(
         settings, registry, run_a, run_b, strict_chunker_version=strict_chunker_version, tell=say
     )
     if chosen == "html":
-        from eval_pipeline.pipeline.report import pair_page
+        from eval_pipeline.report.pages.collect import pair_page
 
         write(pair_page(settings, registry, run_a, run_b, document=document, tell=say), output)
     else:

@@ -7,8 +7,8 @@ from typing import Any
 
 from eval_pipeline.cli.main import COMMANDS
 from eval_pipeline.cli.output import filled, print_line, table
-from eval_pipeline.pipeline.comparison_reading import SIGNIFICANT
-from eval_pipeline.report.movements import (
+from eval_pipeline.comparing.options import SIGNIFICANT
+from eval_pipeline.report.comparison_rows import (
     defined_metrics,
     moved_queries,
     part_cells,

@@ -22,12 +22,12 @@ HEADLINES = ("hit@5", "mrr", "groundedness", "citation_coverage")
 @with_store
 def command(settings: Settings) -> None:
     """Load the shipped example (a handbook, 89 questions, eleven nights), run everything, and show what to try."""
+    from eval_pipeline.computing.ledger import DUE
     from eval_pipeline.demo import BUNDLE_FOLDER
     from eval_pipeline.formulas.registry import load_registry
     from eval_pipeline.launch import run_in_dagster
-    from eval_pipeline.pipeline.due import DUE
-    from eval_pipeline.pipeline.headlines import headline_table
-    from eval_pipeline.pipeline.load import load_bundles
+    from eval_pipeline.loading.load import load_bundles
+    from eval_pipeline.showing.runs import headline_table
 
     say("Loading the example …")
     report = load_bundles(

@@ -40,7 +40,7 @@ def command(
     The movement is split into system, formula, labels, data and interaction; the terms add up exactly.
     """
     from eval_pipeline.formulas.registry import load_registry
-    from eval_pipeline.pipeline.explain import explain_movement
+    from eval_pipeline.planning.explain import explain_movement
 
     if len(runs) > 2 or len(as_of) > 2 or (len(runs) == 1 and not as_of):
         raise click.UsageError(

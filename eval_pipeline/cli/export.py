@@ -33,7 +33,7 @@ def command(run_id: str, folder: Path, settings: Settings, as_json: bool) -> Non
     per_query.parquet   a row per query, a column per metric, unrounded
     """
     from eval_pipeline.formulas.registry import load_registry
-    from eval_pipeline.pipeline.export import export_run
+    from eval_pipeline.showing.export import export_run
 
     paths = export_run(settings, load_registry(settings), run_id, folder, tell=say)
     if as_json:

@@ -16,7 +16,7 @@ from eval_pipeline.settings import Settings
 from eval_pipeline.words import count
 
 if TYPE_CHECKING:
-    from eval_pipeline.pipeline.forget import ForgetReport, Kind, Request
+    from eval_pipeline.upkeep.forget import ForgetReport, Kind, Request
 
 SHOWN_RUNS = 5
 
@@ -71,7 +71,7 @@ def command(
 
 
 def _list(settings: Settings, *, as_json: bool) -> None:
-    from eval_pipeline.pipeline.forget import list_forgotten
+    from eval_pipeline.upkeep.forget import list_forgotten
 
     found = list_forgotten(settings, tell=say)
     if as_json:
@@ -95,7 +95,7 @@ def _state(tombstone: dict[str, Any]) -> str:
 
 
 def _lift(settings: Settings, name: str, kind: Kind | None, *, as_json: bool) -> None:
-    from eval_pipeline.pipeline.forget import lift_tombstones
+    from eval_pipeline.upkeep.forget import lift_tombstones
 
     lifted = lift_tombstones(settings, name, kind=kind, now=_now(), tell=say)
     if as_json:
@@ -120,7 +120,7 @@ def _forget(
     as_json: bool,
 ) -> None:
     from eval_pipeline.formulas.registry import load_registry
-    from eval_pipeline.pipeline.forget import find_request, forget
+    from eval_pipeline.upkeep.forget import find_request, forget
 
     registry = load_registry(settings)
     request = find_request(settings, name, kind=kind, **how)

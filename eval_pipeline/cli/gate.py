@@ -62,9 +62,9 @@ def command(
     is inconclusive otherwise. With on_inconclusive = "fail" in [gate], inconclusive leaves with 1. The verdict is kept
     for the report of the suite, where the store can be written.
     """
+    from eval_pipeline.comparing.gate import gate
+    from eval_pipeline.comparing.stored import keep_verdict
     from eval_pipeline.formulas.registry import load_registry
-    from eval_pipeline.pipeline.gate import gate
-    from eval_pipeline.pipeline.gate_verdicts import keep_verdict
 
     chosen = format_of(wanted, output, as_json=as_json, by_suffix=BY_SUFFIX)
     document = gate(settings, load_registry(settings), candidate, baseline, config_file=config_file, tell=say)
@@ -75,7 +75,7 @@ def command(
 
         write(render_gate_md(document), output)
     elif chosen == "junit":
-        from eval_pipeline.report.junit import render_gate_junit
+        from eval_pipeline.report.markdown import render_gate_junit
 
         write(render_gate_junit(document), output)
     else:
@@ -95,7 +95,7 @@ def exit_code(document: dict[str, Any]) -> int:
 
 
 def _print(document: dict[str, Any]) -> None:
-    from eval_pipeline.report.movements import rules_worth_showing
+    from eval_pipeline.report.comparison_rows import rules_worth_showing
     from eval_pipeline.report.numbers import change, p_value
 
     print_line(f"{document['verdict'].upper()}: {document['candidate']} against {document['baseline']}")

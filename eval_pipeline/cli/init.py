@@ -33,7 +33,7 @@ def command(file: Path, output: Path, force: bool, as_json: bool) -> None:
     The mapping says which fields mean what. It is a guess: look at the three rows that are shown, and at what it is
     unsure of, then load the file with it.
     """
-    from eval_pipeline.pipeline.propose_mapping import propose_mapping
+    from eval_pipeline.adapters.proposal import propose_mapping
 
     if output.exists() and not force:
         raise UsageError(f"{output} is there already; --force writes over it, --output PATH writes elsewhere")

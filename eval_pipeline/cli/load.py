@@ -19,7 +19,7 @@ from eval_pipeline.settings import Settings
 from eval_pipeline.words import count
 
 if TYPE_CHECKING:
-    from eval_pipeline.pipeline.loading import LoadReport
+    from eval_pipeline.loading.context import LoadReport
 
 QUARANTINED = 3
 INTERRUPTED = 130
@@ -73,9 +73,9 @@ def command(
     rows in quarantine are recorded without their text. It does not remove what was stored before: `forget --text`
     does. The same bytes with and without texts are two deliveries, the later one stands.
     """
-    from eval_pipeline.pipeline.load import load_bundles
-    from eval_pipeline.pipeline.load_file import RunNamed, load_results_file
-    from eval_pipeline.pipeline.loading import LoadOptions
+    from eval_pipeline.loading.context import LoadOptions
+    from eval_pipeline.loading.file import RunNamed, load_results_file
+    from eval_pipeline.loading.load import load_bundles
 
     named = {"--mapping": mapping, "--run-id": run_id, "--dataset": dataset, "--created-at": created_at}
     file = _results_file(paths, {**named, "--suite": suite})

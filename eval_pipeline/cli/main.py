@@ -126,7 +126,7 @@ def _stop_writing() -> None:
 
 
 def _fail(message: str, code: int) -> int:
-    from eval_pipeline.report.markup import visible
+    from eval_pipeline.report.pages.html import visible
 
     sys.stderr.write(visible(f"error: {message}\n"))
     return code

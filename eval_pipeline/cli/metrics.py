@@ -27,9 +27,9 @@ def command(
     name: str | None, history: bool, lock: bool, check_lock: bool, settings: Settings, as_json: bool
 ) -> None:
     """Show the catalogue of metrics, or everything about the one with this name or key."""
+    from eval_pipeline.comparing.options import comparison_reading, describe_reading
+    from eval_pipeline.formulas.catalogue import describe, find_definition
     from eval_pipeline.formulas.registry import load_registry
-    from eval_pipeline.pipeline.catalogue import describe, find_definition
-    from eval_pipeline.pipeline.comparison_reading import comparison_reading, describe_reading
 
     registry = load_registry(settings)
     if lock or check_lock:
@@ -75,14 +75,14 @@ def _others(parameter: dict[str, Any]) -> str:
 
 
 def _print_one(found: dict[str, object]) -> None:
-    from eval_pipeline.pipeline.catalogue import as_text
+    from eval_pipeline.formulas.catalogue import as_text
 
     print_line(as_text(found))
 
 
 def _print_history(settings: Settings, registry: Registry, name: str | None, *, as_json: bool) -> None:
-    from eval_pipeline.pipeline.catalogue import find_definition
-    from eval_pipeline.pipeline.meanings import find_history
+    from eval_pipeline.computing.definition_versions import find_history
+    from eval_pipeline.formulas.catalogue import find_definition
 
     if name is None:
         raise click.UsageError("--history needs the NAME of a formula or metric")

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
-from eval_pipeline.report.markup import visible
+from eval_pipeline.report.pages.html import visible
 from eval_pipeline.words import count
 
 if TYPE_CHECKING:

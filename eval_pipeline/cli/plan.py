@@ -38,9 +38,9 @@ def command(
 ) -> None:
     """Show what is stale and why, and what recomputing would cost; with --preview what it would do to the numbers."""
     from eval_pipeline.formulas.registry import load_registry
-    from eval_pipeline.pipeline.plan import find_plan, select_cells
-    from eval_pipeline.pipeline.plan_text import as_markdown
-    from eval_pipeline.pipeline.preview import find_preview
+    from eval_pipeline.planning.plan import find_plan, select_cells
+    from eval_pipeline.planning.preview import find_preview
+    from eval_pipeline.report.plan import as_markdown
 
     registry = load_registry(settings)
     selection = select_cells(registry, only=only, runs=runs, since=since, with_pinned=pinned)
@@ -59,7 +59,7 @@ def command(
 
 def print_plan(plan: dict[str, Any]) -> None:
     """The plan for people."""
-    from eval_pipeline.pipeline.plan_text import versions
+    from eval_pipeline.report.plan import versions
 
     for warning in plan["warnings"]:
         say(f"warning: {warning}")
@@ -90,7 +90,7 @@ def print_plan(plan: dict[str, Any]) -> None:
 
 
 def _print_preview(plan: dict[str, Any]) -> None:
-    from eval_pipeline.pipeline import plan_text
+    from eval_pipeline.report import plan as plan_text
 
     if "sampled_runs" in plan:
         print_line(f"\n{plan_text.sample_sentence(plan)}")

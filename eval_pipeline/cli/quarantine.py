@@ -64,7 +64,7 @@ def command(
 
 
 def _show(settings: Settings, asked: Mapping[str, Any], *, resolved: bool, as_json: bool) -> None:
-    from eval_pipeline.pipeline.quarantine import count_resolved, find_quarantine
+    from eval_pipeline.loading.quarantine import count_resolved, find_quarantine
 
     rows = find_quarantine(settings, **asked, resolved=resolved)
     if as_json:
@@ -85,7 +85,7 @@ def _show(settings: Settings, asked: Mapping[str, Any], *, resolved: bool, as_js
 
 
 def _retry(settings: Settings, asked: Mapping[str, Any], *, no_text: bool, as_json: bool) -> None:
-    from eval_pipeline.pipeline.quarantine import retry_quarantine
+    from eval_pipeline.loading.quarantine import retry_quarantine
 
     now = dt.datetime.now(dt.UTC).replace(tzinfo=None)
     document = retry_quarantine(settings, **asked, no_text=no_text, now=now)

@@ -23,7 +23,7 @@ def command(sql: str, settings: Settings, as_json: bool) -> None:
     Views: runs, queries, hits, per_query_metrics, run_metrics, comparison_queries,
     formula_history, deliveries, quarantine, lint, run_nights
     """
-    from eval_pipeline.pipeline.query import ask
+    from eval_pipeline.showing.query import ask
 
     columns, rows = ask(settings, sql, tell=say)
     if as_json:

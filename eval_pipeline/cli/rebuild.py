@@ -23,7 +23,7 @@ def command(yes: bool, settings: Settings, as_json: bool) -> None:
 
     What was forgotten stays forgotten. What does not come back is said; `run` computes the metrics.
     """
-    from eval_pipeline.pipeline.rebuild import LOST_ALWAYS, rebuild, why_unreadable
+    from eval_pipeline.upkeep.rebuild import LOST_ALWAYS, rebuild, why_unreadable
 
     problem = why_unreadable(settings)
     if problem:

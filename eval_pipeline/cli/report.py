@@ -38,15 +38,15 @@ def command(
     if runs and suite is not None:
         raise click.UsageError("--suite goes without a run: it is the report of a suite's nights")
     from eval_pipeline.formulas.registry import load_registry
-    from eval_pipeline.pipeline import report
+    from eval_pipeline.report.pages.collect import pair_page, run_page, suite_page, write_page
 
     registry = load_registry(settings)
     if not runs:
-        page = report.suite_page(settings, registry, suite=suite, tell=say)
+        page = suite_page(settings, registry, suite=suite, tell=say)
     elif len(runs) == 1:
-        page = report.run_page(settings, registry, runs[0], with_text=not no_text, tell=say)
+        page = run_page(settings, registry, runs[0], with_text=not no_text, tell=say)
     else:
-        page = report.pair_page(settings, registry, runs[0], runs[1], with_text=not no_text, tell=say)
+        page = pair_page(settings, registry, runs[0], runs[1], with_text=not no_text, tell=say)
     path = output or default_file(settings, runs, suite)
-    report.write_page(page, path)
+    write_page(page, path)
     print_line(str(path))

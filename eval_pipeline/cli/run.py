@@ -27,9 +27,9 @@ def command(
 
     The newest runs of every suite are then compared with the night before and with their pinned baseline.
     """
+    from eval_pipeline.computing.ledger import DUE
     from eval_pipeline.launch import run_in_dagster
-    from eval_pipeline.pipeline.due import DUE
-    from eval_pipeline.pipeline.headlines import check_runs, runs_without_golden_set
+    from eval_pipeline.showing.runs import check_runs, runs_without_golden_set
 
     check_runs(settings, run_ids, tell=say)
     with progress_bar("computing cells") as progress:

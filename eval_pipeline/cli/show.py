@@ -29,7 +29,7 @@ def command(
 ) -> None:
     """Show a run's aggregates and slices; with --per-query one JSON line a query."""
     from eval_pipeline.formulas.registry import load_registry
-    from eval_pipeline.pipeline.show import show_queries, show_run
+    from eval_pipeline.showing.show import show_queries, show_run
 
     registry = load_registry(settings)
     if per_query:

@@ -23,7 +23,7 @@ from eval_pipeline.words import count
 def command(check: bool, lint: bool, settings: Settings, as_json: bool) -> None:
     """Show for every derived table how many runs are fresh, stale (and why), or missing."""
     from eval_pipeline.formulas.registry import load_registry
-    from eval_pipeline.pipeline.status import find_lint, find_status
+    from eval_pipeline.planning.status import find_lint, find_status
 
     if lint:
         warnings = find_lint(settings, tell=say)

@@ -8,23 +8,15 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 
 import dagster as dg
 
-from eval_pipeline.defs.listening import Listener
-from eval_pipeline.defs.metadata import (
-    describe,
-    headline_keys,
-    run_metadata,
-    static_metadata,
-    why_it_ran,
-)
+from eval_pipeline.computing.measure import measure
+from eval_pipeline.defs.metadata import describe, headline_keys, run_metadata, static_metadata, why_it_ran
 from eval_pipeline.defs.partitions import EVAL_RUN
-from eval_pipeline.defs.resources import StoreResource
+from eval_pipeline.defs.resources import Listener, StoreResource
 from eval_pipeline.defs.tags import NOTE, only_named, only_stale, wanted_reasons
 from eval_pipeline.errors import DefinitionError
 from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.registry import ALL_FORMULAS, Registry
-from eval_pipeline.pipeline.headlines import part_headlines
-from eval_pipeline.pipeline.measure import measure
-from eval_pipeline.pipeline.runs import RangeState, range_states, run_summaries
+from eval_pipeline.showing.runs import RangeState, part_headlines, range_states, run_summaries
 
 COMPUTED = ("facts", "metrics", "aggregates")
 GOLDEN_SETS = dg.AssetKey(["sources", "golden_sets"])

@@ -6,16 +6,8 @@ from typing import Any
 
 import dagster as dg
 
-from eval_pipeline.defs.assets import key_of
-from eval_pipeline.defs.launches import Launch, plan_launches
-from eval_pipeline.defs.listening import Listener
-from eval_pipeline.defs.metadata import REASON_WORDS, why_it_ran
-from eval_pipeline.defs.partitions import EVAL_COMPARISON, registered_comparisons
-from eval_pipeline.defs.resources import StoreResource
-from eval_pipeline.defs.tags import only_stale, wanted_reasons
-from eval_pipeline.formulas.registry import ALL_FORMULAS, Registry
-from eval_pipeline.pipeline.cell_states import PAIR_FACTS
-from eval_pipeline.pipeline.comparison_pairs import (
+from eval_pipeline.comparing.pair_states import PairState
+from eval_pipeline.comparing.pairs import (
     PAIRS,
     Compared,
     own_fingerprint,
@@ -23,10 +15,18 @@ from eval_pipeline.pipeline.comparison_pairs import (
     partition_of,
     store_comparisons,
 )
-from eval_pipeline.pipeline.runs import digest
-from eval_pipeline.report.pair_in_short import headline_deltas, render_short_md
-from eval_pipeline.store.comparisons import StoredPair, stored_pairs
-from eval_pipeline.store.pair_states import PairState
+from eval_pipeline.comparing.states import PAIR_FACTS
+from eval_pipeline.comparing.stored import StoredPair, stored_pairs
+from eval_pipeline.defs.assets import key_of
+from eval_pipeline.defs.launches import Launch, plan_launches
+from eval_pipeline.defs.metadata import REASON_WORDS, why_it_ran
+from eval_pipeline.defs.partitions import EVAL_COMPARISON, registered_comparisons
+from eval_pipeline.defs.resources import Listener, StoreResource
+from eval_pipeline.defs.tags import only_stale, wanted_reasons
+from eval_pipeline.formulas.registry import ALL_FORMULAS, Registry
+from eval_pipeline.report.markdown import headline_deltas, render_short_md
+from eval_pipeline.report.pages.writing import Page, Published, publish_pages, wanted_pages
+from eval_pipeline.showing.runs import digest
 
 COMPARISONS = key_of(PAIRS)
 GATE = "gate"
@@ -200,3 +200,62 @@ def _state(one: PairState) -> str:
 def names_of(pairs: Collection[PairState]) -> list[str]:
     """The partitions of these pairs, in their order."""
     return [partition_of(one.run_a, one.run_b) for one in pairs]
+
+
+PAGES = dg.AssetKey(["reports", "pages"])
+LINKED = 50
+PAGES_DESCRIPTION = """\
+Self-contained HTML pages in the folder of reports: of new runs, of new comparisons, of the suites.
+
+A page is written when it is not there, or older than the numbers on it; others are left alone."""
+
+
+def report_assets(registry: Registry, listener: Listener) -> list[dg.AssetsDefinition]:
+    """One asset for the whole folder."""
+    aggregates = [key_of(one.name) for one in registry if ALL_FORMULAS in one.reads]
+
+    @dg.asset(
+        key=PAGES,
+        group_name="reports",
+        kinds={"html"},
+        deps=[COMPARISONS, *aggregates],
+        description=PAGES_DESCRIPTION,
+    )
+    def publish(context: dg.AssetExecutionContext, store: StoreResource) -> dg.MaterializeResult[None]:
+        with listener.hearing_errors():
+            with listener.watching() as progress:
+                published = publish_pages(store.settings, registry, tell=listener.tell, progress=progress)
+            if published.errors:
+                raise published.errors[0]
+            with store.reading() as con:
+                pages = wanted_pages(con, store.settings, registry)
+            return _report_result(store, published, pages)
+
+    return [publish]
+
+
+def _report_result(
+    store: StoreResource, published: Published, pages: Sequence[Page]
+) -> dg.MaterializeResult[None]:
+    metadata: dict[str, dg.MetadataValue | int] = {
+        "pages written": len(published.pages),
+        "folder": dg.MetadataValue.path(str(store.settings.reports)),
+    }
+    overview = next((page for page in pages if not page.runs and page.suite is None), None)
+    if overview:
+        metadata["all suites"] = dg.MetadataValue.url(overview.path.as_uri())
+    if published.pages:
+        metadata["written now"] = dg.MetadataValue.md(_links(published.pages))
+    version = digest([f"{page.name} {page.made_at.isoformat()}" for page in pages])
+    return dg.MaterializeResult(data_version=dg.DataVersion(version), metadata=metadata)
+
+
+def _links(pages: Sequence[Page]) -> str:
+    """The newest first."""
+    lines = [f"- [{_escaped(page.name)}]({page.path.as_uri()})" for page in list(pages)[::-1][:LINKED]]
+    rest = len(pages) - len(lines)
+    return "\n".join([*lines, *([f"- and {rest:,} more"] if rest else [])])
+
+
+def _escaped(name: str) -> str:
+    return "".join("\\" + letter if letter in "\\[]_*`<" else letter for letter in name)

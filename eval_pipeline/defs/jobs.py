@@ -8,8 +8,7 @@ from typing import Any
 import dagster as dg
 
 from eval_pipeline.defs.assets import CHUNK_ARCHIVES, COMPUTED, GOLDEN_SETS
-from eval_pipeline.defs.comparisons import COMPARISONS
-from eval_pipeline.defs.reports import PAGES
+from eval_pipeline.defs.comparisons import COMPARISONS, PAGES
 
 NIGHTLY_EVALUATION = "nightly_evaluation"
 RECOMPUTE_STALE = "recompute_stale"

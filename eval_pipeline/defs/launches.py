@@ -11,7 +11,7 @@ from eval_pipeline.defs.assets import RESULTS, computed_definitions, key_of
 from eval_pipeline.defs.sources import RAW_PARTS
 from eval_pipeline.defs.tags import LAUNCH, WHY, range_tags
 from eval_pipeline.formulas.registry import Registry
-from eval_pipeline.pipeline.runs import DueRun, digest
+from eval_pipeline.showing.runs import DueRun, digest
 
 MOST_ATTEMPTS = 3
 # Milliseconds that a Dagster run, a step of it (one per schema) and one asset × partition cost beside the computation.

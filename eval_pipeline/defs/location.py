@@ -8,12 +8,10 @@ import dagster as dg
 
 from eval_pipeline.defs.assets import computed_assets
 from eval_pipeline.defs.checks import all_checks
-from eval_pipeline.defs.comparisons import comparison_assets, comparison_checks
+from eval_pipeline.defs.comparisons import comparison_assets, comparison_checks, report_assets
 from eval_pipeline.defs.jobs import make_jobs
 from eval_pipeline.defs.launches import all_names
-from eval_pipeline.defs.listening import Listener
-from eval_pipeline.defs.reports import report_assets
-from eval_pipeline.defs.resources import StoreResource
+from eval_pipeline.defs.resources import Listener, StoreResource
 from eval_pipeline.defs.sensors import new_comparisons, new_runs, nightly, stale_metrics
 from eval_pipeline.defs.sources import delivered_assets
 from eval_pipeline.formulas.registry import Registry, load_registry

@@ -12,7 +12,7 @@ import dagster as dg
 from eval_pipeline.formulas.definition import Definition, is_key_name, render
 from eval_pipeline.formulas.registry import ALL_FORMULAS, Registry
 from eval_pipeline.formulas.tokens import Token, last_select, meaningful
-from eval_pipeline.pipeline.runs import DueRun, RunSummary
+from eval_pipeline.showing.runs import DueRun, RunSummary
 
 REASON_WORDS = {
     "missing": "not computed before",

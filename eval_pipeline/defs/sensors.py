@@ -10,6 +10,9 @@ from pathlib import Path
 
 import dagster as dg
 
+from eval_pipeline.comparing.pairs import find_pairs, is_due
+from eval_pipeline.computing.ledger import DUE
+from eval_pipeline.config import STALE_METRICS_SECONDS
 from eval_pipeline.defs.comparisons import comparison_launches, names_of
 from eval_pipeline.defs.jobs import (
     NEW_CHUNK_ARCHIVES,
@@ -21,13 +24,7 @@ from eval_pipeline.defs.jobs import (
     RECOMPUTE_STALE,
     Jobs,
 )
-from eval_pipeline.defs.launches import (
-    Launch,
-    next_attempt,
-    plan_launches,
-    shown_runs,
-    wanted_assets,
-)
+from eval_pipeline.defs.launches import Launch, next_attempt, plan_launches, shown_runs, wanted_assets
 from eval_pipeline.defs.metadata import why_due
 from eval_pipeline.defs.partitions import (
     MOVES_PER_TICK,
@@ -37,8 +34,8 @@ from eval_pipeline.defs.partitions import (
     registered_runs,
 )
 from eval_pipeline.defs.processes import fail_dead_runs, runs_under_way
+from eval_pipeline.defs.report_existing import show_store
 from eval_pipeline.defs.resources import StoreResource
-from eval_pipeline.defs.shown import show_store
 from eval_pipeline.defs.stale_memory import (
     DEFINITION_REASONS,
     Memory,
@@ -49,11 +46,8 @@ from eval_pipeline.defs.stale_memory import (
     what_is_left,
 )
 from eval_pipeline.defs.tags import LAUNCH, WHY
-from eval_pipeline.formulas.config import STALE_METRICS_SECONDS
 from eval_pipeline.formulas.registry import Registry, load_registry
-from eval_pipeline.pipeline.comparison_pairs import find_pairs, is_due
-from eval_pipeline.pipeline.due import DUE
-from eval_pipeline.pipeline.inbox import (
+from eval_pipeline.loading.inbox import (
     Inbox,
     WaitingRun,
     WaitingSources,
@@ -62,10 +56,10 @@ from eval_pipeline.pipeline.inbox import (
     take_in_sources,
     waiting_sources,
 )
-from eval_pipeline.pipeline.pages import due_pages
-from eval_pipeline.pipeline.runs import DueRun, count_stale, digest, due_runs
+from eval_pipeline.report.pages.writing import due_pages
 from eval_pipeline.settings import PACKAGE, Settings, shipped_sql
-from eval_pipeline.store.connect import Connection
+from eval_pipeline.showing.runs import DueRun, count_stale, digest, due_runs
+from eval_pipeline.store.open import Connection
 
 LAUNCHES_PER_TICK = 10
 DELIVERED = "delivered to the inbox"

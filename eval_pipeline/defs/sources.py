@@ -8,15 +8,14 @@ from typing import Any
 import dagster as dg
 
 from eval_pipeline.defs.assets import CHUNK_ARCHIVES, GOLDEN_SETS, RAW_KEYS, RESULTS, Results
-from eval_pipeline.defs.listening import Listener
 from eval_pipeline.defs.metadata import name_runs
 from eval_pipeline.defs.partitions import EVAL_CHUNKER, EVAL_DATASET, EVAL_RUN, register_sources
-from eval_pipeline.defs.resources import StoreResource
-from eval_pipeline.pipeline.inbox import take_in_runs, take_in_sources
-from eval_pipeline.pipeline.load import LoadReport
-from eval_pipeline.pipeline.runs import RunPart, digest, run_parts, unknown_runs
-from eval_pipeline.pipeline.sources import SourceVersion, archives, golden_sets
-from eval_pipeline.store.connect import Connection
+from eval_pipeline.defs.resources import Listener, StoreResource
+from eval_pipeline.loading.inbox import take_in_runs, take_in_sources
+from eval_pipeline.loading.load import LoadReport
+from eval_pipeline.showing.runs import RunPart, digest, run_parts, unknown_runs
+from eval_pipeline.showing.sources import SourceVersion, archives, golden_sets
+from eval_pipeline.store.open import Connection
 
 DATA_VERSION = "dagster/data_version"
 IS_OWN_VERSION = "dagster/data_version_is_user_provided"

@@ -15,7 +15,7 @@ from typing import Final
 
 from eval_pipeline.defs.launches import Launch
 from eval_pipeline.formulas.registry import Registry
-from eval_pipeline.pipeline.runs import DueRun, digest
+from eval_pipeline.showing.runs import DueRun, digest
 
 # Reasons that lie in the data: no definition speaks against computing them.
 DATA_REASONS: Final = frozenset(("missing", "results", "labels", "archive"))

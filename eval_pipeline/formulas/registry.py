@@ -7,13 +7,12 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from eval_pipeline.config import Config, load_config
 from eval_pipeline.errors import DefinitionError, InvalidConfig, UnknownName
-from eval_pipeline.formulas.config import Config, load_config
 from eval_pipeline.formulas.definition import Definition, Helper, render
 from eval_pipeline.formulas.fingerprint import full_fingerprint, helper_fingerprint, own_fingerprint
 from eval_pipeline.formulas.header import Header, header_of, parse_header, split_file
 from eval_pipeline.formulas.python_source import canonical_source, declaration
-from eval_pipeline.formulas.readings import with_readings
 from eval_pipeline.formulas.tokens import (
     called_functions,
     canonical,
@@ -21,6 +20,7 @@ from eval_pipeline.formulas.tokens import (
     parameter_names,
     qualified_names,
 )
+from eval_pipeline.formulas.variants import with_readings
 from eval_pipeline.settings import PACKAGE, Settings, shipped_sql
 
 DERIVED = ("facts", "metrics", "aggregates", "comparisons")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
+from xml.sax.saxutils import quoteattr
 
-from eval_pipeline.report.markup import visible
-from eval_pipeline.report.movements import (
+from eval_pipeline.report.comparison_rows import (
+    HEADLINES,
     defined_metrics,
     moved_queries,
     part_cells,
@@ -16,7 +17,49 @@ from eval_pipeline.report.movements import (
     within_noise,
 )
 from eval_pipeline.report.numbers import change, interval, p_value, rank, value
+from eval_pipeline.report.pages.html import visible
 from eval_pipeline.words import count
+
+# What XML 1.0 cannot hold in any spelling.
+_UNSPEAKABLE: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+Gate = Mapping[str, Any]
+
+
+def render_gate_junit(gate: Gate) -> str:
+    """One test case per rule; an inconclusive rule is skipped, or a failure where the gate is configured to fail."""
+    cases = list(_cases(gate))
+    failures = sum(outcome == "failure" for outcome, _, _, _ in cases)
+    skipped = sum(outcome == "skipped" for outcome, _, _, _ in cases)
+    name = _attribute(f"gate {gate['candidate']} against {gate['baseline']}")
+    counts = f'tests="{len(cases)}" failures="{failures}" errors="0" skipped="{skipped}"'
+    lines = ['<?xml version="1.0" encoding="UTF-8"?>', f"<testsuites {counts}>"]
+    lines.append(f"  <testsuite name={name} {counts}>")
+    for outcome, group, title, reason in cases:
+        head = f"    <testcase classname={_attribute(group)} name={_attribute(title)}"
+        lines += (
+            [f"{head} />"]
+            if outcome == "passed"
+            else [f"{head}>", f"      <{outcome} message={_attribute(reason)} />", "    </testcase>"]
+        )
+    return "\n".join([*lines, "  </testsuite>", "</testsuites>"]) + "\n"
+
+
+def _cases(gate: Gate) -> Iterator[tuple[str, str, str, str]]:
+    """(outcome, group, title, reason)"""
+    undecided = "failure" if gate["on_inconclusive"] == "fail" else "skipped"
+    outcomes = {"pass": "passed", "fail": "failure", "inconclusive": undecided}
+    for problem in gate["preconditions"]:
+        yield undecided, "gate.preconditions", problem, problem
+    for rule in gate["rules"]:
+        yield outcomes[rule["verdict"]], f"gate.{rule['kind']}", rule["label"], rule["reason"]
+    if not gate["preconditions"] and not gate["rules"]:
+        yield undecided, "gate", "no rule applies", "no rule applies"
+
+
+def _attribute(text: str) -> str:
+    return quoteattr(_UNSPEAKABLE.sub("�", text), {"\n": "&#10;", "\r": "&#13;", "\t": "&#9;"})
+
 
 LISTED_QUERIES: Final = 1_000
 LISTED_FLAKY: Final = 20
@@ -300,3 +343,89 @@ def render_gate_md(gate: Mapping[str, Any]) -> str:
     if gate["skipped"]:
         lines += ["", f"Not judged: {escaped('; '.join(gate['skipped']))}."]
     return "\n".join(lines) + "\n"
+
+
+QUERIES_SHOWN: Final = 10
+
+
+def render_short_md(report: Report, gate: Report | None = None) -> str:
+    """Headline changes, the verdicts, the queries that moved most, and what is to be known before believing it."""
+    sections = [
+        _short_head(report),
+        "\n".join(f"- {escaped(warning)}" for warning in report["warnings"]),
+        _short_deltas(report),
+        _short_verdicts(report),
+        _queries(report),
+        _gate(gate) if gate else "",
+    ]
+    return "\n\n".join(section for section in sections if section)
+
+
+def headline_deltas(report: Report) -> Iterator[tuple[str, Report]]:
+    """(name, values) of the headlines that moved or could have: by document and span where chunkers differ."""
+    fallback = report["fallback_metrics"]
+    if fallback:
+        for metric, delta in fallback["deltas"].items():
+            values = {"a": fallback["a"][metric], "b": fallback["b"][metric], "delta": delta}
+            yield f"{metric} by document and span", values | report["fallback_significance"][metric]
+    for metric in HEADLINES:
+        delta = report["deltas"].get(metric)
+        if delta is not None and metric not in report["caveats"]:
+            values = {"a": report["aggregate_a"][metric], "b": report["aggregate_b"][metric], "delta": delta}
+            yield metric, values | report["significance"][metric]
+
+
+def _short_head(report: Report) -> str:
+    exact = report["deltas"]["chunker_version_match"] == "exact"
+    known = f" Known differences: {escaped(', '.join(report['causes']))}." if report["causes"] else ""
+    return (
+        f"**{escaped(report['run_a'])} → {escaped(report['run_b'])}**: "
+        f"{count(len(report['per_query']), 'query', plural='queries')} in both runs, matched "
+        f"{'by chunk id' if exact else 'by document and span'}.{known}"
+    )
+
+
+def _short_deltas(report: Report) -> str:
+    rows = [
+        [
+            escaped(name),
+            value(one["a"]),
+            value(one["b"]),
+            change(one["delta"]),
+            interval(one["ci_low"], one["ci_high"]),
+            p_value(one["p_adjusted"]),
+            f"{one['n']:,}",
+        ]
+        for name, one in headline_deltas(report)
+    ]
+    columns = ["metric", "a:", "b:", "b − a:", "95 % interval:", "p adj.:", "n:"]
+    return table(columns, rows) if rows else ""
+
+
+def _short_verdicts(report: Report) -> str:
+    told = [f"{n:,} {kind.replace('_', ' ')}" for kind, n in report["counts"].items() if n]
+    return f"Queries: {', '.join(told)}." if told else "No query is in both runs."
+
+
+def _queries(report: Report) -> str:
+    moved = moved_queries(report)
+    if not moved:
+        return ""
+    rows = [
+        [
+            escaped(entry["query_id"]),
+            entry["kind"].replace("_", " "),
+            rank(entry["a_hit_rank"]),
+            rank(entry["b_hit_rank"]),
+            escaped(shown_first(entry["regressed_chunk_ids"], 1)),
+        ]
+        for entry in moved[:QUERIES_SHOWN]
+    ]
+    more = f"\n\n… of {len(moved):,} that moved." if len(moved) > QUERIES_SHOWN else ""
+    return table(["query", "verdict", "rank a:", "rank b:", "lost chunk"], rows) + more
+
+
+def _gate(gate: Report) -> str:
+    reasons = [f"{one['label']}: {one['reason']}" for one in gate["rules"] if one["verdict"] != "pass"]
+    lines = [f"- {escaped(reason)}" for reason in [*gate["preconditions"], *reasons]]
+    return "\n".join([f"Gate: **{gate['verdict']}**", *(["", *lines] if lines else [])])

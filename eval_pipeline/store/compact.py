@@ -12,12 +12,11 @@ from pathlib import Path
 
 from eval_pipeline.errors import StoreError, StoreMissing
 from eval_pipeline.formulas.definition import literal, quoted
-from eval_pipeline.store.connect import Connection, connect, first_value, says_what_failed
 from eval_pipeline.store.damage import is_there
 from eval_pipeline.store.engine import STORE
 from eval_pipeline.store.lock import Tell, writer_lock
-from eval_pipeline.store.migrate import migrate
-from eval_pipeline.store.views import refresh_shipped_views
+from eval_pipeline.store.open import Connection, connect, first_value, says_what_failed
+from eval_pipeline.store.schema import migrate, refresh_shipped_views
 
 FRESH = "fresh"
 LOOK_SECONDS = 0.1

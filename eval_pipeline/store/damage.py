@@ -7,7 +7,7 @@ from pathlib import Path
 import duckdb
 
 from eval_pipeline.errors import EvalPipelineError, StoreDamaged, StoreError, StoreForeign
-from eval_pipeline.store.migrate import applied_numbers, newest_number
+from eval_pipeline.store.schema import applied_numbers, newest_number
 
 MAGIC = b"DUCK"
 MAGIC_PLACE = 8

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from eval_pipeline.formulas.definition import quoted
-from eval_pipeline.store.connect import Connection
+from eval_pipeline.store.open import Connection
 
 
 @dataclass(frozen=True)

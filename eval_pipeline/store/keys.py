@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from eval_pipeline.ingest.columns import only_chunk
-from eval_pipeline.store.connect import Connection, first_value
+from eval_pipeline.bundle.columns import only_chunk
+from eval_pipeline.store.open import Connection, first_value
 
 _LOOKUPS = {
     "dataset": ("raw.datasets", "dataset_key", "dataset_id"),
@@ -59,3 +59,17 @@ def find_key(con: Connection, kind: str, value: str) -> int | None:
     table, key, name = _LOOKUPS[kind]
     found: int | None = first_value(con, f"select {key} from {table} where {name} = ?", [value])
     return found
+
+
+def add_texts(con: Connection, column: pa.ChunkedArray | pa.Array) -> None:
+    """Keep the texts of a column that are not there yet."""
+    if column.null_count == len(column):
+        return
+    con.register("new_texts", pa.table({"text": pc.unique(pc.drop_null(column))}))
+    con.execute(
+        "insert into raw.texts "
+        "with fresh as (select md5_number(text) as text_key, text from new_texts) "
+        "select f.text_key, f.text from fresh f "
+        "where f.text_key not in (select t.text_key from raw.texts t semi join fresh using (text_key))"
+    )
+    con.unregister("new_texts")

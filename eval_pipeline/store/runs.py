@@ -1,356 +1,219 @@
-"""Runs and their parts: written together, replaced as a whole, never half."""
+"""Questions to the store about runs, answered from one reading connection."""
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-import numpy as np
-import pyarrow as pa
+from eval_pipeline.errors import UnknownName
+from eval_pipeline.formulas.definition import Definition, quoted
+from eval_pipeline.store.open import Connection, first_row, first_value
 
-from eval_pipeline.errors import InputRejected
-from eval_pipeline.ingest.parts import parse_day, parse_time
-from eval_pipeline.ingest.problems import printable
-from eval_pipeline.ingest.results import ResultsBlock
-from eval_pipeline.records import Run
-from eval_pipeline.store.connect import Connection, first_row, first_value
-from eval_pipeline.store.deliveries import supersede_run_parts
-from eval_pipeline.store.forgotten_texts import forget_no_longer, parts_without_texts
-from eval_pipeline.store.keys import keys_of
-from eval_pipeline.store.part_records import ReplacedParts, record_parts
-from eval_pipeline.store.parts import ROWS_OF_PART, PartDelivery, write_small_parts
-from eval_pipeline.store.run_counts import count_runs
-from eval_pipeline.store.texts import add_texts
+_COLUMNS = (
+    "n.run_key, n.run_id, d.dataset_id, n.suite, n.effective_night, n.has_golden_set, n.n_golden, n.n_results, "
+    "n.n_missing, n.n_not_asked, n.n_failed, n.is_complete, n.is_last_complete, n.superseded_by"
+)
+_FROM = "from main.run_nights n join raw.datasets d using (dataset_key)"
+NIGHT_ORDER = "n.effective_night, n.ordered_at, n.run_id"
 
 
-@dataclass
-class RunDelivery:
-    """A run and those of its parts that are new or changed."""
+@dataclass(frozen=True)
+class NightRun:
+    """A run as an attempt at its night; `is_last_complete` says that it counts as the night's answer."""
 
-    run: Run
-    document: str
-    parts: list[PartDelivery]
+    run_key: int
+    run_id: str
+    dataset: str
+    suite: str | None
+    night: dt.date
+    has_golden_set: bool
+    n_golden: int
+    n_results: int
+    n_missing: int
+    n_not_asked: int
+    n_failed: int
+    is_complete: bool
+    is_last_complete: bool
+    superseded_by: str | None
 
 
-class RunRejected(Exception):
-    """Found while writing: this run cannot be taken; the others of the batch can."""
+def last_complete_runs(con: Connection, suite: str | None, dataset: str) -> list[NightRun]:
+    """The answer of every night of a suite on a dataset, oldest first; a night without one is left out."""
+    rows = con.execute(
+        f"select {_COLUMNS} {_FROM} where n.suite is not distinct from ? and d.dataset_id = ? "
+        f"and n.is_last_complete order by {NIGHT_ORDER}",
+        [suite, dataset],
+    ).fetchall()
+    return [NightRun(*row) for row in rows]
 
-    def __init__(self, run_id: str, part: PartDelivery, rejected: InputRejected) -> None:
-        super().__init__(rejected.reason)
-        self.run_id = run_id
-        self.part = part
-        self.rejected = rejected
+
+def suite_attempts(con: Connection, suite: str | None, dataset: str) -> list[NightRun]:
+    """Every run of a suite on a dataset, in run order."""
+    rows = con.execute(
+        f"select {_COLUMNS} {_FROM} where n.suite is not distinct from ? and d.dataset_id = ? "
+        "order by n.ordered_at, n.run_id",
+        [suite, dataset],
+    ).fetchall()
+    return [NightRun(*row) for row in rows]
 
 
-def known_parts(con: Connection, run_ids: Sequence[str] | None = None) -> dict[str, dict[str, str]]:
-    """For every run, or these runs, the content hash of each part that was taken in."""
-    found: dict[str, dict[str, str]] = {}
-    for run_id, part, content_hash in con.execute(
-        "select runs.run_id, part, content_hash from raw.run_parts join raw.runs using (run_key)"
-        + ("" if run_ids is None else " where runs.run_id in (select unnest(?))"),
-        [] if run_ids is None else [[printable(run_id) for run_id in run_ids]],
+def previous_complete_run(con: Connection, run_id: str) -> str | None:
+    """The answer of the last night before this run's own, in the same suite and dataset; None when there is none."""
+    row = first_row(
+        con,
+        "select n.run_id from main.run_nights n join main.run_nights own on own.run_id = ? "
+        "and n.dataset_key = own.dataset_key and n.suite is not distinct from own.suite "
+        "where n.is_last_complete and (n.effective_night < own.effective_night "
+        "or (n.effective_night = own.effective_night and n.own_night <> own.own_night "
+        "and (n.ordered_at, n.run_id) < (own.ordered_at, own.run_id))) "
+        "order by n.effective_night desc, n.ordered_at desc, n.run_id desc limit 1",
+        [run_id],
+    )
+    return None if row is None else str(row[0])
+
+
+def attempts(con: Connection, run_ids: Collection[str] | None = None) -> dict[str, NightRun]:
+    """Runs by id, or all of them in run order, each as an attempt at its night."""
+    rows = con.execute(
+        f"select {_COLUMNS} {_FROM} where $run_ids is null or list_contains($run_ids, n.run_id) "
+        "order by n.ordered_at, n.run_id",
+        {"run_ids": None if run_ids is None else sorted(run_ids)},
+    ).fetchall()
+    return {row[1]: NightRun(*row) for row in rows}
+
+
+RUN_ORDER = "coalesce(r.created_at, r.first_loaded_at), r.run_id"
+
+
+@dataclass(frozen=True)
+class RunRow:
+    """A run as the store knows it; `golden_key` is None while its dataset is not there."""
+
+    run_key: int
+    run_id: str
+    dataset: str
+    golden_key: int | None
+
+
+def find_run(con: Connection, run_id: str) -> RunRow:
+    """The run, or an error with the closest names."""
+    rows = con.execute(
+        "select r.run_key, r.run_id, d.dataset_id, g.golden_key from raw.runs r "
+        "join raw.datasets d using (dataset_key) "
+        "left join labels.golden_sets g on g.dataset_key = r.dataset_key and g.superseded_at is null "
+        "where r.run_id = ?",
+        [run_id],
+    ).fetchall()
+    if not rows:
+        raise UnknownName("run", run_id, run_ids(con))
+    return RunRow(*rows[0])
+
+
+def run_ids(con: Connection) -> list[str]:
+    """Every run, in run order."""
+    return [row[0] for row in con.execute(f"select r.run_id from raw.runs r order by {RUN_ORDER}").fetchall()]
+
+
+def waiting_runs(con: Connection) -> list[str]:
+    """Runs whose dataset has not been delivered yet."""
+    rows = con.execute(
+        "select r.run_id from raw.runs r where not exists (from labels.golden_sets g "
+        f"where g.dataset_key = r.dataset_key) order by {RUN_ORDER}"
+    ).fetchall()
+    return [row[0] for row in rows]
+
+
+def query_ids_of(con: Connection, run: RunRow) -> tuple[list[str], list[str], list[str]]:
+    """(scored, missing, unknown): golden queries with a result and without, and results that no golden row knows."""
+    golden = con.execute(
+        "select i.query_id, r.query_key is not null from labels.query_details q "
+        "join raw.query_ids i using (query_key) "
+        "left join (select query_key from raw.results where run_key = ?) r using (query_key) "
+        "where q.golden_key = ? order by q.query_no",
+        [run.run_key, run.golden_key],
+    ).fetchall()
+    unknown = con.execute(
+        "select i.query_id from raw.results r join raw.query_ids i using (query_key) where r.run_key = ? "
+        "and r.query_key not in (select query_key from labels.queries where golden_key is not distinct from ?) "
+        "order by r.row_no",
+        [run.run_key, run.golden_key],
+    ).fetchall()
+    scored = [query_id for query_id, has_result in golden if has_result]
+    missing = [query_id for query_id, has_result in golden if not has_result]
+    return scored, missing, [row[0] for row in unknown]
+
+
+def failed_count(con: Connection, run: RunRow) -> int:
+    """How many scored queries carry an error or timed out."""
+    return int(
+        first_value(
+            con,
+            "select count(*) from raw.results r join labels.queries q on q.query_key = r.query_key "
+            "where r.run_key = ? and q.golden_key is not distinct from ? "
+            "and (coalesce(r.error, '') <> '' or coalesce(r.timed_out, false))",
+            [run.run_key, run.golden_key],
+        )
+    )
+
+
+def aggregates_of(con: Connection, run: RunRow) -> dict[tuple[str, str], dict[str, tuple[float | None, int]]]:
+    """(slice, slice value) → metric → (value, n); ('', '') is the whole run."""
+    found: dict[tuple[str, str], dict[str, tuple[float | None, int]]] = {}
+    for name, value_of, metric, value, n in con.execute(
+        "select slice, slice_value, metric, value, n from aggregates.run_metrics where run_key = ?",
+        [run.run_key],
     ).fetchall():
-        found.setdefault(run_id, {})[part] = content_hash
-    for run_id, part in parts_without_texts(con):
-        # Delivered again, the same bytes bring back what was forgotten: they are not what stands there.
-        found.get(run_id, {}).pop(part, None)
+        found.setdefault((name, value_of), {})[metric] = (value, n)
     return found
 
 
-def known_datasets(con: Connection) -> dict[str, str]:
-    """The dataset of every run."""
-    return dict(
-        con.execute(
-            "select run_id, dataset_id from raw.runs join raw.datasets using (dataset_key)"
-        ).fetchall()
-    )
-
-
-def other_dataset(run: Run) -> InputRejected:
-    """Why a run that is known with another dataset cannot be taken."""
-    reason = f"run {run.run_id!r} is known with another dataset; give the new run a name of its own"
-    return InputRejected(reason, field="dataset", text=run.dataset)
-
-
-def named_twice(query_id: str, lines: Sequence[int]) -> InputRejected:
-    """Why results that hold a query more than once cannot be taken."""
-    places = " and ".join(str(line) for line in lines[:3])
-    return InputRejected(
-        f"query_id {query_id!r} stands on lines {places}: one result per query",
-        line=lines[1],
-        field="query_id",
-        text=query_id,
-    )
-
-
-def write_runs(con: Connection, deliveries: Sequence[RunDelivery], *, now: dt.datetime) -> None:
-    """Write a batch of runs; call it inside a transaction."""
-    keys = _write_run_rows(con, deliveries, now=now)
-    replaced = _remove_replaced_rows(con, deliveries, keys, now=now)
-    # Several threads would cut what comes from Arrow into small pieces and join them again; one takes a third of the
-    # time, and the others are busy reading ahead.
-    con.execute("set threads = 1")
-    _write_results(con, deliveries, keys)
-    con.execute("reset threads")
-    write_small_parts(
-        con,
-        [
-            (keys[delivery.run.run_id], part)
-            for delivery in deliveries
-            for part in delivery.parts
-            if part.part != "results"
-        ],
-    )
-    _reject_duplicate_queries(con, deliveries, keys)
-    record_parts(con, deliveries, keys, replaced, now=now)
-    count_runs(con, keys.values())
-
-
-def _write_run_rows(
-    con: Connection, deliveries: Sequence[RunDelivery], *, now: dt.datetime
-) -> dict[str, int]:
-    """One row per run; a run that is known keeps its key and the time it was first seen."""
-    names = pa.array([delivery.run.dataset for delivery in deliveries], pa.string())
-    dataset_keys = keys_of(con, "dataset", names).to_pylist()
-    known = _known_runs(con, [delivery.run.run_id for delivery in deliveries])
-    # The key of a run that was forgotten is not given out again: its history may still stand under it.
-    next_key = first_value(
-        con,
-        "select coalesce(max(run_key), 0) + 1 from "
-        "(select run_key from raw.runs union all select run_key from ledger.tombstones where scope = 'rows')",
-    )
-    keys: dict[str, int] = {}
-    rows: list[dict[str, object]] = []
-    for delivery, dataset_key in zip(deliveries, dataset_keys, strict=True):
-        run = delivery.run
-        run_key, known_dataset, loaded_at = known.get(run.run_id, (next_key, dataset_key, now))
-        if known_dataset != dataset_key:
-            raise RunRejected(run.run_id, delivery.parts[0], other_dataset(run))
-        next_key += run_key == next_key
-        keys[run.run_id] = run_key
-        rows.append(
-            {"run_key": run_key, "run_id": run.run_id, "dataset_key": dataset_key, **_run_values(run)}
-            | {"document": delivery.document, "first_loaded_at": loaded_at}
-        )
-    if known:
-        con.execute(
-            "delete from raw.runs where run_key in (select unnest(?))", [[row[0] for row in known.values()]]
-        )
-    con.register("new_runs", pa.Table.from_pylist(rows, schema=_RUN_COLUMNS))
-    con.execute("insert into raw.runs select * from new_runs")
-    con.unregister("new_runs")
-    return keys
-
-
-def _known_runs(con: Connection, run_ids: list[str]) -> dict[str, tuple[int, int, dt.datetime]]:
+def slice_sizes(con: Connection, run: RunRow) -> dict[tuple[str, str], int]:
+    """How many scored queries stand in each slice."""
     rows = con.execute(
-        "select run_id, run_key, dataset_key, first_loaded_at from raw.runs where run_id in (select unnest(?))",
-        [run_ids],
+        "select s.slice, s.slice_value, count(*) from labels.slices s "
+        "join raw.results r on r.query_key = s.query_key and r.run_key = ? "
+        "where s.golden_key = ? group by s.slice, s.slice_value order by s.slice, s.slice_value",
+        [run.run_key, run.golden_key],
     ).fetchall()
-    return {run_id: (run_key, dataset_key, loaded_at) for run_id, run_key, dataset_key, loaded_at in rows}
+    return {(name, value): n for name, value, n in rows}
 
 
-_CONFIG_TEXTS = ("chunker_version", "embedding_model", "index_version", "prompt_version", "llm_model")
-_JUDGE_TEXTS = {"judge_model": "model", "judge_version": "version", "judge_prompt_version": "prompt_version"}
-_RUN_COLUMNS = pa.schema(
-    [
-        ("run_key", pa.int32()),
-        ("run_id", pa.string()),
-        ("dataset_key", pa.int32()),
-        ("suite", pa.string()),
-        ("created_at", pa.timestamp("us")),
-        ("night", pa.date32()),
-        ("attempt", pa.int32()),
-        ("replaces", pa.string()),
-        ("replicate_of", pa.string()),
-        ("commit_hash", pa.string()),
-        ("suite_time_ms", pa.float64()),
-        *((name, pa.string()) for name in _CONFIG_TEXTS),
-        ("top_k", pa.int32()),
-        ("folder_mode", pa.string()),
-        ("judge_model", pa.string()),
-        ("judge_version", pa.string()),
-        ("judge_temperature", pa.float64()),
-        ("judge_prompt_version", pa.string()),
-        ("judge_price_prompt", pa.float64()),
-        ("judge_price_completion", pa.float64()),
-        ("document", pa.string()),
-        ("first_loaded_at", pa.timestamp("us")),
-    ]
-)
+def computed_with(con: Connection, run: RunRow) -> dict[str, dict[str, Any]]:
+    """Definition → the version and fingerprint that this run's values were computed with."""
+    rows = con.execute(
+        "select c.definition, d.version, c.fingerprint from ledger.cells c "
+        "left join ledger.definitions d on d.name = c.definition and d.fingerprint = c.fingerprint "
+        "where c.run_key = ? and c.source = ''",
+        [run.run_key],
+    ).fetchall()
+    return {name: {"version": version, "fingerprint": fingerprint} for name, version, fingerprint in rows}
 
 
-def _run_values(run: Run) -> dict[str, object]:
-    config = run.config
-    judge = config.judge if config else None
-    price = config.judge_price_per_1k if config else None
-    return {
-        "suite": run.suite,
-        "created_at": parse_time(run.created_at) if run.created_at else None,
-        "night": parse_day(run.night) if run.night else None,
-        **{
-            name: getattr(run, name)
-            for name in ("attempt", "replaces", "replicate_of", "commit_hash", "suite_time_ms")
-        },
-        **{name: getattr(config, name, None) for name in (*_CONFIG_TEXTS, "top_k", "folder_mode")},
-        **{name: getattr(judge, field, None) for name, field in _JUDGE_TEXTS.items()},
-        "judge_temperature": judge.temperature if judge else None,
-        "judge_price_prompt": price.prompt if price else None,
-        "judge_price_completion": price.completion if price else None,
-    }
-
-
-def _remove_replaced_rows(
-    con: Connection, deliveries: Sequence[RunDelivery], keys: dict[str, int], *, now: dt.datetime
-) -> ReplacedParts:
-    """Make room for what is delivered; returns every part that these runs have had."""
-    known = {
-        (run_key, part): (content_hash, times)
-        for run_key, part, content_hash, times in con.execute(
-            "select run_key, part, content_hash, times_read_again from raw.run_parts where run_key between ? and ?",
-            [min(keys.values()), max(keys.values())],
+def per_query_values(
+    con: Connection, run: RunRow, formulas: Sequence[Definition]
+) -> dict[str, Mapping[str, float | None]]:
+    """query id → metric → value, for the scored queries in golden order."""
+    scored, _, _ = query_ids_of(con, run)
+    found: dict[str, dict[str, float | None]] = {query_id: {} for query_id in scored}
+    tables = {
+        name
+        for (name,) in con.execute(
+            "select table_name from duckdb_tables() where schema_name = 'metrics'"
         ).fetchall()
     }
-    for delivery in deliveries:
-        run_key = keys[delivery.run.run_id]
-        replaced = [part.part for part in delivery.parts if (run_key, part.part) in known]
-        supersede_run_parts(con, [(delivery.run.run_id, part) for part in replaced], now=now)
-        forget_no_longer(con, run_key, replaced)
-        for part in replaced:
-            for table in ROWS_OF_PART.get(part, ()):
-                con.execute(f"delete from raw.{table} where run_key = ?", [run_key])
-            con.execute("delete from raw.run_parts where run_key = ? and part = ?", [run_key, part])
-    return known
-
-
-GATHERED_HITS = 400_000
-
-
-def _write_results(con: Connection, deliveries: Sequence[RunDelivery], keys: dict[str, int]) -> None:
-    """Insert the rows of many small files in few statements, and of a large file block by block."""
-    waiting: list[tuple[int, ResultsBlock]] = []
-    hits = 0
-    for run_key, block in _blocks(deliveries, keys):
-        waiting.append((run_key, block))
-        hits += block.hits.num_rows + block.results.num_rows
-        if hits >= GATHERED_HITS:
-            _insert_blocks(con, waiting)
-            waiting, hits = [], 0
-    if waiting:
-        _insert_blocks(con, waiting)
-
-
-def _blocks(deliveries: Sequence[RunDelivery], keys: dict[str, int]) -> Iterator[tuple[int, ResultsBlock]]:
-    for delivery in deliveries:
-        for part in delivery.parts:
-            if part.part != "results":
-                continue
-            part.n_rows = 0
-            if not isinstance(part.blocks, list):
-                part.problems = list(part.beforehand)
-            try:
-                for block in part.blocks:
-                    part.n_rows += block.results.num_rows
-                    if not isinstance(part.blocks, list):
-                        part.problems.extend(block.problems)
-                    yield keys[delivery.run.run_id], block
-            except InputRejected as rejected:
-                raise RunRejected(delivery.run.run_id, part, rejected) from rejected
-
-
-def _insert_blocks(con: Connection, blocks: list[tuple[int, ResultsBlock]]) -> None:
-    sizes = np.array([block.results.num_rows for _, block in blocks])
-    offsets = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-    results = pa.concat_tables([block.results for _, block in blocks])
-    run_keys = np.repeat(np.array([run_key for run_key, _ in blocks], dtype=np.int32), sizes)
-    query_keys = keys_of(con, "query", results["query_id"]).to_numpy(zero_copy_only=False).astype(np.int32)
-    for name in ("answer_text", "judge_reasoning", "judge_input"):
-        add_texts(con, results[name])
-    own = {"run_key": pa.array(run_keys), "query_key": pa.array(query_keys)}
-    _insert(con, _INSERT_RESULTS, results, own)
-    for name, statement in _INSERT_CHILDREN.items():
-        tables = [getattr(block, name) for _, block in blocks]
-        owners = np.concatenate(
-            [table["result"].to_numpy() + offset for table, offset in zip(tables, offsets, strict=True)]
-        ).astype(np.int64)
-        if not len(owners):
+    for one in formulas:
+        keys = list(one.keys)
+        for values in found.values():
+            values.update(dict.fromkeys(keys))
+        if one.short_name not in tables:
             continue
-        rows = pa.concat_tables(tables)
-        if "text" in rows.column_names:
-            add_texts(con, rows["text"])
-        own = {"run_key": pa.array(run_keys[owners]), "query_key": pa.array(query_keys[owners])}
-        for kind in ("chunk", "doc"):
-            if f"{kind}_id" in rows.column_names:
-                own[f"{kind}_key"] = keys_of(con, kind, rows[f"{kind}_id"])
-        _insert(con, statement, rows, own)
-
-
-def _insert(con: Connection, statement: str, rows: pa.Table, own: dict[str, pa.Array]) -> None:
-    rows = rows.select([name for name in rows.column_names if name not in _KEYED_TEXTS])
-    for name, column in own.items():
-        rows = rows.append_column(name, column)
-    con.register("new_rows", rows.combine_chunks())
-    con.execute(statement)
-    con.unregister("new_rows")
-
-
-# What is stored as a key, or only said which result a row belongs to.
-_KEYED_TEXTS = ("result", "query_id", "chunk_id", "doc_id")
-
-_INSERT_RESULTS = """
-insert into raw.results
-select
-    run_key, query_key, row_no, n_hits, error, timed_out, folder_mode, selected_folders, has_answer,
-    md5_number(answer_text), answer_text_is_blank, grounded, abstained, judge_groundedness, supported_claims,
-    unsupported_claims, judge_correctness, md5_number(judge_reasoning), judge_abstained, judge_acknowledged,
-    judge_prompt_tokens, judge_completion_tokens, md5_number(judge_input), judge_scores_delivered,
-    total_ms, folder_selection_ms, retrieval_ms, generation_ms, judge_ms
-from new_rows
-"""
-
-_INSERT_CHILDREN = {
-    "hits": """
-insert into raw.hits
-select
-    run_key, query_key, rank, chunk_key, doc_key, delivered_rank, score, rel_path, heading_path, token_count,
-    md5_number(text)
-from new_rows
-""",
-    "hit_spans": """
-insert into raw.hit_spans
-select run_key, query_key, rank, span_no, doc_key, "start", "end" from new_rows
-""",
-    "citations": """
-insert into raw.citations
-select run_key, query_key, item_no, chunk_key from new_rows
-""",
-    "references": """
-insert into raw."references"
-select run_key, query_key, item_no, rel_path, heading_path, chunk_key, md5_number(text) from new_rows
-""",
-}
-
-
-def _reject_duplicate_queries(
-    con: Connection, deliveries: Sequence[RunDelivery], keys: dict[str, int]
-) -> None:
-    written = {
-        keys[delivery.run.run_id]: (delivery, part)
-        for delivery in deliveries
-        for part in delivery.parts
-        if part.part == "results"
-    }
-    if not written:
-        return
-    found = first_row(
-        con,
-        "select run_key, any_value(query_key), list(row_no order by row_no) from raw.results "
-        "where run_key between ? and ? group by run_key, query_key having count(*) > 1 order by run_key limit 1",
-        [min(written), max(written)],
-    )
-    if not found or found[0] not in written:
-        return
-    delivery, part = written[found[0]]
-    query_id = first_value(con, "select query_id from raw.query_ids where query_key = ?", [found[1]])
-    raise RunRejected(delivery.run.run_id, part, named_twice(query_id, found[2]))
+        listed = ", ".join(f"m.{quoted(key)}" for key in keys)
+        for query_id, *numbers in con.execute(
+            f"select i.query_id, {listed} from metrics.{quoted(one.short_name)} m "
+            "join raw.query_ids i using (query_key) where m.run_key = ?",
+            [run.run_key],
+        ).fetchall():
+            found.setdefault(query_id, {}).update(zip(keys, numbers, strict=True))
+    return dict(found)

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from eval_pipeline.errors import StoreError
-from eval_pipeline.store.connect import Connection
 from eval_pipeline.store.kept import kept_folder
+from eval_pipeline.store.open import Connection
 
 FILE = "forgotten.json"
 FORMAT = 1

@@ -190,7 +190,7 @@ def test_an_unexpected_error_is_one_sentence_and_ends_with_70(ask_cli, monkeypat
     def fail(*_arguments, **_options):
         raise ZeroDivisionError("something nobody thought of")
 
-    monkeypatch.setattr("eval_pipeline.pipeline.status.find_status", fail)
+    monkeypatch.setattr("eval_pipeline.planning.status.find_status", fail)
     code, printed, said = ask_cli("status")
     assert (code, printed) == (70, "")
     assert "something nobody thought of" in said

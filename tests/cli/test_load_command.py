@@ -177,7 +177,7 @@ def test_ctrl_c_ends_the_load_after_its_batch_and_the_same_command_goes_on(tmp_p
         write_run(bundle, f"run-{number}", [{"query_id": "q1"}])
     program = (
         "import os, signal, sys\n"
-        "from eval_pipeline.pipeline import load_runs\n"
+        "from eval_pipeline.loading import runs as load_runs\n"
         "real = load_runs.weight_of\n"
         "seen = []\n"
         "def weigh(part):\n"

@@ -14,9 +14,9 @@ from click.testing import CliRunner
 from eval_pipeline.cli.main import COMMANDS, cli, main
 from eval_pipeline.errors import StoreDamaged, StoreForeign
 from eval_pipeline.formulas.registry import load_registry
-from eval_pipeline.pipeline.forget import Request, forget, lift_tombstones
-from eval_pipeline.pipeline.status import find_status
-from eval_pipeline.store.connect import open_reader, open_writer
+from eval_pipeline.planning.status import find_status
+from eval_pipeline.store.open import open_reader, open_writer
+from eval_pipeline.upkeep.forget import Request, forget, lift_tombstones
 from tests.bundle_files import ask, compute, day, derived_tables, load, settings_in, write_run
 from tests.cli.broken_stores import FOREIGN, UNREADABLE, cut_off, of_another_program
 from tests.store.forgettable import SECRET, places_with
@@ -157,7 +157,7 @@ def test_a_forget_that_was_killed_before_the_purge_does_not_come_back_by_rebuild
     secrets_in_part, monkeypatch
 ):
     settings, _ = secrets_in_part
-    monkeypatch.setattr("eval_pipeline.pipeline.forget.remove_kept", _killed)
+    monkeypatch.setattr("eval_pipeline.upkeep.forget.remove_kept", _killed)
     with pytest.raises(KeyboardInterrupt):
         forget(settings, load_registry(settings), Request("run", "told"), now=day(3))
     cut_off(settings.db)
@@ -237,7 +237,7 @@ def test_a_rebuild_that_fails_leaves_the_old_file_in_its_place(secrets_in_part, 
     settings, _ = secrets_in_part
     cut_off(settings.db)
     broken = settings.db.read_bytes()
-    monkeypatch.setattr("eval_pipeline.pipeline.rebuild._forget_texts_again", _killed)
+    monkeypatch.setattr("eval_pipeline.upkeep.rebuild._forget_texts_again", _killed)
     done = CliRunner().invoke(cli, ["rebuild", "--db", str(settings.db)])
     assert done.exit_code != 0
     assert settings.db.read_bytes() == broken and beside(settings) == []

@@ -11,8 +11,8 @@ from click.testing import CliRunner
 
 from eval_pipeline.cli.main import cli, main
 from eval_pipeline.formulas.registry import load_registry
-from eval_pipeline.pipeline.apply import pin_older
-from eval_pipeline.pipeline.plan import Selection
+from eval_pipeline.planning.apply import pin_older
+from eval_pipeline.planning.plan import Selection
 from eval_pipeline.settings import Settings
 from tests.bundle_files import compute, day, hits, load, settings_in, write_golden, write_run
 

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from eval_pipeline.comparing.gate_evidence import judge_all, measure_change
+from eval_pipeline.comparing.gate_rules import GateConfig, Rule
+from eval_pipeline.comparing.pair_rows import MetricPairs
+from eval_pipeline.comparing.significance import Compared
 from eval_pipeline.formulas.definition import Definition
-from eval_pipeline.pipeline.gate_evidence import judge_all, measure_change
-from eval_pipeline.pipeline.gate_rules import GateConfig, Rule
-from eval_pipeline.pipeline.significance import Compared
-from eval_pipeline.store.pairs import MetricPairs
 
 Numbers = NDArray[np.float64]
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from eval_pipeline.pipeline.compare import compare
+from eval_pipeline.comparing.compare import compare
 from eval_pipeline.settings import Settings
 from tests.bundle_files import Row, compute, hits, load, registry_of, settings_in, write_golden, write_run
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from eval_pipeline.pipeline.cell_states import PAIR_FACTS
-from eval_pipeline.pipeline.verdicts import ComparisonReading
+from eval_pipeline.comparing.states import PAIR_FACTS
+from eval_pipeline.comparing.verdicts import ComparisonReading
 from tests.bundle_files import compute, load, registry_of, settings_in
 from tests.compare.pairs_of_runs import compared
 from tests.reference import compare as reference

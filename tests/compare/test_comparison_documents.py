@@ -10,8 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from eval_pipeline.cli.main import cli
-from eval_pipeline.report.junit import render_gate_junit
-from eval_pipeline.report.markdown import escaped, render_gate_md, render_report_md
+from eval_pipeline.report.markdown import escaped, render_gate_junit, render_gate_md, render_report_md
 from tests.bundle_files import write_archive
 from tests.compare.pairs_of_runs import answered, compared, expecting_one, ranked, store_of
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from eval_pipeline.comparing.compare import compare
+from eval_pipeline.comparing.pairs import own_fingerprint
+from eval_pipeline.comparing.verdicts import ComparisonReading
 from eval_pipeline.formulas.registry import load_registry
-from eval_pipeline.pipeline.compare import compare
-from eval_pipeline.pipeline.comparison_pairs import own_fingerprint
-from eval_pipeline.pipeline.verdicts import ComparisonReading
 from eval_pipeline.settings import Settings
 from tests.bundle_files import compute, hits, load, settings_in, write_golden, write_run
 

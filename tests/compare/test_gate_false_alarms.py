@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from eval_pipeline.comparing.gate_evidence import judge_all, measure_change
+from eval_pipeline.comparing.pair_rows import MetricPairs
+from eval_pipeline.comparing.significance import Compared
 from eval_pipeline.formulas.registry import load_registry
-from eval_pipeline.pipeline.gate_evidence import judge_all, measure_change
-from eval_pipeline.pipeline.significance import Compared
 from eval_pipeline.settings import load_settings
-from eval_pipeline.store.pairs import MetricPairs
 from tests.compare.nights_without_change import CONFIG, RULES, false_alarm_share, one_night
 
 

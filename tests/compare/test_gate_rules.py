@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from eval_pipeline.comparing.gate_rules import EXTRACTION, read_gate, with_slices
 from eval_pipeline.errors import InvalidConfig, UnknownName
 from eval_pipeline.formulas.registry import load_registry
-from eval_pipeline.pipeline.gate_rules import EXTRACTION, read_gate, with_slices
 from eval_pipeline.settings import load_settings
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from eval_pipeline.comparing.gate import gate
 from eval_pipeline.errors import InvalidConfig, UnknownName, UsageError
 from eval_pipeline.formulas.registry import load_registry
-from eval_pipeline.pipeline.gate import gate
 from eval_pipeline.settings import Settings
 from tests.bundle_files import compute, load, registry_of, write_golden, write_lines, write_run
 from tests.compare.pairs_of_runs import answered, copied, expecting_one, ranked, store_of

@@ -7,16 +7,15 @@ import datetime as dt
 import numpy as np
 import pytest
 
+from eval_pipeline.comparing.noise import RecentRun, identical_pairs
+from eval_pipeline.comparing.pair_rows import MetricPairs
+from eval_pipeline.comparing.significance import Compared, compare_metric, moved_slices, significance_of
+from eval_pipeline.comparing.states import PAIR_FACTS
 from eval_pipeline.formulas.registry import load_registry
-from eval_pipeline.pipeline.cell_states import PAIR_FACTS
-from eval_pipeline.pipeline.noise import identical_pairs
-from eval_pipeline.pipeline.significance import Compared, compare_metric, moved_slices, significance_of
-from eval_pipeline.report.movements import within_noise
+from eval_pipeline.report.comparison_rows import within_noise
 from eval_pipeline.settings import load_settings
 from eval_pipeline.stats import benjamini_hochberg
 from eval_pipeline.stats.binary import mcnemar_exact
-from eval_pipeline.store.identical_runs import RecentRun
-from eval_pipeline.store.pairs import MetricPairs
 from tests.compare.pairs_of_runs import answered, compared, expecting_one, store_of
 
 COMPUTED = [

@@ -8,11 +8,9 @@ from typing import Any
 
 import pytest
 
-from eval_pipeline.errors import InvalidConfig, UsageError
-from eval_pipeline.pipeline import comparison_pairs
-from eval_pipeline.pipeline.apply import pin_older
-from eval_pipeline.pipeline.cell_states import PAIR_FACTS
-from eval_pipeline.pipeline.comparison_pairs import (
+from eval_pipeline.comparing import pairs as comparison_pairs
+from eval_pipeline.comparing.gate import gate
+from eval_pipeline.comparing.pairs import (
     PAIRS,
     due_pairs,
     find_pairs,
@@ -20,14 +18,16 @@ from eval_pipeline.pipeline.comparison_pairs import (
     partition_of,
     store_comparisons,
 )
-from eval_pipeline.pipeline.gate import gate
-from eval_pipeline.pipeline.gate_verdicts import keep_verdict
-from eval_pipeline.pipeline.nights import previous_complete_run
-from eval_pipeline.pipeline.plan import find_plan, select_cells
-from eval_pipeline.pipeline.report import read_suites
-from eval_pipeline.pipeline.status import find_status
+from eval_pipeline.comparing.states import PAIR_FACTS
+from eval_pipeline.comparing.stored import keep_verdict
+from eval_pipeline.errors import InvalidConfig, UsageError
+from eval_pipeline.planning.apply import pin_older
+from eval_pipeline.planning.plan import find_plan, select_cells
+from eval_pipeline.planning.status import find_status
+from eval_pipeline.report.pages.collect import read_suites
 from eval_pipeline.settings import Settings
-from eval_pipeline.store.connect import open_reader
+from eval_pipeline.store.open import open_reader
+from eval_pipeline.store.runs import previous_complete_run
 from tests.bundle_files import (
     ask,
     compute,

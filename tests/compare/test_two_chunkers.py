@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from eval_pipeline.comparing.states import PAIR_FACTS
+from eval_pipeline.comparing.verdicts import ComparisonReading
 from eval_pipeline.errors import RefusedError
-from eval_pipeline.pipeline.cell_states import PAIR_FACTS
-from eval_pipeline.pipeline.verdicts import ComparisonReading
 from tests.bundle_files import Row, compute, load, settings_in, write_archive, write_golden, write_run
 from tests.compare.pairs_of_runs import compared, query
 

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
+from eval_pipeline.comparing.states import PAIR_FACTS
 from eval_pipeline.errors import StoreMissing, UnknownName, UsageError
-from eval_pipeline.pipeline.cell_states import PAIR_FACTS
 from eval_pipeline.settings import load_settings
 from tests.bundle_files import compute, load, settings_in, write_archive, write_golden, write_run
 from tests.compare.pairs_of_runs import answered, compared, copied, expecting_one, query, ranked, store_of
@@ -239,7 +239,7 @@ def test_failed_queries_are_counted_in_a_warning(document) -> None:
 
 
 def test_a_common_scope_takes_both_means_over_the_paired_queries(settings) -> None:
-    from eval_pipeline.pipeline.verdicts import ComparisonReading
+    from eval_pipeline.comparing.verdicts import ComparisonReading
 
     document = compared(settings, reading=ComparisonReading(delta_scope="common"))
     assert document["aggregate_a"]["hit@1"] == round(5 / 12, 4)

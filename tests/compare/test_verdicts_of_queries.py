@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from eval_pipeline.errors import InvalidConfig
-from eval_pipeline.pipeline.verdicts import (
+from eval_pipeline.comparing.verdicts import (
     KINDS,
     ComparisonReading,
     QueryFacts,
@@ -17,6 +16,7 @@ from eval_pipeline.pipeline.verdicts import (
     rank_summary,
     rounded,
 )
+from eval_pipeline.errors import InvalidConfig
 
 
 def judged(rank_a: int | None, rank_b: int | None, **facts: Any) -> dict[str, Any]:

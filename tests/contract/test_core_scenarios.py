@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from eval_pipeline.formulas.registry import load_registry
-from eval_pipeline.pipeline.show import show_run
 from eval_pipeline.settings import Settings
+from eval_pipeline.showing.show import show_run
 from tests.bundle_files import Row, ask, compute, derived_tables, load, settings_in, write_golden, write_run
 
 GOLD = {"rel_path": "notes/dome.md", "heading_path": "Dome > Shutter"}

@@ -13,7 +13,7 @@ import pytrec_eval
 from ir_measures import RR, P, Qrel, R, ScoredDoc, SetF, SetP, SetR, Success
 
 from eval_pipeline.formulas.registry import load_registry
-from eval_pipeline.pipeline.show import show_run
+from eval_pipeline.showing.show import show_run
 from tests.bundle_files import Row, ask, compute, load, settings_in, write_golden, write_run
 
 KS = (1, 3, 5, 10)

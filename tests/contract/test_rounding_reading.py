@@ -14,9 +14,9 @@ import pytest
 
 from eval_pipeline.formulas.polars.aggregates.extraction_summary import stored
 from eval_pipeline.formulas.registry import load_registry
-from eval_pipeline.pipeline.preview import find_preview
-from eval_pipeline.pipeline.stored_aggregate import compute_aggregate
+from eval_pipeline.planning.preview import find_preview
 from eval_pipeline.settings import Settings
+from eval_pipeline.showing.document import compute_aggregate
 from tests.bundle_files import ask, compute, hits, load, settings_in, write_golden, write_run
 
 # Of 32 queries one is found: 1/32 = 0.03125 lies exactly between two numbers of 4 decimals.

@@ -20,9 +20,9 @@ from dagster._core.workspace.load_target import ModuleTarget
 
 from eval_pipeline.defs.stale_memory import NOTHING_STALE
 from eval_pipeline.formulas.registry import load_registry
-from eval_pipeline.pipeline.status import find_status
+from eval_pipeline.planning.status import find_status
 from eval_pipeline.settings import Settings, load_settings, shipped_sql
-from eval_pipeline.store.connect import open_reader
+from eval_pipeline.store.open import open_reader
 
 from .deliveries import CHANGED, compute, deliver_golden, deliver_run, load
 

@@ -13,21 +13,20 @@ from urllib.parse import unquote, urlparse
 import dagster as dg
 import pytest
 
-from eval_pipeline.defs.comparisons import COMPARISONS, gate_result
+from eval_pipeline.comparing.pairs import due_pairs, store_comparisons
+from eval_pipeline.computing.ledger import DUE
+from eval_pipeline.defs.comparisons import COMPARISONS, PAGES, gate_result
 from eval_pipeline.defs.jobs import make_jobs
 from eval_pipeline.defs.launches import RAW_NAMES
 from eval_pipeline.defs.location import build_definitions
 from eval_pipeline.defs.partitions import register_comparisons, registered_comparisons
-from eval_pipeline.defs.reports import PAGES
 from eval_pipeline.defs.sensors import new_comparisons, stale_metrics
 from eval_pipeline.defs.tags import ONLY_STALE, RANGE_END, RANGE_START
 from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.launch import run_in_dagster
-from eval_pipeline.pipeline.comparison_pairs import due_pairs, store_comparisons
-from eval_pipeline.pipeline.due import DUE
-from eval_pipeline.pipeline.pages import due_pages
+from eval_pipeline.report.pages.writing import due_pages
 from eval_pipeline.settings import default_file
-from eval_pipeline.store.connect import open_reader
+from eval_pipeline.store.open import open_reader
 from tests.few_definitions import shipping, write_few
 
 from .deliveries import (

@@ -10,7 +10,7 @@ from eval_pipeline.defs.location import build_definitions
 from eval_pipeline.defs.partitions import register_runs
 from eval_pipeline.defs.tags import ONLY_STALE, RANGE_END, RANGE_START, REASONS
 from eval_pipeline.errors import DefinitionError
-from eval_pipeline.store.connect import open_reader, open_writer
+from eval_pipeline.store.open import open_reader, open_writer
 
 from .deliveries import (
     CHANGED,
@@ -280,7 +280,7 @@ def test_a_golden_query_without_its_row_in_a_metric_fails_the_check(computed, tm
 
 
 def test_the_error_of_a_definition_reaches_the_listener_as_it_was_raised(loaded, tmp_path, instance):
-    from eval_pipeline.defs.listening import Listener
+    from eval_pipeline.defs.resources import Listener
 
     settings = copied(loaded, tmp_path)
     own = tmp_path / "mine" / "metrics"

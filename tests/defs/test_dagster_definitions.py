@@ -11,7 +11,7 @@ from eval_pipeline.defs.location import build_definitions
 from eval_pipeline.defs.metadata import column_lineage, describe
 from eval_pipeline.formulas.registry import Registry, load_registry
 from eval_pipeline.settings import load_settings
-from eval_pipeline.store.connect import open_reader
+from eval_pipeline.store.open import open_reader
 
 from .deliveries import make_settings
 

@@ -17,6 +17,7 @@ from dagster._core.errors import DagsterExecutionInterruptedError
 from dagster._core.storage.local_compute_log_manager import LocalComputeLogManager
 from dagster._core.storage.noop_compute_log_manager import NoOpComputeLogManager
 
+from eval_pipeline.computing.ledger import DUE
 from eval_pipeline.defs import assets
 from eval_pipeline.defs.event_log import open_home
 from eval_pipeline.defs.launches import shown_runs
@@ -24,9 +25,8 @@ from eval_pipeline.defs.partitions import registered_runs
 from eval_pipeline.defs.processes import PROCESS_TAG, fail_dead_runs, this_process
 from eval_pipeline.errors import DefinitionError, StoreMissing, UsageError
 from eval_pipeline.launch import open_ui, prepare_home, run_in_dagster, ui_environment
-from eval_pipeline.pipeline.due import DUE
 from eval_pipeline.settings import load_settings
-from eval_pipeline.store.connect import open_reader, open_writer
+from eval_pipeline.store.open import open_reader, open_writer
 
 from .deliveries import (
     CHANGED,

@@ -14,14 +14,14 @@ from eval_pipeline.defs.location import build_definitions
 from eval_pipeline.defs.partitions import register_runs
 from eval_pipeline.defs.tags import RANGE_END, RANGE_START
 from eval_pipeline.formulas.registry import load_registry
-from eval_pipeline.pipeline.quality_checks import (
+from eval_pipeline.settings import Settings
+from eval_pipeline.showing.checks import (
     badly_configured_judges,
     missed_extraction_targets,
     stale_labels,
     unstable_judges,
 )
-from eval_pipeline.settings import Settings
-from eval_pipeline.store.connect import open_reader
+from eval_pipeline.store.open import open_reader
 from tests.bundle_files import hits, load, write_archive, write_golden, write_lines, write_run
 from tests.few_definitions import shipping, write_few
 

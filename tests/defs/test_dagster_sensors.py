@@ -12,8 +12,8 @@ from eval_pipeline.defs.partitions import registered_runs
 from eval_pipeline.defs.sensors import new_runs, nightly, stale_metrics
 from eval_pipeline.defs.tags import LAUNCH, ONLY_STALE, REASONS
 from eval_pipeline.formulas.registry import load_registry
-from eval_pipeline.pipeline.inbox import look_into, take_in_runs, take_in_sources
-from eval_pipeline.pipeline.pages import publish_pages
+from eval_pipeline.loading.inbox import look_into, take_in_runs, take_in_sources
+from eval_pipeline.report.pages.writing import publish_pages
 
 from .deliveries import (
     CHANGED,

@@ -9,7 +9,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from eval_pipeline.defs.delivery_checks import LABELS_MAKE_SENSE, NOTHING_IN_QUARANTINE
+from eval_pipeline.defs.checks import LABELS_MAKE_SENSE, NOTHING_IN_QUARANTINE
 from eval_pipeline.defs.location import build_definitions
 from eval_pipeline.defs.partitions import register_runs, register_sources
 from eval_pipeline.defs.sources import RAW_PARTS

@@ -8,7 +8,7 @@ from eval_pipeline.defs.jobs import make_jobs
 from eval_pipeline.defs.partitions import registered_runs
 from eval_pipeline.defs.sensors import new_runs
 from eval_pipeline.formulas.registry import load_registry
-from eval_pipeline.pipeline.forget import Request, forget
+from eval_pipeline.upkeep.forget import Request, forget
 
 from .deliveries import compute, deliver_golden, deliver_run, load, utc_now
 from .ticks import NAMES, Watch

@@ -7,6 +7,7 @@ from dataclasses import replace
 import dagster as dg
 import pytest
 
+from eval_pipeline.config import load_config
 from eval_pipeline.defs import launches, sensors
 from eval_pipeline.defs.jobs import make_jobs
 from eval_pipeline.defs.processes import fail_dead_runs
@@ -14,7 +15,6 @@ from eval_pipeline.defs.resources import StoreResource
 from eval_pipeline.defs.sensors import stale_metrics
 from eval_pipeline.defs.stale_memory import NOTHING_STALE
 from eval_pipeline.errors import InvalidConfig
-from eval_pipeline.formulas.config import load_config
 
 from .deliveries import CHANGED, change_a_formula, compute, copied, utc_now
 from .ticks import NAMES, Watch, assets, ranges, record

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
+from eval_pipeline.comparing.compare import compare
+from eval_pipeline.computing.measure import measure
 from eval_pipeline.demo import BUNDLE_FOLDER
 from eval_pipeline.formulas.registry import Registry, load_registry
-from eval_pipeline.pipeline.compare import compare
-from eval_pipeline.pipeline.load import load_bundles
-from eval_pipeline.pipeline.measure import measure
-from eval_pipeline.pipeline.show import show_run
+from eval_pipeline.loading.load import load_bundles
 from eval_pipeline.settings import Settings
-from eval_pipeline.store.connect import open_reader
+from eval_pipeline.showing.show import show_run
+from eval_pipeline.store.open import open_reader
 from tests.bundle_files import settings_in
 
 NOW = dt.datetime(2026, 9, 19)

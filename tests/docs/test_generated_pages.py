@@ -11,8 +11,8 @@ from docs.build.commands import all_pages
 from docs.build.pages import shipped_registry
 from eval_pipeline import records
 from eval_pipeline.cli.main import cli
+from eval_pipeline.comparing.verdicts import ComparisonReading
 from eval_pipeline.formulas.header import FIELDS
-from eval_pipeline.pipeline.verdicts import ComparisonReading
 from eval_pipeline.settings import project_folder
 
 ROOT = Path(__file__).parents[2]

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from eval_pipeline.computing.measure import measure
 from eval_pipeline.formulas.registry import load_registry
-from eval_pipeline.pipeline.load import load_bundles
-from eval_pipeline.pipeline.measure import measure
-from eval_pipeline.pipeline.plan import select_cells
-from eval_pipeline.pipeline.plan_text import as_markdown
-from eval_pipeline.pipeline.preview import find_preview
+from eval_pipeline.loading.load import load_bundles
+from eval_pipeline.planning.plan import select_cells
+from eval_pipeline.planning.preview import find_preview
+from eval_pipeline.report.plan import as_markdown
 from eval_pipeline.settings import Settings, load_settings
 
 from .test_commands_in_docs import ROOT, WrittenFile, steps_of

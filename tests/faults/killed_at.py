@@ -14,7 +14,7 @@ from typing import Any
 
 import duckdb
 
-from eval_pipeline.pipeline import measure as measure_module
+from eval_pipeline.computing import measure as measure_module
 from eval_pipeline.settings import Settings
 from tests.bundle_files import compute, load, settings_in
 from tests.few_definitions import shipping

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from eval_pipeline.pipeline.status import find_status
-from eval_pipeline.store.connect import open_reader
+from eval_pipeline.planning.status import find_status
+from eval_pipeline.store.open import open_reader
 from tests.bundle_files import ask, derived_tables, load, registry_of, settings_in
 from tests.faults.killed_at import load_and_compute
 from tests.few_definitions import program_with, shipping, write_few

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from eval_pipeline.computing.examples import ExampleResult, run_examples
 from eval_pipeline.formulas.registry import load_registry
-from eval_pipeline.pipeline.examples import ExampleResult, run_examples
 from tests.bundle_files import day, settings_in
 
 HEADER = """\

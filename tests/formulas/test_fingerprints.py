@@ -392,7 +392,7 @@ def test_a_function_imported_inside_another_is_followed(python_folder):
         ("import numpy", "not numpy"),
         ("import random", "not random"),
         ("from pathlib import Path", "not pathlib"),
-        ("import eval_pipeline.store.connect", "not eval_pipeline.store.connect"),
+        ("import eval_pipeline.store.open", "not eval_pipeline.store.open"),
         ("from . import weights", "without a dot"),
         ("from .weights import WEIGHT", "without a dot"),
         ("from weights import *", "every name"),

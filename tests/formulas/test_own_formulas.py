@@ -7,10 +7,10 @@ import shutil
 import pytest
 
 from eval_pipeline.errors import DefinitionError
+from eval_pipeline.formulas.catalogue import describe, find_definition
 from eval_pipeline.formulas.registry import load_registry
-from eval_pipeline.pipeline.catalogue import describe, find_definition
-from eval_pipeline.pipeline.show import show_queries, show_run
-from eval_pipeline.pipeline.status import find_status
+from eval_pipeline.planning.status import find_status
+from eval_pipeline.showing.show import show_queries, show_run
 from tests.bundle_files import ask, compute, hits, load, settings_in, write_golden, write_run
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from eval_pipeline.comparing.options import SHIPPED, comparison_reading, describe_reading
 from eval_pipeline.errors import InvalidConfig, UnknownName
 from eval_pipeline.formulas.registry import Registry, load_registry
-from eval_pipeline.pipeline.comparison_reading import SHIPPED, comparison_reading, describe_reading
 from eval_pipeline.settings import Settings
 from tests.bundle_files import ask, compute, load, settings_in, write_golden, write_run
 

@@ -9,9 +9,9 @@ from random import Random
 
 import pytest
 
+from eval_pipeline.computing.scope import visible_catalogue
 from eval_pipeline.formulas.registry import load_registry
-from eval_pipeline.store.connect import Connection, open_in_memory
-from eval_pipeline.store.visible import visible_catalogue
+from eval_pipeline.store.open import Connection, open_in_memory
 from tests.bundle_files import settings_in
 
 SURROGATES = range(0xD800, 0xE000)

@@ -11,12 +11,12 @@ import pyarrow.parquet
 import pytest
 import zstandard
 
+from eval_pipeline.bundle.files import content_hash, line_blocks
+from eval_pipeline.bundle.golden import read_golden_set
+from eval_pipeline.bundle.layout import find_bundle
+from eval_pipeline.bundle.parts import read_archive, read_run
+from eval_pipeline.bundle.results import read_results
 from eval_pipeline.errors import InputRejected, UsageError
-from eval_pipeline.ingest.bundle import find_bundle
-from eval_pipeline.ingest.files import content_hash, line_blocks
-from eval_pipeline.ingest.golden import read_golden_set
-from eval_pipeline.ingest.parts import read_archive, read_run
-from eval_pipeline.ingest.results import read_results
 from tests.bundle_files import write_archive, write_golden, write_lines, write_run
 
 LINES = b"".join(json.dumps({"query_id": f"q{number}"}).encode() + b"\n" for number in range(20_000))

@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = """
 import importlib, sys, threading
 from eval_pipeline import records
-from eval_pipeline.ingest.lines import to_record
+from eval_pipeline.bundle.lines import to_record
 
 ROW = {
     "query_id": "q",

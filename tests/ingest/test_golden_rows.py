@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
+from eval_pipeline.bundle.golden import read_golden_set
 from eval_pipeline.errors import InputRejected
-from eval_pipeline.ingest.golden import read_golden_set
 from tests.bundle_files import write_lines
 
 SUPPORTS = [{"rel_path": "a.md"}, {"rel_path": "b.md"}, {"rel_path": "c.md"}]
@@ -223,7 +223,7 @@ def test_nesting_that_would_overflow_the_parsers_own_stack_ends_in_a_message(tmp
     path = tmp_path / "queries.yaml"
     path.write_text("- query_id: a\n  x: " + "[" * 300_000)
     program = (
-        "import sys; from pathlib import Path; from eval_pipeline.ingest.golden import read_golden_set\n"
+        "import sys; from pathlib import Path; from eval_pipeline.bundle.golden import read_golden_set\n"
         "from eval_pipeline.errors import InputRejected\n"
         "try: read_golden_set(Path(sys.argv[1]))\n"
         "except InputRejected as rejected: print(rejected.reason)\n"

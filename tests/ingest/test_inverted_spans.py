@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from eval_pipeline.config import load_config
 from eval_pipeline.errors import InvalidConfig
-from eval_pipeline.formulas.config import load_config
-from eval_pipeline.pipeline.quarantine import retry_quarantine
+from eval_pipeline.loading.quarantine import retry_quarantine
 from tests.bundle_files import ask, day, load, settings_in, write_archive, write_golden, write_run
 
 GOOD = {"doc_id": "d", "start": 2, "end": 9}

@@ -9,12 +9,12 @@ import tracemalloc
 import pytest
 import zstandard
 
+from eval_pipeline.bundle import files, problems
+from eval_pipeline.bundle.files import content_hash, line_blocks
+from eval_pipeline.bundle.golden import read_golden_set
+from eval_pipeline.bundle.parts import read_archive
+from eval_pipeline.bundle.results import read_results
 from eval_pipeline.errors import InputRejected
-from eval_pipeline.ingest import files, problems
-from eval_pipeline.ingest.files import content_hash, line_blocks
-from eval_pipeline.ingest.golden import read_golden_set
-from eval_pipeline.ingest.parts import read_archive
-from eval_pipeline.ingest.results import read_results
 from tests.bundle_files import ask, load, settings_in, write_lines, write_run
 
 PACK = {".jsonl.gz": gzip.compress, ".jsonl.zst": zstandard.ZstdCompressor().compress}
@@ -46,8 +46,8 @@ def test_what_unpacks_to_more_than_any_part_may_have_is_refused_with_that_limit(
 
 
 def test_parts_that_are_held_in_memory_have_a_smaller_limit(tmp_path, monkeypatch):
-    monkeypatch.setattr("eval_pipeline.ingest.parts.HELD_BYTES", 1 << 10)
-    monkeypatch.setattr("eval_pipeline.ingest.golden.HELD_BYTES", 1 << 10)
+    monkeypatch.setattr("eval_pipeline.bundle.parts.HELD_BYTES", 1 << 10)
+    monkeypatch.setattr("eval_pipeline.bundle.golden.HELD_BYTES", 1 << 10)
     archive = write_lines(tmp_path / "v1.jsonl", [{"chunk_id": f"c{n}", "doc_id": "d"} for n in range(100)])
     golden = write_lines(tmp_path / "queries.jsonl", [{"query_id": f"q{n}"} for n in range(100)])
     for read in (lambda: list(read_archive(archive)), lambda: read_golden_set(golden)):
@@ -109,7 +109,7 @@ def test_a_part_of_nothing_but_bad_rows_is_refused_as_a_whole_with_the_limit(tmp
     for name in ("results", "extractions", "judge_spot_check"):
         write_lines(folder / f"{name}.jsonl", [*(["[]"] * 60), "{}"])
     write_run(tmp_path / "bundle", "fine", [{"query_id": "a"}])
-    monkeypatch.setattr("eval_pipeline.ingest.files.BLOCK_BYTES", 64)
+    monkeypatch.setattr("eval_pipeline.bundle.files.BLOCK_BYTES", 64)
     report = load(settings, tmp_path / "bundle")
     assert (report.runs, report.rejected) == (["fine"], ["hopeless"])
     assert "more than 50 rows" in report.problems[0].reason
@@ -117,7 +117,7 @@ def test_a_part_of_nothing_but_bad_rows_is_refused_as_a_whole_with_the_limit(tmp
 
 
 def test_of_very_many_bad_rows_all_are_on_record_and_few_in_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr("eval_pipeline.pipeline.loading.SHOWN_PROBLEMS", 3)
+    monkeypatch.setattr("eval_pipeline.loading.context.SHOWN_PROBLEMS", 3)
     settings = settings_in(tmp_path)
     write_run(tmp_path / "bundle", "run-1", [*[{"query_id": n} for n in range(20)], {"query_id": "a"}])
     report = load(settings, tmp_path / "bundle")

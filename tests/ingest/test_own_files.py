@@ -12,11 +12,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from eval_pipeline.adapters import mapped_rows as rows_module
+from eval_pipeline.adapters.mapped_rows import ScatteredRows, mapped_rows
+from eval_pipeline.adapters.mapping import check_mapping, read_mapping
+from eval_pipeline.adapters.tables import form_of
 from eval_pipeline.errors import InputRejected, InvalidConfig, UsageError
-from eval_pipeline.ingest import mapped_rows as rows_module
-from eval_pipeline.ingest.mapped_rows import ScatteredRows, mapped_rows
-from eval_pipeline.ingest.mapping import check_mapping, read_mapping
-from eval_pipeline.ingest.own_files import form_of
 from tests.bundle_files import write_lines
 
 

@@ -10,13 +10,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from eval_pipeline.bundle.extractions import read_extractions
+from eval_pipeline.bundle.files import UNPACKED_BYTES
+from eval_pipeline.bundle.golden import read_golden_set
+from eval_pipeline.bundle.parquet import row_batches
+from eval_pipeline.bundle.parts import read_archive, read_spot_checks
+from eval_pipeline.bundle.results import read_fast_rows, read_results
 from eval_pipeline.errors import InputRejected
-from eval_pipeline.ingest.extractions import read_extractions
-from eval_pipeline.ingest.files import UNPACKED_BYTES
-from eval_pipeline.ingest.golden import read_golden_set
-from eval_pipeline.ingest.parquet_rows import row_batches
-from eval_pipeline.ingest.parts import read_archive, read_spot_checks
-from eval_pipeline.ingest.results import read_fast_rows, read_results
 from tests.bundle_files import ask, load, settings_in, write_golden, write_lines, write_run
 from tests.reference.bundles import random_bundle
 
@@ -117,7 +117,7 @@ def test_ids_of_a_dictionary_and_bare_ids_are_read_row_by_row(tmp_path):
 
 
 def test_a_file_of_many_batches_keeps_its_row_numbers(tmp_path, monkeypatch):
-    monkeypatch.setattr("eval_pipeline.ingest.parquet_rows.MOST_ROWS", 7)
+    monkeypatch.setattr("eval_pipeline.bundle.parquet.MOST_ROWS", 7)
     rows = [
         {"query_id": f"q{number}", "latency_ms": {"total": float("nan") if number in (20, 33) else 1.0}}
         for number in range(1, 41)

@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from eval_pipeline.adapters.mapped_rows import ScatteredRows, mapped_rows
+from eval_pipeline.adapters.mapping import check_mapping
+from eval_pipeline.adapters.proposal import propose_mapping
+from eval_pipeline.bundle.extractions import read_extractions
+from eval_pipeline.bundle.golden import read_golden_set
+from eval_pipeline.bundle.packed_lines import write_numbered
+from eval_pipeline.bundle.parts import problem_of, read_archive, read_index_report, read_run, read_spot_checks
+from eval_pipeline.bundle.results import read_results
+from eval_pipeline.bundle.texts import write_without_texts
 from eval_pipeline.errors import EvalPipelineError, InputRejected, InvalidConfig
-from eval_pipeline.ingest.extractions import read_extractions
-from eval_pipeline.ingest.golden import read_golden_set
-from eval_pipeline.ingest.mapped_rows import ScatteredRows, mapped_rows
-from eval_pipeline.ingest.mapping import check_mapping
-from eval_pipeline.ingest.packed_lines import write_numbered
-from eval_pipeline.ingest.parts import problem_of, read_archive, read_index_report, read_run, read_spot_checks
-from eval_pipeline.ingest.results import read_results
-from eval_pipeline.ingest.textless_parts import write_without_texts
-from eval_pipeline.pipeline.propose_mapping import propose_mapping
 
 FEW = settings(max_examples=25, deadline=None, database=None, derandomize=True)
 

@@ -7,9 +7,9 @@ import threading
 
 import pytest
 
-from eval_pipeline.ingest.ahead import read_ahead
-from eval_pipeline.ingest.files import BLOCK_BYTES
-from eval_pipeline.ingest.results import read_results
+from eval_pipeline.bundle.ahead import read_ahead
+from eval_pipeline.bundle.files import BLOCK_BYTES
+from eval_pipeline.bundle.results import read_results
 from tests.bundle_files import write_lines
 
 

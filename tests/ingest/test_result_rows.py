@@ -7,9 +7,9 @@ import math
 
 import pytest
 
+from eval_pipeline.bundle.golden import read_golden_set
+from eval_pipeline.bundle.results import read_results
 from eval_pipeline.errors import InputRejected
-from eval_pipeline.ingest.golden import read_golden_set
-from eval_pipeline.ingest.results import read_results
 from tests.bundle_files import write_lines
 
 HIT = {"chunk_id": "c", "doc_id": "d"}

@@ -11,9 +11,9 @@ from random import Random
 
 import pytest
 
+from eval_pipeline.bundle import results as reader
+from eval_pipeline.bundle.files import LineBlock
 from eval_pipeline.errors import InputRejected
-from eval_pipeline.ingest import results as reader
-from eval_pipeline.ingest.files import LineBlock
 from tests.reference.bundles import random_bundle
 
 TABLES = ("results", "hits", "hit_spans", "citations", "references")
@@ -199,7 +199,7 @@ READ = """
 import sys
 from pathlib import Path
 from eval_pipeline.errors import InputRejected
-from eval_pipeline.ingest.results import read_results
+from eval_pipeline.bundle.results import read_results
 for path in map(Path, sys.argv[1:]):
     try:
         rows = sum(block.results.num_rows for block in read_results(path, run_id="r"))

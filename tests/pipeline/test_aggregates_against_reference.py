@@ -7,7 +7,7 @@ import json
 import pytest
 
 from eval_pipeline.formulas.registry import load_registry
-from eval_pipeline.pipeline.show import show_run
+from eval_pipeline.showing.show import show_run
 from tests.bundle_files import ask, compute, load, settings_in
 from tests.reference.bundles import archive_states, random_bundle, write_bundle
 from tests.reference.runs import aggregate_json, score_run

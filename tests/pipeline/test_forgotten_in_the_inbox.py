@@ -7,8 +7,7 @@ import shutil
 import pytest
 
 from eval_pipeline.formulas.registry import load_registry
-from eval_pipeline.pipeline.forget import Request, forget, lift_tombstones
-from eval_pipeline.pipeline.inbox import (
+from eval_pipeline.loading.inbox import (
     forgotten_in,
     look_into,
     take_in_runs,
@@ -16,7 +15,8 @@ from eval_pipeline.pipeline.inbox import (
     waiting_runs,
     waiting_sources,
 )
-from eval_pipeline.store.connect import open_reader
+from eval_pipeline.store.open import open_reader
+from eval_pipeline.upkeep.forget import Request, forget, lift_tombstones
 from tests.bundle_files import ask, day, load, settings_in, write_archive, write_golden, write_run
 
 

@@ -7,9 +7,9 @@ import json
 import pytest
 from click.testing import CliRunner
 
+from eval_pipeline.bundle.golden import read_golden_row
 from eval_pipeline.cli.main import cli
-from eval_pipeline.ingest.golden import read_golden_row
-from eval_pipeline.pipeline.lint import lint_rows
+from eval_pipeline.loading.lint import lint_rows
 from tests.bundle_files import ask, hits, load, settings_in, write_archive, write_golden, write_run
 
 SUPPORT = {"rel_path": "a.md"}

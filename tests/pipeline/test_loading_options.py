@@ -11,10 +11,10 @@ import pytest
 import zstandard
 
 from eval_pipeline.errors import InvalidConfig, StoreError, UsageError
-from eval_pipeline.pipeline.inbox import take_in_runs
-from eval_pipeline.pipeline.load import load_bundles
-from eval_pipeline.pipeline.load_file import RunNamed, load_results_file
-from eval_pipeline.pipeline.loading import LoadOptions
+from eval_pipeline.loading.context import LoadOptions
+from eval_pipeline.loading.file import RunNamed, load_results_file
+from eval_pipeline.loading.inbox import take_in_runs
+from eval_pipeline.loading.load import load_bundles
 from eval_pipeline.settings import load_settings
 from eval_pipeline.store.kept import kept_folder
 from tests.bundle_files import (
@@ -172,7 +172,7 @@ def test_a_trial_finds_everything_that_a_load_finds(settings, bundle, tmp_path, 
     again = shutil.copytree(bundle / "runs" / "a-bad-row", tmp_path / "more" / "runs" / "a-bad-row")
     write_lines(again / "results.jsonl", [{"query_id": 2}])
     # Large files are read while they are written: then too.
-    monkeypatch.setattr("eval_pipeline.pipeline.load_runs.IN_MEMORY_BYTES", 30)
+    monkeypatch.setattr("eval_pipeline.loading.runs.IN_MEMORY_BYTES", 30)
     trial = load_with(settings, DRY, bundle, tmp_path / "more", on=2)
     done = load(settings, bundle, tmp_path / "more", on=2)
     for name in (
@@ -195,7 +195,7 @@ def test_a_trial_finds_everything_that_a_load_finds(settings, bundle, tmp_path, 
 def test_a_trial_on_a_store_of_an_earlier_version_says_who_brings_it_up_to_date(settings, bundle):
     load(settings, bundle)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("eval_pipeline.store.connect.is_current", lambda _con: False)
+        patch.setattr("eval_pipeline.store.open.is_current", lambda _con: False)
         with pytest.raises(StoreError, match="eval-pipeline status"):
             load_with(settings, DRY, bundle)
 
@@ -399,7 +399,7 @@ def test_impossible_names_and_times_are_refused(without_store, tmp_path, run):
 def test_a_load_that_is_stopped_keeps_what_it_wrote_and_goes_on_where_it_was(settings, bundle, monkeypatch):
     for number in range(2, 10):
         write_run(bundle, f"run-{number}", [{"query_id": "q1"}])
-    monkeypatch.setattr("eval_pipeline.pipeline.load_runs.BATCH_RUNS", 2)
+    monkeypatch.setattr("eval_pipeline.loading.runs.BATCH_RUNS", 2)
     seen: list[int] = []
     report = load_bundles(
         [bundle],
@@ -422,7 +422,7 @@ def test_an_error_in_the_middle_leaves_no_kept_delivery_of_a_run_that_is_not_in(
 ):
     for number in range(2, 6):
         write_run(bundle, f"run-{number}", [{"query_id": "q1"}])
-    monkeypatch.setattr("eval_pipeline.pipeline.load_runs.BATCH_RUNS", 2)
+    monkeypatch.setattr("eval_pipeline.loading.runs.BATCH_RUNS", 2)
     calls: list[int] = []
 
     def stop():
@@ -444,8 +444,8 @@ def test_a_run_that_is_there_is_hashed_and_not_read_again(settings, bundle, monk
     def fail(*_arguments, **_options):
         raise AssertionError("read again")
 
-    monkeypatch.setattr("eval_pipeline.pipeline.load_runs.read_part", fail)
-    monkeypatch.setattr("eval_pipeline.pipeline.load_runs.keep", fail)
+    monkeypatch.setattr("eval_pipeline.loading.runs.read_part", fail)
+    monkeypatch.setattr("eval_pipeline.loading.runs.keep", fail)
     assert load(settings, bundle, on=2).unchanged == 3
 
 

@@ -9,17 +9,17 @@ import pytest
 from click.testing import CliRunner
 
 from eval_pipeline.cli.main import cli
+from eval_pipeline.comparing.compare import compare
+from eval_pipeline.comparing.gate import trailing_nights
+from eval_pipeline.comparing.noise import recent_runs
+from eval_pipeline.comparing.pair_rows import find_compared_run
+from eval_pipeline.comparing.states import PAIR_FACTS
 from eval_pipeline.formulas.registry import load_registry
-from eval_pipeline.pipeline.cell_states import PAIR_FACTS
-from eval_pipeline.pipeline.compare import compare
-from eval_pipeline.pipeline.gate import trailing_nights
-from eval_pipeline.pipeline.nights import attempts, last_complete_runs, previous_complete_run
-from eval_pipeline.pipeline.report import read_suites
-from eval_pipeline.pipeline.show import show_run
-from eval_pipeline.pipeline.status import find_status
-from eval_pipeline.store.connect import open_reader, open_writer
-from eval_pipeline.store.identical_runs import recent_runs
-from eval_pipeline.store.pairs import find_compared_run
+from eval_pipeline.planning.status import find_status
+from eval_pipeline.report.pages.collect import read_suites
+from eval_pipeline.showing.show import show_run
+from eval_pipeline.store.open import open_reader, open_writer
+from eval_pipeline.store.runs import attempts, last_complete_runs, previous_complete_run
 from tests.bundle_files import ask, compute, hits, load, settings_in, write_golden, write_lines, write_run
 
 QUERIES = ("q1", "q2")

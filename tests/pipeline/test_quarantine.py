@@ -8,15 +8,15 @@ import shutil
 import pytest
 from click.testing import CliRunner
 
+from eval_pipeline.bundle import parts
 from eval_pipeline.cli.main import cli
+from eval_pipeline.computing.measure import measure
 from eval_pipeline.errors import UnknownName
 from eval_pipeline.formulas.registry import load_registry
-from eval_pipeline.ingest import parts
-from eval_pipeline.pipeline.measure import measure
-from eval_pipeline.pipeline.quarantine import find_quarantine, retry_quarantine
-from eval_pipeline.pipeline.run_checks import undelivered_rows
-from eval_pipeline.pipeline.show import show_run
-from eval_pipeline.store.connect import open_reader
+from eval_pipeline.loading.quarantine import find_quarantine, retry_quarantine
+from eval_pipeline.showing.checks import undelivered_rows
+from eval_pipeline.showing.show import show_run
+from eval_pipeline.store.open import open_reader
 from tests.bundle_files import (
     ask,
     compute,

@@ -10,9 +10,9 @@ from random import Random
 import pytest
 
 from eval_pipeline.formulas.registry import load_registry
-from eval_pipeline.pipeline.show import show_queries, show_run
-from eval_pipeline.pipeline.status import find_status
-from eval_pipeline.store.connect import open_reader
+from eval_pipeline.planning.status import find_status
+from eval_pipeline.showing.show import show_queries, show_run
+from eval_pipeline.store.open import open_reader
 from tests.bundle_files import ask, compute, day, derived_tables, load, settings_in, write_lines
 from tests.reference.bundles import random_bundle, write_bundle
 

@@ -40,7 +40,7 @@ class Lazily(Mapping[str, T]):
 @pytest.fixture(scope="session")
 def pages(report_world: World) -> Mapping[str, str]:
     """The four pages of the world, by name."""
-    from eval_pipeline.pipeline.report import pair_page, run_page, suite_page
+    from eval_pipeline.report.pages.collect import pair_page, run_page, suite_page
 
     settings, registry = report_world.settings, report_world.registry
     return Lazily(

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from eval_pipeline.computing.measure import measure
 from eval_pipeline.formulas.registry import Registry, load_registry
-from eval_pipeline.pipeline.load import load_bundles
-from eval_pipeline.pipeline.measure import measure
+from eval_pipeline.loading.load import load_bundles
 from eval_pipeline.settings import Settings, load_settings
 
 NOW = dt.datetime(2026, 10, 1, 12)

@@ -9,7 +9,7 @@ import re
 
 import pytest
 
-from eval_pipeline.report.markup import clipped, json_block, tag, visible
+from eval_pipeline.report.pages.html import clipped, json_block, tag, visible
 from tests.report.hostile_world import HOSTILE, query_id_of, question_of
 from tests.report.page_reader import PageReader
 

@@ -8,8 +8,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from eval_pipeline.report.figures import drawn
-from eval_pipeline.report.material import (
+from eval_pipeline.report.pages.figures import drawn, inline_svg
+from eval_pipeline.report.pages.material import (
     ChunkRow,
     FormulaState,
     MetricFacts,
@@ -19,10 +19,9 @@ from eval_pipeline.report.material import (
     RunFacts,
     RunMaterial,
 )
-from eval_pipeline.report.pair_page import render_pair_page
-from eval_pipeline.report.run_charts import labels_of, latency_chart
-from eval_pipeline.report.run_page import render_run_page
-from eval_pipeline.report.svg import inline_svg
+from eval_pipeline.report.pages.pair_page import render_pair_page
+from eval_pipeline.report.pages.run_charts import labels_of, latency_chart
+from eval_pipeline.report.pages.run_page import render_run_page
 from tests.report.page_reader import PageReader
 
 PAGES = ("run", "pair", "fallback", "suite")

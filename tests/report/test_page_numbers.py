@@ -11,13 +11,13 @@ import pytest
 from click.testing import CliRunner
 
 from eval_pipeline.cli.main import cli
+from eval_pipeline.comparing.compare import compare
 from eval_pipeline.formulas.registry import load_registry
-from eval_pipeline.pipeline.compare import compare
-from eval_pipeline.pipeline.load import load_bundles
-from eval_pipeline.pipeline.report import pair_page, run_page, suite_page
-from eval_pipeline.pipeline.show import show_run
+from eval_pipeline.loading.load import load_bundles
 from eval_pipeline.report.numbers import change, value
+from eval_pipeline.report.pages.collect import pair_page, run_page, suite_page
 from eval_pipeline.settings import Settings, default_file, load_settings
+from eval_pipeline.showing.show import show_run
 from tests.report.hostile_world import NOW, World, query_id_of
 from tests.report.page_reader import PageReader
 

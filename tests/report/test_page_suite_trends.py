@@ -7,11 +7,11 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+from eval_pipeline.computing.measure import measure
 from eval_pipeline.formulas.registry import load_registry
-from eval_pipeline.pipeline.measure import measure
-from eval_pipeline.pipeline.report import read_suites, with_shown_attempts
-from eval_pipeline.report.material import GateMark, MetricFacts, RunFacts, SuiteMaterial, SuiteRun
-from eval_pipeline.report.suite_page import render_suite_page, trends_of
+from eval_pipeline.report.pages.collect import read_suites, with_shown_attempts
+from eval_pipeline.report.pages.material import GateMark, MetricFacts, RunFacts, SuiteMaterial, SuiteRun
+from eval_pipeline.report.pages.suite_page import render_suite_page, trends_of
 from eval_pipeline.settings import load_settings
 from tests.report.hostile_world import World
 from tests.report.page_reader import PageReader

@@ -8,11 +8,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from eval_pipeline.computing.measure import measure
 from eval_pipeline.formulas.registry import Registry, load_registry
-from eval_pipeline.pipeline.load import LoadReport, load_bundles
-from eval_pipeline.pipeline.measure import measure
-from eval_pipeline.pipeline.show import show_run
+from eval_pipeline.loading.load import LoadReport, load_bundles
 from eval_pipeline.settings import Settings, load_settings
+from eval_pipeline.showing.show import show_run
 
 Row = dict[str, Any]
 NOW = dt.datetime(2026, 3, 1, 12)

@@ -9,14 +9,14 @@ import polars as pl
 import pytest
 
 from eval_pipeline.cli.main import main
+from eval_pipeline.computing.measure import measure
 from eval_pipeline.errors import UnknownName, UsageError
 from eval_pipeline.formulas.registry import Registry, load_registry
+from eval_pipeline.loading.load import load_bundles
 from eval_pipeline.metrics import compute_aggregate_metrics
-from eval_pipeline.pipeline.export import export_run
-from eval_pipeline.pipeline.load import load_bundles
-from eval_pipeline.pipeline.measure import measure
-from eval_pipeline.pipeline.show import show_queries, show_run
 from eval_pipeline.settings import Settings
+from eval_pipeline.showing.export import export_run
+from eval_pipeline.showing.show import show_queries, show_run
 from tests.run_parts.building import NOW, ONE_FORMULA, settings_in, write_golden, write_run
 
 JUDGE = {"model": "judge", "version": "2026-01-01", "temperature": 0, "prompt_version": "judge prompt 7"}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from eval_pipeline.pipeline.quarantine import find_quarantine
+from eval_pipeline.loading.quarantine import find_quarantine
 from tests.run_parts.building import (
     NOW,
     Row,
@@ -309,7 +309,7 @@ def test_a_later_delivery_takes_the_place_of_the_cases(tmp_path: Path) -> None:
 
 def test_before_anything_is_computed_the_numbers_are_undefined(tmp_path: Path) -> None:
     from eval_pipeline.formulas.registry import load_registry
-    from eval_pipeline.pipeline.load import load_bundles
+    from eval_pipeline.loading.load import load_bundles
 
     write_golden(tmp_path)
     write_run(tmp_path, "run", extractions=[{"case_id": "1", **compared({"a": 1}, {"a": 1})}])

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
+from eval_pipeline.computing.measure import measure
 from eval_pipeline.errors import DefinitionError
+from eval_pipeline.formulas.catalogue import describe, find_definition
 from eval_pipeline.formulas.registry import Registry, load_registry
 from eval_pipeline.formulas.tokens import selected_names
-from eval_pipeline.pipeline.catalogue import describe, find_definition
-from eval_pipeline.pipeline.load import load_bundles
-from eval_pipeline.pipeline.measure import measure
-from eval_pipeline.pipeline.query import ask
-from eval_pipeline.pipeline.show import show_queries, show_run
+from eval_pipeline.loading.load import load_bundles
 from eval_pipeline.settings import Settings, load_settings
+from eval_pipeline.showing.query import ask
+from eval_pipeline.showing.show import show_queries, show_run
 from tests.run_parts.building import DATASET, NOW, write_golden, write_run, write_text
 
 PER_CASE = """-- keys: {size: "Characters of the ground truth"}

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from eval_pipeline.cli.main import cli
 from eval_pipeline.formulas.registry import load_registry
-from eval_pipeline.pipeline.show import show_run
+from eval_pipeline.showing.show import show_run
 from tests.bundle_files import compute, load, settings_in, write_golden, write_lines, write_run
 
 READINGS = """

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from eval_pipeline.metrics import compute_aggregate_metrics, compute_field_accuracy, find_discrepancies
-from eval_pipeline.pipeline.show import show_run
+from eval_pipeline.showing.show import show_run
 from tests.reference.bundles import Bundle, archive_states, random_bundle, write_bundle
 from tests.reference.runs import score_run
 from tests.run_parts.building import BLOCKS, blocks_of, settings_in, taken_in

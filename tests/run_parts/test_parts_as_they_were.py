@@ -5,12 +5,12 @@ from __future__ import annotations
 import datetime as dt
 from pathlib import Path
 
+from eval_pipeline.computing.measure import measure
 from eval_pipeline.formulas.registry import load_registry
-from eval_pipeline.pipeline.load import load_bundles
-from eval_pipeline.pipeline.measure import measure
-from eval_pipeline.pipeline.query import ask
-from eval_pipeline.pipeline.show import show_run
+from eval_pipeline.loading.load import load_bundles
 from eval_pipeline.settings import Settings
+from eval_pipeline.showing.query import ask
+from eval_pipeline.showing.show import show_run
 from tests.run_parts.building import NOW, ONE_FORMULA, settings_in, write_golden, write_run
 
 LATER = NOW + dt.timedelta(days=3)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from eval_pipeline.pipeline.judge_config import judge_config_problems
-from eval_pipeline.pipeline.quarantine import find_quarantine
+from eval_pipeline.loading.quarantine import find_quarantine
+from eval_pipeline.showing.blocks import judge_config_problems
 from tests.run_parts.building import (
     Row,
     blocks_of,

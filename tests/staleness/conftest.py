@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
+from eval_pipeline.comparing.pairs import PAIRS
+from eval_pipeline.comparing.states import PAIR_FACTS
+from eval_pipeline.computing.ledger import DUE
+from eval_pipeline.computing.measure import Measured, measure
 from eval_pipeline.formulas.registry import Registry, load_registry
-from eval_pipeline.pipeline.cell_states import PAIR_FACTS
-from eval_pipeline.pipeline.comparison_pairs import PAIRS
-from eval_pipeline.pipeline.due import DUE
-from eval_pipeline.pipeline.load import LoadReport, load_bundles
-from eval_pipeline.pipeline.measure import Measured, measure
-from eval_pipeline.pipeline.plan import find_plan
+from eval_pipeline.loading.load import LoadReport, load_bundles
+from eval_pipeline.planning.plan import find_plan
 from eval_pipeline.settings import Settings, load_settings, shipped_sql
 from tests.few_definitions import shipping, write_few
 from tests.made_once import made_once

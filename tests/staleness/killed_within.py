@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from eval_pipeline.cli.main import main
+from eval_pipeline.computing import measure
 from eval_pipeline.formulas.registry import load_registry
-from eval_pipeline.pipeline import measure
 from eval_pipeline.settings import load_settings
 from tests.few_definitions import shipping
 

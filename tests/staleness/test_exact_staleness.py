@@ -176,8 +176,8 @@ def test_the_states_of_many_runs_are_counted_right(n_runs):
     """At the level of the ledger: so many runs × 30 kinds of cells, one of which changes its meaning."""
     import datetime as dt
 
-    from eval_pipeline.store.connect import open_in_memory
-    from eval_pipeline.store.ledger import find_states, wanted_of
+    from eval_pipeline.computing.ledger import find_states, wanted_of
+    from eval_pipeline.store.open import open_in_memory
 
     def kinds(changed):
         return [

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from eval_pipeline.pipeline.explain import explain_movement
+from eval_pipeline.planning.explain import explain_movement
 
 RANK = "metrics/reciprocal_rank.sql"
 HALVED = (("cast(1 as double)", "cast(0.5 as double)"), ("-- version: 1", "-- version: 2"))

@@ -7,13 +7,13 @@ import json
 import pytest
 
 from eval_pipeline.errors import UsageError
-from eval_pipeline.pipeline.apply import pin_older
-from eval_pipeline.pipeline.explain import TERMS, explain_movement
-from eval_pipeline.pipeline.plan import find_plan, select_cells
-from eval_pipeline.pipeline.preview import find_preview
-from eval_pipeline.pipeline.show import show_run
-from eval_pipeline.pipeline.status import find_status
-from eval_pipeline.store.connect import open_reader
+from eval_pipeline.planning.apply import pin_older
+from eval_pipeline.planning.explain import TERMS, explain_movement
+from eval_pipeline.planning.plan import find_plan, select_cells
+from eval_pipeline.planning.preview import find_preview
+from eval_pipeline.planning.status import find_status
+from eval_pipeline.showing.show import show_run
+from eval_pipeline.store.open import open_reader
 
 RANK = "metrics/reciprocal_rank.sql"
 WITH_MRR = {"metrics.reciprocal_rank", "aggregates.run_metrics:metrics.reciprocal_rank"}

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from eval_pipeline.cli.main import cli
-from eval_pipeline.store.connect import open_reader
+from eval_pipeline.store.open import open_reader
 from tests.few_definitions import program_with, shipping
 
 from .conftest import World, copy_of

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from eval_pipeline.comparing.compare import compare
 from eval_pipeline.errors import UnknownName
-from eval_pipeline.pipeline.apply import pin_older, pin_rest, release_pins
-from eval_pipeline.pipeline.compare import compare
-from eval_pipeline.pipeline.plan import find_plan, select_cells
-from eval_pipeline.pipeline.show import show_run
-from eval_pipeline.pipeline.status import find_status
-from eval_pipeline.store.connect import open_reader
+from eval_pipeline.planning.apply import pin_older, pin_rest, release_pins
+from eval_pipeline.planning.plan import find_plan, select_cells
+from eval_pipeline.planning.status import find_status
+from eval_pipeline.showing.show import show_run
+from eval_pipeline.store.open import open_reader
 
 from .conftest import copy_of
 

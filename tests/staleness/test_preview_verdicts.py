@@ -6,11 +6,11 @@ import datetime as dt
 
 import pytest
 
-from eval_pipeline.pipeline.comparison_pairs import find_pairs, store_comparisons
-from eval_pipeline.pipeline.gate import gate
-from eval_pipeline.pipeline.plan_text import as_markdown, verdict_sentences
-from eval_pipeline.pipeline.preview import find_preview
-from eval_pipeline.store.connect import open_reader
+from eval_pipeline.comparing.gate import gate
+from eval_pipeline.comparing.pairs import find_pairs, store_comparisons
+from eval_pipeline.planning.preview import find_preview
+from eval_pipeline.report.plan import as_markdown, verdict_sentences
+from eval_pipeline.store.open import open_reader
 
 from .conftest import copy_of
 

@@ -7,13 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from eval_pipeline.stats import (
-    compare_paired,
-    drift_test,
-    noise_band,
-    pairs_needed_for_band,
-    queries_needed,
-)
+from eval_pipeline.stats import compare_paired, drift_test, noise_band, pairs_needed_for_band, queries_needed
 from eval_pipeline.stats.binary import mcnemar_exact
 from eval_pipeline.stats.errors import ImpossibleOption, UndefinedValue, UnpairedValues
 from eval_pipeline.stats.power import (

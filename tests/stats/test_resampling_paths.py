@@ -4,12 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from eval_pipeline.stats.intervals import (
-    bca_levels,
-    bootstrap_interval,
-    range_interval,
-    student_quantile,
-)
+from eval_pipeline.stats.intervals import bca_levels, bootstrap_interval, range_interval, student_quantile
 from eval_pipeline.stats.resampling import (
     all_sign_flips,
     bootstrap_by_distinct_row,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from eval_pipeline.settings import Settings
-from eval_pipeline.store.connect import open_reader
+from eval_pipeline.store.open import open_reader
 from tests.bundle_files import hits, settings_in, write_archive, write_golden, write_lines, write_run
 
 SECRET = "ZEPHYRINE-7731"

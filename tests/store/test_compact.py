@@ -11,7 +11,7 @@ from eval_pipeline.errors import StoreError, StoreMissing
 from eval_pipeline.settings import shipped_sql
 from eval_pipeline.store import compact as compaction
 from eval_pipeline.store.compact import compact
-from eval_pipeline.store.connect import open_reader, open_writer, transaction
+from eval_pipeline.store.open import open_reader, open_writer, transaction
 from tests.bundle_files import ask, compute, derived_tables, load, write_run
 from tests.store.forgettable import SECRET, TWO_FORMULAS, places_with
 

@@ -245,7 +245,7 @@ def test_a_rejected_redelivery_leaves_what_stood_there(delivered):
 
 def test_a_large_run_survives_that_a_small_one_of_its_batch_is_rejected(settings, bundle, monkeypatch):
     """The large one is read twice then, because its batch is written twice."""
-    monkeypatch.setattr("eval_pipeline.pipeline.load_runs.IN_MEMORY_BYTES", 1)
+    monkeypatch.setattr("eval_pipeline.loading.runs.IN_MEMORY_BYTES", 1)
     write_run(bundle, "twice", [{"query_id": "q1"}, {"query_id": "q1"}])
     report = load(settings, bundle)
     assert (report.rejected, report.runs, report.results) == (["twice"], ["run-1"], 2)

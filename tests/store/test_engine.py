@@ -14,10 +14,10 @@ import pytest
 
 from eval_pipeline import open_store
 from eval_pipeline.errors import StoreBusy
-from eval_pipeline.pipeline.query import ask as ask_shut_off
+from eval_pipeline.showing.query import ask as ask_shut_off
 from eval_pipeline.store import engine
-from eval_pipeline.store.connect import open_reader, open_writer, transaction
 from eval_pipeline.store.engine import attached
+from eval_pipeline.store.open import open_reader, open_writer, transaction
 from tests.bundle_files import ask, compute, hits, load, settings_in, write_golden, write_run
 
 

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from eval_pipeline.formulas.registry import load_registry
-from eval_pipeline.pipeline.forget import Request, forget
+from eval_pipeline.upkeep.forget import Request, forget
 from tests.bundle_files import ask, day, load
 from tests.store.forgettable import places_with
 
@@ -17,8 +17,9 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from eval_pipeline.formulas.registry import load_registry
-from eval_pipeline.pipeline import forget as forgetting
-from eval_pipeline.store import compact, forget as removing
+from eval_pipeline.upkeep import forget as forgetting
+from eval_pipeline.store import compact
+from eval_pipeline.upkeep import rows as removing
 from tests.bundle_files import day, settings_in
 
 module, name, moment = sys.argv[2:5]

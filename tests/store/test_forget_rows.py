@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from eval_pipeline.comparing.pairs import find_pairs, store_comparisons
 from eval_pipeline.errors import UnknownName, UsageError
 from eval_pipeline.formulas.registry import load_registry
-from eval_pipeline.pipeline.comparison_pairs import find_pairs, store_comparisons
-from eval_pipeline.pipeline.forget import Request, find_request, forget, lift_tombstones
-from eval_pipeline.store.connect import open_reader
 from eval_pipeline.store.kept import kept_folder
 from eval_pipeline.store.key_columns import columns_with_key, stored_columns
+from eval_pipeline.store.open import open_reader
+from eval_pipeline.upkeep.forget import Request, find_request, forget, lift_tombstones
 from tests.bundle_files import (
     ask,
     compute,

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
+from eval_pipeline.comparing.compare import compare
+from eval_pipeline.comparing.pairs import find_pairs, store_comparisons
 from eval_pipeline.errors import RefusedError
 from eval_pipeline.formulas.registry import load_registry
-from eval_pipeline.pipeline.compare import compare
-from eval_pipeline.pipeline.comparison_pairs import find_pairs, store_comparisons
-from eval_pipeline.pipeline.explain import explain_movement
-from eval_pipeline.pipeline.forget import Request, forget, lift_tombstones
-from eval_pipeline.pipeline.plan import find_plan
-from eval_pipeline.pipeline.preview import find_preview
-from eval_pipeline.pipeline.show import show_run
-from eval_pipeline.pipeline.status import find_status
-from eval_pipeline.pipeline.stored_aggregate import compute_aggregate
-from eval_pipeline.store.connect import open_reader
+from eval_pipeline.planning.explain import explain_movement
+from eval_pipeline.planning.plan import find_plan
+from eval_pipeline.planning.preview import find_preview
+from eval_pipeline.planning.status import find_status
+from eval_pipeline.showing.document import compute_aggregate
+from eval_pipeline.showing.show import show_run
+from eval_pipeline.store.open import open_reader
+from eval_pipeline.upkeep.forget import Request, forget, lift_tombstones
 from tests.bundle_files import ask, compute, day, derived_tables, load, settings_in, write_golden
 from tests.store.forgettable import SECRET, TWO_FORMULAS, own_copy, places_with, write_told
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import duckdb
 import pytest
 
-from eval_pipeline.store.interrupts import interruptible
+from eval_pipeline.store.engine import interruptible
 
 ENDLESS = (
     "select count(*) from (select ring() as rung) as r, range(20000) as a, range(20000) as b, range(100) as c "

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from eval_pipeline.errors import StoreMissing, UsageError
-from eval_pipeline.pipeline.query import ask
+from eval_pipeline.showing.query import ask
 from tests.bundle_files import hits, load, settings_in, write_golden, write_run
 
 

@@ -12,8 +12,8 @@ import pytest
 
 from eval_pipeline.errors import StoreDamaged, StoreError, StoreMissing
 from eval_pipeline.settings import shipped_sql
-from eval_pipeline.store.connect import open_in_memory, open_reader, open_writer, transaction
 from eval_pipeline.store.keys import find_key, key_of, keys_of
+from eval_pipeline.store.open import open_in_memory, open_reader, open_writer, transaction
 from tests.bundle_files import ask, load, settings_in, write_golden, write_run
 
 

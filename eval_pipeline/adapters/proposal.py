@@ -1,0 +1,155 @@
+"""A guessed mapping as the text of mapping.toml, with comments for whoever goes on from there."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from eval_pipeline.adapters.mapped_rows import mapped_lines
+from eval_pipeline.adapters.mapping import SETTINGS, TABLES, check_mapping
+from eval_pipeline.adapters.mapping_guess import Guess, guess_mapping
+from eval_pipeline.adapters.tables import WHITE_SPACE, FileForm, form_of, own_rows
+from eval_pipeline.bundle.lines import Line
+from eval_pipeline.bundle.problems import printable
+from eval_pipeline.errors import InputRejected, UsageError
+
+SHOWN_UNUSED = 20
+
+_ABOUT = {
+    "result": 'The query and how it went. A place is a name, with dots for names inside: "scores.faithfulness".',
+    "hits": 'What was retrieved. list: where the hits are listed; the other places are then those inside a hit, "."\n'
+    '# the hit itself. order: "list" as they stand, "rank" the lowest first, "score" the highest first.',
+    "answer": "What the system said.",
+    "references": "",
+    "latency_ms": 'Times; unit: "ms", "s" or "us".',
+    "judge": "Scores of a judge; best_score: the score of a perfect answer, which becomes 5.",
+}
+_RUN = """\
+# [run]                         # what run.json would say beside run id and dataset
+# suite = "nightly"             # runs of one suite are compared with the one before
+# created_at = 2026-09-07T06:00:00Z
+# config = { chunker_version = "v1", embedding_model = "…", top_k = 10 }
+"""
+
+
+def mapping_text(guess: Guess, file_name: str) -> str:
+    """The file, ready to be edited."""
+    lines = [
+        f"# What the fields of {_comment(file_name)} mean. All that can be said here is in docs/bundle.md.",
+        "",
+        f'rows = "{guess.rows}"  # "query": a row per query; "hit": a row per query and hit',
+    ]
+    lines += _file_lines(guess, file_name)
+    for table in TABLES:
+        fields = guess.tables[table]
+        if not fields:
+            continue
+        lines += ["", f"# {_ABOUT[table]}", f"[{table}]"]
+        order = (*SETTINGS.get(table, ()), *TABLES[table])
+        lines += [f"{name} = {_value(fields[name])}" for name in order if name in fields]
+    lines += ["", _RUN.rstrip()]
+    if guess.unsure:
+        lines += ["", "# Not sure:", *(f"# * {_comment(remark)}" for remark in guess.unsure)]
+    if guess.unused:
+        shown = guess.unused[:SHOWN_UNUSED]
+        more = ", …" if len(guess.unused) > len(shown) else ""
+        lines += ["", f"# Not used: {_comment(', '.join(shown))}{more}"]
+    return "\n".join(lines) + "\n"
+
+
+def _file_lines(guess: Guess, file_name: str) -> list[str]:
+    form = guess.form
+    if form.format == "json":
+        return [
+            "",
+            '# Where the rows lie inside the document; "." is the document itself.',
+            "[file]",
+            f"records = {_value(form.records)}",
+        ]
+    if form.columns and form.separator == WHITE_SPACE:
+        return ["", "# The file has no line of names.", "[file]", f"columns = {_value(list(form.columns))}"]
+    return []
+
+
+def _value(value: Any) -> str:
+    """TOML's texts and lists of them are written as JSON writes them."""
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{name} = {_value(inner)}" for name, inner in value.items()) + " }"
+    if isinstance(value, str):
+        value = printable(value)
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _comment(text: str) -> str:
+    """On one line, without what a comment must not hold."""
+    return "".join(one if one.isprintable() else " " for one in printable(text))
+
+
+SAMPLED_ROWS = 200
+SHOWN_ROWS = 3
+RECORDS = ("results.results", "results", "samples", "data", "rows", "records", "items", ".")
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """The text of a mapping, what it makes of the first rows, and what should be looked at."""
+
+    text: str
+    rows_per: str
+    fields: dict[str, dict[str, Any]]
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    unsure: list[str] = field(default_factory=list)
+    unused: list[str] = field(default_factory=list)
+
+
+def propose_mapping(path: Path) -> Proposal:
+    """Guess from the first rows; a file without a readable row is refused."""
+    if not path.is_file():
+        raise UsageError(f"{path} is no file; give a file of results")
+    try:
+        form, rows = _sample(path)
+    except InputRejected as rejected:
+        raise UsageError(f"{path} cannot be read: {rejected.reason}") from rejected
+    if not rows:
+        raise UsageError(f"{path} has no row that can be read; expected are objects of names and values")
+    guess = guess_mapping(rows, form)
+    text = mapping_text(guess, path.name)
+    mapping = check_mapping(tomllib.loads(text), "the proposed mapping", data_file=path)
+    sample = [Line(number, "", record=row) for number, row in enumerate(rows, start=1)]
+    mapped = mapped_lines(sample, mapping, scattered=True)
+    shown = [line.record for line in islice(mapped, SHOWN_ROWS) if line.record]
+    return Proposal(
+        text,
+        guess.rows,
+        {table: fields for table, fields in guess.tables.items() if fields},
+        shown,
+        guess.unsure,
+        guess.unused,
+    )
+
+
+def _sample(path: Path) -> tuple[FileForm, list[dict[str, Any]]]:
+    form = form_of(path)
+    if form.format == "json":
+        form = _form_of_document(path, form)
+    rows = [line.record for line in islice(own_rows(path, form), SAMPLED_ROWS) if line.record]
+    return form, rows
+
+
+def _form_of_document(path: Path, form: FileForm) -> FileForm:
+    """The first of the usual places where rows are."""
+    for place in RECORDS:
+        candidate = replace(form, records=place)
+        try:
+            if any(line.record for line in own_rows(path, candidate)):
+                return candidate
+        except InputRejected as rejected:
+            if place == RECORDS[-1]:
+                raise
+            if "no list of rows" not in rejected.reason:
+                raise
+    return form

@@ -1,0 +1,197 @@
+"""Somebody's own file of results as rows: JSON Lines, one JSON document, CSV and the like, Parquet; also packed."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from eval_pipeline.bundle.files import CODECS, LINE_BYTES, UNPACKED_BYTES, line_blocks, open_unpacked
+from eval_pipeline.bundle.lines import BOM, BadRow, Line, decode, read_lines
+from eval_pipeline.bundle.parquet import as_python, row_batches
+from eval_pipeline.bundle.problems import shorten
+from eval_pipeline.errors import InputRejected, UsageError
+
+WHOLE = "."
+DEEPEST = 6
+
+
+def find_value(value: Any, place: str) -> Any:
+    """What stands at this place, or None; a key that has dots itself is found too, and so is JSON inside a text."""
+    if place == WHOLE:
+        return value
+    if isinstance(value, str):
+        value = opened(value)
+    if isinstance(value, dict):
+        if place in value:
+            return value[place]
+        for cut in range(len(place) - 1, 0, -1):
+            if place[cut] == "." and place[:cut] in value:
+                return find_value(value[place[:cut]], place[cut + 1 :])
+    if isinstance(value, list):
+        first, _, rest = place.partition(".")
+        if first.isascii() and first.isdigit() and int(first) < len(value):
+            return find_value(value[int(first)], rest or WHOLE)
+    return None
+
+
+def opened(value: Any) -> Any:
+    """The list or object that a text holds as JSON, as cells of a table do; everything else as it is."""
+    if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
+        try:
+            return json.loads(value)
+        except (ValueError, RecursionError):
+            return value
+    return value
+
+
+def places_in(row: Any, *, place: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
+    """Every place that holds something else than an object, with what it holds."""
+    value = opened(row)
+    if isinstance(value, dict) and depth < DEEPEST:
+        for key, inner in value.items():
+            yield from places_in(inner, place=f"{place}.{key}" if place else str(key), depth=depth + 1)
+    else:
+        yield place or WHOLE, value
+
+
+FORMATS = ("jsonl", "json", "csv", "parquet")
+WHITE_SPACE = "white space"
+TREC_COLUMNS = ("qid", "iter", "docno", "rank", "sim", "run_tag")
+DOCUMENT_BYTES = 1 << 30
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class FileForm:
+    """How a file is read; of JSON `records` names the place of the rows, `only` keeps the rows with these values."""
+
+    format: str
+    separator: str = ","
+    columns: tuple[str, ...] = ()
+    records: str = "."
+    only: Mapping[str, Any] = field(default_factory=dict)
+
+
+_BY_SUFFIX = {
+    ".jsonl": FileForm("jsonl"),
+    ".ndjson": FileForm("jsonl"),
+    ".json": FileForm("json"),
+    ".csv": FileForm("csv"),
+    ".tsv": FileForm("csv", separator="\t"),
+    ".run": FileForm("csv", separator=WHITE_SPACE, columns=TREC_COLUMNS),
+    ".trec": FileForm("csv", separator=WHITE_SPACE, columns=TREC_COLUMNS),
+    ".parquet": FileForm("parquet"),
+}
+
+
+def form_of(path: Path) -> FileForm:
+    """How a file of this name is read."""
+    name = next(
+        (path.name.removesuffix(suffix) for suffix in CODECS if path.name.endswith(suffix)), path.name
+    )
+    for suffix, form in _BY_SUFFIX.items():
+        if name.endswith(suffix):
+            return form
+    raise UsageError(
+        f"{path} is of no known kind; known are {', '.join(_BY_SUFFIX)}, all but Parquet also with .gz or .zst behind. "
+        "Rename it, or say `format` under [file] in the mapping."
+    )
+
+
+def own_rows(path: Path, form: FileForm) -> Iterator[Line[Row]]:
+    """Every row with the line (of Parquet and JSON: the place) it stands on, or why it is none."""
+    rows = {"jsonl": _json_lines, "json": _document, "csv": _table, "parquet": _parquet}[form.format](
+        path, form
+    )
+    for line in rows:
+        if line.record is None or all(
+            find_value(line.record, place) in (value, str(value)) for place, value in form.only.items()
+        ):
+            yield line
+
+
+def _json_lines(path: Path, _form: FileForm) -> Iterator[Line[Row]]:
+    blocks = line_blocks(path)
+    block = next(blocks, None)
+    while block is not None:
+        following = next(blocks, None)
+        yield from read_lines(block, lambda row: row, last_block=following is None)
+        block = following
+
+
+def _parquet(path: Path, _form: FileForm) -> Iterator[Line[Row]]:
+    for batch in row_batches(path, most_bytes=UNPACKED_BYTES):
+        for offset, row in enumerate(as_python(batch.rows)):
+            yield Line(batch.first_row + offset, "", record=row)
+
+
+def _document(path: Path, form: FileForm) -> Iterator[Line[Row]]:
+    """The rows inside one JSON document; an object that should be a list counts as its keys and values."""
+    with open_unpacked(path) as stream:
+        data = stream.read(DOCUMENT_BYTES + 1)
+    if len(data) > DOCUMENT_BYTES:
+        raise InputRejected(f"{path.name} is larger than {DOCUMENT_BYTES >> 30} GiB: write it as JSON Lines")
+    try:
+        records = find_value(decode(data.removeprefix(BOM)), form.records)
+    except BadRow as bad:
+        raise InputRejected(f"{path.name} cannot be read: {bad.reason}") from bad
+    if isinstance(records, dict):
+        records = [{"key": key, "value": value} for key, value in records.items()]
+    if not isinstance(records, list):
+        raise InputRejected(
+            f"{path.name} has no list of rows at {form.records!r}; name its place in `records`"
+        )
+    for number, row in enumerate(records, start=1):
+        if isinstance(row, dict):
+            yield Line(number, "", record=row)
+        else:
+            yield Line(number, shorten(str(row)), reason="a row is an object of names and values")
+
+
+def _table(path: Path, form: FileForm) -> Iterator[Line[Row]]:
+    names = form.columns
+    for number, cells in _cells(path, form.separator):
+        if not names:
+            names = tuple(cells)
+            continue
+        if len(cells) != len(names):
+            text = shorten(form.separator.join(cells) if len(form.separator) == 1 else " ".join(cells))
+            yield Line(number, text, reason=f"has {len(cells)} cells, and there are {len(names)} columns")
+        else:
+            yield Line(number, "", record=dict(zip(names, cells, strict=True)))
+
+
+def _cells(path: Path, separator: str) -> Iterator[tuple[int, list[str]]]:
+    """The cells of every row that is not blank, and the line it begins on."""
+    if separator == WHITE_SPACE:
+        for number, text in enumerate(_text_lines(path), start=1):
+            if text.strip():
+                yield number, text.split()
+        return
+    # The module's own limit is far below what an answer or a list of hits may have.
+    csv.field_size_limit(LINE_BYTES)
+    reader = csv.reader(_text_lines(path), delimiter=separator)
+    line = 1
+    while True:
+        try:
+            cells = next(reader, None)
+        except csv.Error as error:
+            raise InputRejected(f"{path.name} cannot be read as CSV: {error}", line=line) from error
+        if cells is None:
+            return
+        if cells:
+            yield line, cells
+        line = reader.line_num + 1
+
+
+def _text_lines(path: Path) -> Iterator[str]:
+    """Lines with their breaks; bytes that are no UTF-8 become what the row's own check refuses."""
+    for block in line_blocks(path):
+        data = block.data.removeprefix(BOM) if block.first_line == 1 else block.data
+        for line in data.split(b"\n"):
+            yield line.decode("utf-8", errors="surrogateescape") + "\n"

@@ -1,0 +1,132 @@
+"""Delivered files: found by name in any accepted packing, hashed, and read in blocks of whole lines."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import pyarrow as pa
+
+from eval_pipeline.bundle.parquet import json_lines, row_batches
+from eval_pipeline.errors import InputRejected
+
+BLOCK_BYTES = 16 << 20
+LINE_BYTES = 64 << 20
+UNPACKED_BYTES = 64 << 30
+# Of parts that are held in memory as a whole: golden sets, archives, extraction cases, spot checks.
+HELD_BYTES = 4 << 30
+HONEST_BYTES = 1 << 30
+MOST_TIMES = 500
+PARQUET = ".parquet"
+SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.zst", PARQUET)
+CODECS = {".gz": "gzip", ".zst": "zstd"}
+
+
+class BinaryStream(Protocol):
+    """What reading needs of an opened file."""
+
+    def read(self, size: int = -1, /) -> bytes: ...
+
+
+@dataclass(frozen=True)
+class LineBlock:
+    """Whole lines of a file; `first_line` counts from 1."""
+
+    data: bytes
+    first_line: int
+
+
+def find_part(folder: Path, stem: str) -> Path | None:
+    """The file of a part in whatever packing it came; two packings of one part are a contradiction."""
+    found = [folder / (stem + suffix) for suffix in SUFFIXES if (folder / (stem + suffix)).is_file()]
+    if len(found) > 1:
+        names = " and ".join(path.name for path in found)
+        raise InputRejected(f"{names} both deliver {stem}: keep one of them")
+    return found[0] if found else None
+
+
+def stem_of(path: Path) -> str:
+    """File name without the packing suffix."""
+    for suffix in sorted(SUFFIXES, key=len, reverse=True):
+        if path.name.endswith(suffix):
+            return path.name[: -len(suffix)]
+    return path.stem
+
+
+@contextmanager
+def open_unpacked(path: Path) -> Iterator[BinaryStream]:
+    """The file's bytes, decompressed; broken compression surfaces as InputRejected."""
+    codec = next((codec for suffix, codec in CODECS.items() if path.name.endswith(suffix)), None)
+    try:
+        if codec is None:
+            with path.open("rb") as plain:
+                yield plain
+        elif not path.stat().st_size:
+            raise InputRejected(f"{path.name} cannot be decompressed: it is empty")
+        else:
+            with pa.CompressedInputStream(pa.OSFile(str(path)), codec) as packed:
+                yield packed
+    except OSError as error:
+        failed = "cannot be decompressed" if codec and error.errno is None else "cannot be read"
+        raise InputRejected(f"{path.name} {failed}: {error.strerror or error}") from error
+
+
+def content_hash(path: Path) -> str:
+    """Hash of the unpacked bytes: the same rows in another packing are the same delivery."""
+    digest = hashlib.sha256()
+    with open_unpacked(path) as stream:
+        for chunk in _chunks(stream, path, most_bytes=UNPACKED_BYTES, size=1 << 20):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def line_blocks(
+    path: Path, *, block_bytes: int = BLOCK_BYTES, most_bytes: int = UNPACKED_BYTES
+) -> Iterator[LineBlock]:
+    """Blocks of whole lines, so that memory does not grow with the file."""
+    if path.name.endswith(PARQUET):
+        for batch in row_batches(path, most_bytes=most_bytes):
+            yield LineBlock(json_lines(batch), batch.first_row)
+        return
+    with open_unpacked(path) as stream:
+        rest = b""
+        line = 1
+        for chunk in _chunks(stream, path, most_bytes=most_bytes, size=block_bytes):
+            data = rest + chunk
+            cut = data.rfind(b"\n") + 1
+            if not cut:
+                if len(data) > LINE_BYTES:
+                    raise InputRejected(f"a line is longer than {LINE_BYTES >> 20} MiB", line=line)
+                rest = data
+                continue
+            yield LineBlock(data[:cut], line)
+            line += data.count(b"\n", 0, cut)
+            rest = data[cut:]
+        if rest:
+            yield LineBlock(rest, line)
+
+
+def _chunks(stream: BinaryStream, path: Path, *, most_bytes: int, size: int) -> Iterator[bytes]:
+    """The stream piece by piece, as long as what it unpacks to is a size that somebody could have meant."""
+    packed = path.stat().st_size
+    total = 0
+    while chunk := stream.read(size):
+        total += len(chunk)
+        if total > most_bytes:
+            raise InputRejected(
+                f"{path.name} unpacks to more than {_in_words(most_bytes)}; deliver it in parts"
+            )
+        if total > HONEST_BYTES and total > MOST_TIMES * packed:
+            raise InputRejected(
+                f"{path.name} unpacks to more than {MOST_TIMES} times its size: past {_in_words(HONEST_BYTES)} "
+                "that is taken for a bomb; deliver it unpacked"
+            )
+        yield chunk
+
+
+def _in_words(size: int) -> str:
+    return f"{size >> 30} GiB" if size >= 1 << 30 else f"{size >> 20} MiB"

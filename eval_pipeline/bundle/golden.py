@@ -1,0 +1,162 @@
+"""A golden set: YAML or JSON Lines → checked rows in the order they were written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from eval_pipeline.bundle.files import HELD_BYTES, line_blocks
+from eval_pipeline.bundle.lines import BadRow, Line, read_lines, to_record
+from eval_pipeline.bundle.problems import Problem, id_fault, refuse_too_many, shorten, text_fault
+from eval_pipeline.bundle.results import DROP, ERROR, InvertedSpans, drop_from_golden_row, span_fault
+from eval_pipeline.bundle.yaml_items import yaml_items
+from eval_pipeline.errors import InputRejected
+from eval_pipeline.records import GoldenRow, Span
+
+RECENCY = ("newer", "older")
+CONFLICT_RULES = ("cite_newer", "acknowledge_both", "cite_both")
+
+
+@dataclass(frozen=True)
+class GoldenSet:
+    """The rows of a golden set and what was wrong with the others."""
+
+    rows: list[GoldenRow]
+    problems: list[Problem]
+
+
+def read_golden_set(path: Path, *, inverted_spans: InvertedSpans = ERROR) -> GoldenSet:
+    """Read a whole golden set; a query named twice makes the set as a whole unusable."""
+    rows: list[GoldenRow] = []
+    problems: list[Problem] = []
+    first_seen: dict[str, int] = {}
+    for line in golden_lines(path, inverted_spans=inverted_spans):
+        if line.record is None:
+            problems.append(
+                Problem(
+                    str(path),
+                    line.reason or "",
+                    line=line.number,
+                    query_id=line.query_id,
+                    field=line.field,
+                    text=line.text,
+                )
+            )
+            refuse_too_many(len(problems))
+            continue
+        query_id = line.record.query_id
+        if query_id in first_seen:
+            raise InputRejected(
+                f"query_id {query_id!r} stands on line {first_seen[query_id]} and again on line {line.number}: "
+                "every query once",
+                line=line.number,
+                field="query_id",
+                text=line.text,
+            )
+        first_seen[query_id] = line.number
+        rows.append(line.record)
+    return GoldenSet(rows, problems)
+
+
+def golden_lines(path: Path, *, inverted_spans: InvertedSpans = ERROR) -> Iterator[Line[GoldenRow]]:
+    """Every row of a golden set, checked by itself."""
+    read = partial(read_golden_row, inverted_spans=inverted_spans)
+    return _yaml_rows(path, read) if path.suffix in (".yaml", ".yml") else _json_rows(path, read)
+
+
+ReadRow = Callable[[dict[str, Any]], GoldenRow]
+
+
+def _json_rows(path: Path, read: ReadRow) -> Iterator[Line[GoldenRow]]:
+    blocks = list(line_blocks(path, most_bytes=HELD_BYTES))
+    for block in blocks:
+        yield from read_lines(block, read, last_block=block is blocks[-1])
+
+
+def _yaml_rows(path: Path, read: ReadRow) -> Iterator[Line[GoldenRow]]:
+    for item in yaml_items(path):
+        if item.reason:
+            yield Line(item.line, shorten(item.text), reason=item.reason)
+            continue
+        text = shorten(item.text)
+        if not isinstance(item.value, dict):
+            yield Line(item.line, text, reason="a golden row is a mapping of keys to values")
+            continue
+        named = item.value.get("query_id", item.value.get("id"))
+        query_id = named if isinstance(named, str) and not text_fault(named) else None
+        try:
+            yield Line(item.line, text, record=read(item.value), query_id=query_id)
+        except BadRow as bad:
+            quotes = "; in YAML, quote it" if bad.reason.startswith("expected text, got") else ""
+            yield Line(item.line, text, field=bad.field, reason=bad.reason + quotes, query_id=query_id)
+
+
+def read_golden_row(row: dict[str, Any], *, inverted_spans: InvertedSpans = ERROR) -> GoldenRow:
+    """Check one golden row, whichever of the accepted names it uses."""
+    row = dict(row)
+    spans = row.get("expected_chunk_spans")
+    if isinstance(spans, dict):
+        row["expected_chunk_spans"] = {key: value for key, value in spans.items() if value is not None}
+    for name, also in (("query_id", "id"), ("query", "question")):
+        if row.get(also) is not None:
+            if row.get(name) is not None and row[name] != row[also]:
+                raise BadRow(
+                    also, f"contradicts {name}: {row[name]!r} against {row[also]!r}; give one of them"
+                )
+            row[name] = row[also]
+    record = to_record(row, GoldenRow)
+    if inverted_spans == DROP:
+        drop_from_golden_row(record)
+    _check_ids(record)
+    _check_supports(record)
+    _check_spans(record)
+    return record
+
+
+def _check_ids(row: GoldenRow) -> None:
+    named = [("query_id", row.query_id)]
+    for field in ("expected_chunk_ids", "expected_doc_ids"):
+        named += [(f"{field}[{number}]", value) for number, value in enumerate(getattr(row, field) or [])]
+    named += [("expected_chunk_spans", chunk_id) for chunk_id in row.expected_chunk_spans or {}]
+    for place, value in named:
+        fault = id_fault(value)
+        if fault:
+            raise BadRow(place, fault)
+
+
+def _check_supports(row: GoldenRow) -> None:
+    supports = row.gold_supports or []
+    for number, support in enumerate(supports):
+        if support.recency is not None and support.recency not in RECENCY:
+            raise BadRow(f"gold_supports[{number}].recency", _not_one_of(support.recency, RECENCY))
+    for number, group in enumerate(row.required_support_groups or []):
+        place = f"required_support_groups[{number}]"
+        if not group:
+            raise BadRow(place, "a group names at least one support; remove the empty one")
+        outside = [index for index in group if not 0 <= index < len(supports)]
+        if outside:
+            raise BadRow(
+                place, f"index {outside[0]} is outside gold_supports, which has {len(supports)} (from 0)"
+            )
+    rule = row.recency_conflict_rule
+    if rule is not None and rule not in CONFLICT_RULES:
+        raise BadRow("recency_conflict_rule", _not_one_of(rule, CONFLICT_RULES))
+
+
+def _not_one_of(value: str, allowed: tuple[str, ...]) -> str:
+    return f"{value!r} is none of {', '.join(allowed)}"
+
+
+def _check_spans(row: GoldenRow) -> None:
+    named: list[tuple[str, Span]] = [
+        (f"ground_truth_spans[{number}]", span) for number, span in enumerate(row.ground_truth_spans or [])
+    ]
+    for chunk_id, spans in (row.expected_chunk_spans or {}).items():
+        named += [(f"expected_chunk_spans.{chunk_id}[{number}]", span) for number, span in enumerate(spans)]
+    for place, span in named:
+        fault = span_fault(span.start, span.end) or id_fault(span.doc_id)
+        if fault:
+            raise BadRow(place, fault)

@@ -1,0 +1,256 @@
+"""Two runs side by side: the document of `compare A B --format json`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from eval_pipeline.comparing.material import (
+    Material,
+    Paired,
+    SpanFacts,
+    find_pair,
+    read_material,
+    versions_match,
+)
+from eval_pipeline.comparing.options import comparison_reading, reading_notes
+from eval_pipeline.comparing.pair_rows import ComparedRun
+from eval_pipeline.comparing.significance import (
+    ADJUSTMENT,
+    compare_values,
+    entries_of,
+    moved_slices,
+    significance_of,
+)
+from eval_pipeline.comparing.verdicts import (
+    ComparisonReading,
+    QueryFacts,
+    count_kinds,
+    deltas_of,
+    judge_queries,
+    mean_of,
+    rank_summary,
+    rank_values,
+)
+from eval_pipeline.comparing.warnings import CHUNKERS_DIFFER, caveats_of, warnings_of
+from eval_pipeline.comparing.whole_runs import compare_parts
+from eval_pipeline.errors import RefusedError
+from eval_pipeline.formulas.registry import Registry
+from eval_pipeline.settings import Settings
+from eval_pipeline.stats import seed_for
+from eval_pipeline.store.lock import Tell
+from eval_pipeline.store.open import open_reader
+
+FORMAT = 1
+CAUSES = (
+    ("chunker_version", "chunker version diff"),
+    ("embedding_model", "embedding diff"),
+    ("prompt_version", "prompt diff"),
+)
+
+Values = Mapping[str, float | None]
+
+
+def compare(
+    settings: Settings,
+    registry: Registry,
+    run_a: str,
+    run_b: str,
+    *,
+    strict_chunker_version: bool = False,
+    reading: ComparisonReading | None = None,
+    tell: Tell | None = None,
+) -> dict[str, Any]:
+    """Compare two runs; strict mode refuses runs that are not known to share one chunker version."""
+    chosen = reading or comparison_reading(registry.config)
+    with open_reader(settings.db, tell=tell) as con:
+        a, b = find_pair(con, run_a, run_b)
+        if strict_chunker_version:
+            refuse_unlike_chunkers(a, b)
+        material = read_material(con, registry, (a, b), chosen)
+    return comparison_document(material, registry, chosen)
+
+
+def refuse_unlike_chunkers(a: ComparedRun, b: ComparedRun) -> None:
+    """S3.20: no comparison at all rather than one by document and span."""
+    if not versions_match(a, b):
+        versions = [str(run.config["chunker_version"] or "no version recorded") for run in (a, b)]
+        raise RefusedError(
+            f"{a.run_id} and {b.run_id} are not of one chunker version ({versions[0]}, {versions[1]}); without "
+            "--strict-chunker-version they are matched by document and span"
+        )
+
+
+def comparison_document(material: Material, registry: Registry, reading: ComparisonReading) -> dict[str, Any]:
+    """The document, from what was read; the same material gives the same bytes."""
+    paired = material.paired
+    causes = causes_of(paired.a, paired.b)
+    aggregate_a, aggregate_b = _aggregates(material, reading)
+    facts = _query_facts(material, reading, threshold=reading.overlap_threshold)
+    per_query = judge_queries(facts, causes, reading)
+    counts = count_kinds(per_query)
+    mode = "exact" if paired.is_exact else "fallback_doc_span"
+    return {
+        "format": FORMAT,
+        "run_a": paired.a.run_id,
+        "run_b": paired.b.run_id,
+        "aggregate_a": aggregate_a,
+        "aggregate_b": aggregate_b,
+        "deltas": {"chunker_version_match": mode, **deltas_of(aggregate_a, aggregate_b)},
+        "per_query": per_query,
+        "counts": counts,
+        "causes": causes,
+        "only_in_a": list(paired.only_in_a),
+        "only_in_b": list(paired.only_in_b),
+        "warnings": [*reading_notes(reading), *warnings_of(material, registry, counts)],
+        "fallback_metrics": _fallback_metrics(facts) if material.spans else None,
+        **_evidence(paired, registry),
+        "parts": compare_parts(*material.parts, run_a=paired.a.run_id, run_b=paired.b.run_id),
+        "fallback_significance": _fallback_significance(paired, facts) if material.spans else None,
+        "noise": material.noise.bands,
+        "identical_pairs": material.noise.pairs,
+        "flaky_queries": material.noise.flaky_queries,
+        "sensitivity": _sensitivity(material, counts, reading) if material.spans else None,
+    }
+
+
+def _evidence(paired: Paired, registry: Registry) -> dict[str, Any]:
+    """How sure the differences are; those that mean nothing across chunkers are not tested."""
+    groups = paired.groups
+    caveats = caveats_of(paired, registry)
+    unstable = [metric for metric, reason in caveats.items() if reason == CHUNKERS_DIFFER]
+    return {
+        "significance": significance_of(
+            paired.compared,
+            paired.keys,
+            run_a=paired.a.run_id,
+            run_b=paired.b.run_id,
+            groups=groups,
+            untestable=unstable,
+        ),
+        "adjustment": ADJUSTMENT,
+        "caveats": caveats,
+        "slices": moved_slices(
+            [one for one in paired.compared if one.metric not in unstable], paired.slices, groups=groups
+        ),
+    }
+
+
+def causes_of(a: ComparedRun, b: ComparedRun) -> list[str]:
+    """Known differences of the configuration; missing against present is one."""
+    return [cause for key, cause in CAUSES if a.config[key] != b.config[key]]
+
+
+def _aggregates(material: Material, reading: ComparisonReading) -> tuple[Values, Values]:
+    """Each run's own stored values, or both over the queries of both runs."""
+    keys = material.paired.keys
+    own = tuple(
+        {key: values.get(key) for key in keys} for values in (material.aggregate_a, material.aggregate_b)
+    )
+    if reading.delta_scope == "own":
+        return own[0], own[1]
+    common_a, common_b = _over_common(material.paired)
+    return own[0] | common_a, own[1] | common_b
+
+
+def _over_common(paired: Paired) -> tuple[dict[str, float | None], dict[str, float | None]]:
+    return (
+        {one.metric: mean_of(one.pairs.a[one.pairs.defined_a].tolist()) for one in paired.compared},
+        {one.metric: mean_of(one.pairs.b[one.pairs.defined_b].tolist()) for one in paired.compared},
+    )
+
+
+def _query_facts(material: Material, reading: ComparisonReading, *, threshold: float) -> list[QueryFacts]:
+    if material.spans:
+        return _span_query_facts(material.paired, material.spans, reading, threshold=threshold)
+    return [
+        QueryFacts(
+            query.query_id,
+            is_expecting=bool(query.n_expected) or not query.same_labels or not query.has_facts,
+            is_comparable=query.same_labels and query.has_facts,
+            rank_a=query.rank_a,
+            rank_b=query.rank_b,
+            regressed_chunk_ids=material.regressed.get(place, ()),
+            error_a=query.error_a,
+            error_b=query.error_b,
+        )
+        for place, query in enumerate(material.paired.queries)
+    ]
+
+
+def _span_query_facts(
+    paired: Paired, spans: SpanFacts, reading: ComparisonReading, *, threshold: float
+) -> list[QueryFacts]:
+    """The same by document and span, with one criterion for both runs."""
+    column = list(spans.thresholds).index(threshold)
+    found: dict[tuple[bool, int], dict[str, int]] = {}
+    for match in spans.matches:
+        rank = match.ranks[column]
+        if rank is not None:
+            found.setdefault((match.is_a, match.place), {})[match.chunk_id] = rank
+    facts = []
+    for place, query in enumerate(paired.queries):
+        in_a, in_b = found.get((True, place), {}), found.get((False, place), {})
+        within_a, within_b = (
+            {chunk_id for chunk_id, rank in ranks.items() if rank <= reading.compare_k}
+            for ranks in (in_a, in_b)
+        )
+        facts.append(
+            QueryFacts(
+                query.query_id,
+                is_expecting=bool(query.n_expected) or not query.same_labels or not query.has_facts,
+                is_comparable=query.same_labels and query.has_facts and place in spans.places,
+                rank_a=min(in_a.values(), default=None),
+                rank_b=min(in_b.values(), default=None),
+                regressed_chunk_ids=sorted(within_a - within_b),
+                error_a=query.error_a,
+                error_b=query.error_b,
+            )
+        )
+    return facts
+
+
+def _fallback_metrics(facts: Sequence[QueryFacts]) -> dict[str, Any]:
+    """hit@k and MRR of both runs by document and span, over the comparable queries (A3.17)."""
+    usable = [one for one in facts if one.is_expecting and one.is_comparable]
+    a = rank_summary([one.rank_a for one in usable])
+    b = rank_summary([one.rank_b for one in usable])
+    return {"a": {**a, "n": len(usable)}, "b": {**b, "n": len(usable)}, "deltas": deltas_of(a, b)}
+
+
+def _fallback_significance(paired: Paired, facts: Sequence[QueryFacts]) -> dict[str, dict[str, Any]]:
+    """The tests of the fallback metrics, adjusted for each other."""
+    a, b = paired.a, paired.b
+    places = [place for place, one in enumerate(facts) if one.is_expecting and one.is_comparable]
+    groups = paired.groups
+    own_groups = None if groups is None else [groups[place] for place in places]
+    values_a = rank_values([facts[place].rank_a for place in places])
+    values_b = rank_values([facts[place].rank_b for place in places])
+    results = [
+        compare_values(
+            np.array(values_a[metric]),
+            np.array(values_b[metric]),
+            scale="fraction" if metric == "mrr" else "binary",
+            seed=seed_for(a.run_id, b.run_id, f"fallback {metric}"),
+            groups=own_groups,
+        )
+        for metric in values_a
+    ]
+    return dict(zip(values_a, entries_of(results), strict=True))
+
+
+def _sensitivity(
+    material: Material, counts: Mapping[str, int], reading: ComparisonReading
+) -> dict[str, dict[str, int]]:
+    """How the verdicts would be counted if less, or more, of the characters had to be shared."""
+    assert material.spans is not None
+    found = {}
+    for threshold in material.spans.thresholds:
+        if threshold == reading.overlap_threshold:
+            found[f"{threshold:g}"] = dict(counts)
+            continue
+        facts = _query_facts(material, reading, threshold=threshold)
+        found[f"{threshold:g}"] = count_kinds(judge_queries(facts, [], reading))
+    return found

@@ -1,0 +1,340 @@
+"""Is the candidate good enough? pass, fail or inconclusive, with the reason of every rule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from eval_pipeline.comparing.gate_evidence import (
+    Change,
+    Judged,
+    Trend,
+    judge_all,
+    judge_target,
+    measure_change,
+    measure_trend,
+)
+from eval_pipeline.comparing.gate_rules import EXTRACTION, GateConfig, Rule, read_gate, with_slices
+from eval_pipeline.comparing.material import Paired, find_pair, read_pair
+from eval_pipeline.comparing.noise import RecentRun, StoredValue, recent_runs, stored_values
+from eval_pipeline.comparing.pair_rows import ComparedRun, find_compared_run
+from eval_pipeline.comparing.significance import mean_of_values
+from eval_pipeline.comparing.states import (
+    RunStates,
+    computed_alike,
+    formula_differences,
+    read_states,
+    unusable,
+)
+from eval_pipeline.comparing.warnings import chunk_level_metrics, is_judged
+from eval_pipeline.config import Config, load_config
+from eval_pipeline.errors import InvalidConfig, UsageError
+from eval_pipeline.formulas.registry import Registry
+from eval_pipeline.settings import Settings
+from eval_pipeline.showing.checks import ExtractionScores, extraction_scores
+from eval_pipeline.store.lock import Tell
+from eval_pipeline.store.open import Connection, open_reader
+
+FORMAT: Final = 1
+TOO_FEW: Final = "applies to"
+LOOKED_AT: Final = 120
+FEWEST_NIGHTS: Final = 4
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What was read for a gate: the pair, the nights before the candidate, and the extraction scores of both."""
+
+    paired: Paired
+    nights: Sequence[RecentRun]
+    values: Mapping[tuple[str, int], StoredValue]
+    extraction: tuple[ExtractionScores | None, ExtractionScores | None]
+
+
+def gate(
+    settings: Settings,
+    registry: Registry,
+    candidate: str,
+    baseline: str | None,
+    *,
+    config_file: Path | None = None,
+    tell: Tell | None = None,
+) -> dict[str, Any]:
+    """The document of `gate CANDIDATE --baseline RUN_ID --json`."""
+    file = _config(config_file, registry)
+    config = read_gate(file.gate, registry, path=file.path)
+    with open_reader(settings.db, tell=tell) as con:
+        chosen = baseline or _configured_baseline(con, file, candidate)
+        a, b = find_pair(con, chosen, candidate)
+        states = read_states(con, registry, [a, b])
+        problems = [
+            problem for run, one in zip((a, b), states, strict=True) if (problem := unusable(run, one))
+        ]
+        if a.run_key == b.run_key:
+            problems = [f"candidate and baseline are the same run, {a.run_id!r}"]
+        if problems:
+            return _document(a, b, config, preconditions=problems)
+        evidence = _read_evidence(con, registry, read_pair(con, registry, a, b), config)
+    return _decide(evidence, registry, config)
+
+
+def judge_pair(con: Connection, registry: Registry, paired: Paired) -> dict[str, Any]:
+    """The same of runs that have been read already, b against a, by the [gate] table of eval-pipeline.toml."""
+    config = read_gate(registry.config.gate, registry, path=registry.config.path)
+    return _decide(_read_evidence(con, registry, paired, config), registry, config)
+
+
+def _config(config_file: Path | None, registry: Registry) -> Config:
+    if config_file is None:
+        return registry.config
+    if not config_file.is_file():
+        raise InvalidConfig(f"there is no file {config_file}")
+    return load_config(config_file)
+
+
+def _configured_baseline(con: Connection, file: Config, candidate: str) -> str:
+    """The run that [baselines] names for the candidate's suite or dataset."""
+    run = find_compared_run(con, candidate)
+    pinned = file.baseline_of(run.suite, run.dataset)
+    if pinned is not None:
+        return pinned
+    raise UsageError(
+        f"say what {candidate} is held against: --baseline RUN_ID, or in eval-pipeline.toml a table [baselines] with "
+        f'{run.suite or run.dataset} = "RUN_ID"'
+    )
+
+
+def _read_evidence(con: Connection, registry: Registry, paired: Paired, config: GateConfig) -> Evidence:
+    a, b = paired.a, paired.b
+    nights: list[RecentRun] = []
+    if config.drift_nights >= FEWEST_NIGHTS:
+        recent = recent_runs(con, b, until=[b], most=LOOKED_AT, only_answers=True)
+        nights = trailing_nights(recent, b, most=config.drift_nights)
+    formulas = registry.keys()
+    sources = {rule.metric: formulas[rule.metric].name for rule in config.rules if rule.metric != EXTRACTION}
+    return Evidence(
+        paired=paired,
+        nights=nights,
+        values=stored_values(con, sorted(run.run_key for run in nights), sources) if nights else {},
+        extraction=(extraction_scores(con, a.run_key), extraction_scores(con, b.run_key)),
+    )
+
+
+def trailing_nights(runs: Sequence[RecentRun], candidate: ComparedRun, *, most: int) -> list[RecentRun]:
+    """One run a night, its last complete attempt; the candidate stands for its own."""
+    by_night = {run.night: run for run in runs if run.is_last_complete}
+    by_night |= {run.night: run for run in runs if run.run_key == candidate.run_key}
+    return [by_night[night] for night in sorted(by_night)][-most:]
+
+
+def _decide(evidence: Evidence, registry: Registry, config: GateConfig) -> dict[str, Any]:
+    paired = evidence.paired
+    rules, skipped = _asked(evidence, config)
+    preconditions = list(_preconditions(paired, registry, config, rules, skipped=skipped))
+    if preconditions:
+        return _document(paired.a, paired.b, config, preconditions=preconditions, skipped=skipped)
+    untold = {} if paired.is_exact else dict.fromkeys(chunk_level_metrics(registry, paired))
+    changes = [
+        _change(rule, paired, is_untold=rule.metric in untold) for rule in rules if rule.target is None
+    ]
+    trends = [trend for rule in rules if (trend := _trend(rule, evidence, registry))]
+    judged = judge_all(changes, trends, config)
+    judged += [_target(rule, evidence) for rule in rules if rule.target is not None]
+    if not trends and config.drift_nights:
+        skipped = [*skipped, f"drift: fewer than {FEWEST_NIGHTS} comparable nights"]
+    notes = list(_stale_alike(paired, registry, rules))
+    return _document(paired.a, paired.b, config, judged=judged, skipped=skipped, notes=notes)
+
+
+def _asked(evidence: Evidence, config: GateConfig) -> tuple[list[Rule], list[str]]:
+    """The rules with their slices; a rule that nobody wrote down is left out where it could never say anything."""
+    kept: list[Rule] = []
+    skipped: list[str] = []
+    for rule in config.rules:
+        reason = _beside_the_point(rule, evidence) if rule.is_default else None
+        if reason:
+            skipped.append(f"{rule.metric}: {reason}")
+        else:
+            kept.append(rule)
+    return with_slices(kept, config.slices, evidence.paired.slices), skipped
+
+
+def _beside_the_point(rule: Rule, evidence: Evidence) -> str | None:
+    """Why these two runs do not raise the question; a metric that only one of them has does raise it."""
+    if rule.metric == EXTRACTION:
+        return None if any(evidence.extraction) else "neither run has extraction cases"
+    sizes = [
+        max(np.count_nonzero(one.pairs.defined_a), np.count_nonzero(one.pairs.defined_b))
+        for one in evidence.paired.compared
+        if one.metric == rule.metric
+    ]
+    if not any(sizes):
+        return "undefined in both runs"
+    if sizes[0] < rule.minimum_n:
+        return f"{TOO_FEW} {sizes[0]:,} queries only"
+    return None
+
+
+def _preconditions(
+    paired: Paired, registry: Registry, config: GateConfig, rules: Sequence[Rule], *, skipped: Sequence[str]
+) -> Iterator[str]:
+    """Why no rule can be asked at all."""
+    a, b = paired.a, paired.b
+    if a.dataset_key != b.dataset_key:
+        yield f"the baseline is scored on {a.dataset!r}, the candidate on {b.dataset!r}"
+        return
+    for name, run, n in (
+        ("baseline", a, len(paired.queries) + len(paired.only_in_a)),
+        ("candidate", b, len(paired.queries) + len(paired.only_in_b)),
+    ):
+        if n < config.presence * run.n_golden or not run.n_golden:
+            yield (
+                f"the {name} answered {n:,} of {run.n_golden:,} golden queries; at least {config.presence:.0%} are "
+                "needed"
+            )
+    if not rules:
+        too_few = [one for one in skipped if TOO_FEW in one]
+        yield "no rule applies: " + (
+            f"{'; '.join(too_few)}; rules of your own under [gate] have a minimum_n of their own"
+            if too_few
+            else "neither run has any of the metrics that the gate asks for"
+        )
+    yield from _unlike_values(paired, registry, rules)
+    if a.judge != b.judge:
+        yield "the judge configurations differ (model, version, temperature or prompt version)"
+
+
+def _unlike_values(paired: Paired, registry: Registry, rules: Sequence[Rule]) -> Iterator[str]:
+    """Values that were not computed, or not alike, of the metrics that the rules are about."""
+    keys = registry.keys()
+    wanted = {keys[rule.metric].short_name for rule in rules if rule.metric in keys}
+    formulas = [one for one in paired.formulas if one.short_name in wanted]
+    for difference in formula_differences(formulas, paired.states_a, paired.states_b):
+        yield (
+            f"{difference.name} was computed differently for the two runs ({difference.what}): "
+            f"{computed_alike([difference.name], paired.states_a, paired.states_b)} computes both alike"
+        )
+    for name, states in (("baseline", paired.states_a), ("candidate", paired.states_b)):
+        yield from _not_current(name, states, wanted)
+
+
+def _not_current(name: str, states: RunStates, wanted: set[str]) -> Iterator[str]:
+    due = sorted(one for one in wanted if states.reasons.get(one) in ("missing", "results"))
+    if due:
+        yield f"not computed for the {name}: {', '.join(due)}; `eval-pipeline run` computes it"
+
+
+def _stale_alike(paired: Paired, registry: Registry, rules: Sequence[Rule]) -> Iterator[str]:
+    """Formulas whose values are alike on both sides and yet not what the definitions that hold now would give."""
+    keys = registry.keys()
+    wanted = {keys[rule.metric].short_name for rule in rules if rule.metric in keys}
+    stale = sorted(
+        name for name in wanted if paired.states_a.reasons.get(name) and paired.states_b.reasons.get(name)
+    )
+    if stale:
+        yield (
+            f"decided by values that are stale for both runs: {', '.join(stale)}; `eval-pipeline plan` says why, "
+            "`eval-pipeline run --all` computes them anew"
+        )
+
+
+def _change(rule: Rule, paired: Paired, *, is_untold: bool) -> Change:
+    if is_untold:
+        return Change(rule, None, None, None, "chunk ids of different chunker versions cannot be compared")
+    by_metric = {one.metric: one for one in paired.compared}
+    places = None
+    if rule.slice is not None and rule.slice_value is not None:
+        places = paired.slices.get((rule.slice, rule.slice_value))
+        if places is None:
+            return Change(rule, None, None, None, "no query of both runs stands in this slice")
+    return measure_change(
+        rule,
+        by_metric.get(rule.metric),
+        runs=(paired.a.run_id, paired.b.run_id),
+        places=places,
+        groups=paired.groups,
+    )
+
+
+def _trend(rule: Rule, evidence: Evidence, registry: Registry) -> Trend | None:
+    """Over the nights computed like the candidate, by the same judge and chunker where these matter."""
+    if rule.target is not None or rule.slice is not None or not evidence.nights:
+        return None
+    candidate = evidence.nights[-1]
+    own = evidence.values.get((rule.metric, candidate.run_key))
+    if own is None:
+        return None
+    needs_chunker = rule.metric in chunk_level_metrics(registry, evidence.paired)
+    found: list[tuple[int, float]] = []
+    for run in evidence.nights:
+        stored = evidence.values.get((rule.metric, run.run_key))
+        if stored is None or stored.made_with != own.made_with:
+            continue
+        if is_judged(rule.metric) and run.judge != candidate.judge:
+            continue
+        if needs_chunker and run.chunker_version != candidate.chunker_version:
+            continue
+        found.append((run.night.toordinal(), stored.value))
+    return measure_trend(
+        rule,
+        [value for _, value in found],
+        [night for night, _ in found],
+        candidate=evidence.paired.b.run_id,
+    )
+
+
+def _target(rule: Rule, evidence: Evidence) -> Judged:
+    if rule.metric == EXTRACTION:
+        before, after = (_macro_f1(scores) for scores in evidence.extraction)
+        return judge_target(rule, before[0], after[0], n=after[1])
+    for one in evidence.paired.compared:
+        if one.metric == rule.metric:
+            pairs = one.pairs
+            after_values = pairs.b[pairs.defined_b]
+            return judge_target(
+                rule,
+                mean_of_values(pairs.a[pairs.defined_a]),
+                mean_of_values(after_values),
+                n=int(after_values.size),
+            )
+    return judge_target(rule, None, None, n=0)
+
+
+def _macro_f1(scores: ExtractionScores | None) -> tuple[float | None, int]:
+    if scores is None:
+        return None, 0
+    return mean_of_values(scores.case_f1), len(scores.case_f1)
+
+
+def _document(
+    a: ComparedRun,
+    b: ComparedRun,
+    config: GateConfig,
+    *,
+    preconditions: Sequence[str] = (),
+    judged: Sequence[Judged] = (),
+    skipped: Sequence[str] = (),
+    notes: Sequence[str] = (),
+) -> dict[str, Any]:
+    verdicts = [one.verdict for one in judged]
+    verdict = "pass"
+    if "fail" in verdicts:
+        verdict = "fail"
+    elif preconditions or not verdicts or "inconclusive" in verdicts:
+        verdict = "inconclusive"
+    return {
+        "format": FORMAT,
+        "verdict": verdict,
+        "candidate": b.run_id,
+        "baseline": a.run_id,
+        "preconditions": list(preconditions),
+        "rules": [one.entry() for one in judged],
+        "skipped": list(skipped),
+        "notes": list(notes),
+        "evidence": config.evidence,
+        "on_inconclusive": config.on_inconclusive,
+    }

@@ -1,0 +1,184 @@
+"""Everything a comparison needs to know about two runs, read in one go so that the store is free again soon."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from eval_pipeline.comparing.noise import Noise, find_noise
+from eval_pipeline.comparing.pair_rows import (
+    ComparedRun,
+    IntArray,
+    PairedQuery,
+    aggregates_of,
+    count_stale_labels,
+    find_compared_run,
+    formulas_in_store,
+    metric_pairs,
+    pair_queries,
+    paired_queries,
+    regressed_chunks,
+    slice_places,
+    undefined_pairs,
+    unpaired_queries,
+)
+from eval_pipeline.comparing.significance import Compared
+from eval_pipeline.comparing.spans import (
+    SpanMatch,
+    count_without_spans,
+    match_spans,
+    places_with_spans,
+    span_matches,
+)
+from eval_pipeline.comparing.states import RunStates, read_states, require_usable
+from eval_pipeline.comparing.verdicts import ComparisonReading
+from eval_pipeline.comparing.whole_runs import RunParts, read_parts
+from eval_pipeline.formulas.definition import Definition
+from eval_pipeline.formulas.registry import Registry
+from eval_pipeline.store.open import Connection
+from eval_pipeline.store.runs import NightRun, attempts
+
+
+@dataclass(frozen=True)
+class SpanFacts:
+    """What the fallback matching found, at several thresholds in ascending order.
+
+    `without_spans` are the queries of each run whose hits do not say where their text lies.
+    """
+
+    places: frozenset[int]
+    matches: Sequence[SpanMatch]
+    thresholds: Sequence[float]
+    without_spans: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Paired:
+    """Two runs over the queries that both answered."""
+
+    a: ComparedRun
+    b: ComparedRun
+    states_a: RunStates
+    states_b: RunStates
+    keys: Sequence[str]
+    formulas: Sequence[Definition]
+    queries: Sequence[PairedQuery]
+    compared: Sequence[Compared]
+    slices: Mapping[tuple[str, str], IntArray]
+    only_in_a: Sequence[str]
+    only_in_b: Sequence[str]
+    attempts: Mapping[str, NightRun]
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether chunk ids of the two runs are known to mean the same (A3.21)."""
+        return versions_match(self.a, self.b)
+
+    @property
+    def groups(self) -> list[str | None] | None:
+        """The cluster of each paired query; None when every query stands alone."""
+        groups = [query.group for query in self.queries]
+        return None if all(group is None for group in groups) else groups
+
+
+@dataclass(frozen=True)
+class Material:
+    """The pairs with what verdicts and warnings need beside them."""
+
+    paired: Paired
+    aggregate_a: Mapping[str, float | None]
+    aggregate_b: Mapping[str, float | None]
+    regressed: Mapping[int, list[str]]
+    spans: SpanFacts | None
+    noise: Noise
+    stale_labels: int
+    parts: tuple[RunParts, RunParts]
+
+
+def versions_match(a: ComparedRun, b: ComparedRun) -> bool:
+    """A chunker version missing on either side is no match."""
+    version = a.config["chunker_version"]
+    return version is not None and version == b.config["chunker_version"]
+
+
+def read_pair(con: Connection, registry: Registry, a: ComparedRun, b: ComparedRun) -> Paired:
+    """The values of every metric over the queries of both runs; an error where a run is not computed."""
+    states_a, states_b = read_states(con, registry, [a, b])
+    require_usable(a, states_a)
+    require_usable(b, states_b)
+    pair_queries(con, a, b)
+    only_in_a, only_in_b = unpaired_queries(con)
+    formulas = [
+        one
+        for one in registry.formulas
+        if registry.applies_to(one, a.dataset) or registry.applies_to(one, b.dataset)
+    ]
+    wanted = {one.name for one in formulas}
+    queries = paired_queries(con, a, b)
+    return Paired(
+        a=a,
+        b=b,
+        states_a=states_a,
+        states_b=states_b,
+        keys=[key for key, one in registry.keys().items() if one.name in wanted],
+        formulas=formulas,
+        queries=queries,
+        compared=_compared(con, formulas, a, b, n=len(queries)),
+        slices=slice_places(con, a),
+        only_in_a=only_in_a,
+        only_in_b=only_in_b,
+        attempts=attempts(con, [a.run_id, b.run_id]),
+    )
+
+
+def _compared(
+    con: Connection, formulas: Sequence[Definition], a: ComparedRun, b: ComparedRun, *, n: int
+) -> list[Compared]:
+    """Formulas without an aggregate in either run define nothing there, and their rows are not read."""
+    defined = set(aggregates_of(con, a)) | set(aggregates_of(con, b))
+    found: list[Compared] = []
+    for one in formulas_in_store(con, formulas):
+        if defined.isdisjoint(one.keys):
+            found += [Compared(key, one, undefined_pairs(n)) for key in one.keys]
+        else:
+            found += [Compared(key, one, pairs) for key, pairs in metric_pairs(con, one, a, b).items()]
+    return found
+
+
+def read_material(
+    con: Connection, registry: Registry, runs: tuple[ComparedRun, ComparedRun], reading: ComparisonReading
+) -> Material:
+    """Everything the comparison's document is made of."""
+    a, b = runs
+    paired = read_pair(con, registry, a, b)
+    formulas = registry.keys()
+    sources = {key: formulas[key].name for key in paired.keys}
+    return Material(
+        paired=paired,
+        aggregate_a=aggregates_of(con, a),
+        aggregate_b=aggregates_of(con, b),
+        regressed=regressed_chunks(con, a, b, k=reading.compare_k) if paired.is_exact else {},
+        spans=None if paired.is_exact else _span_facts(con, a, b, reading),
+        noise=find_noise(con, a, b, sources=sources, k=reading.compare_k),
+        stale_labels=count_stale_labels(con, b) if paired.is_exact else 0,
+        parts=(read_parts(con, a.run_id), read_parts(con, b.run_id)),
+    )
+
+
+SENSITIVITY = (0.25, 0.5, 0.75)
+
+
+def _span_facts(con: Connection, a: ComparedRun, b: ComparedRun, reading: ComparisonReading) -> SpanFacts:
+    thresholds = sorted({*SENSITIVITY, reading.overlap_threshold})
+    match_spans(con, a, b, basis=reading.overlap_basis)
+    return SpanFacts(
+        places=frozenset(places_with_spans(con)),
+        matches=span_matches(con, a, b, thresholds=thresholds),
+        thresholds=thresholds,
+        without_spans=(count_without_spans(con, a), count_without_spans(con, b)),
+    )
+
+
+def find_pair(con: Connection, run_a: str, run_b: str) -> tuple[ComparedRun, ComparedRun]:
+    """The two runs, or an error with the closest names."""
+    return find_compared_run(con, run_a), find_compared_run(con, run_b)

@@ -1,0 +1,228 @@
+"""Runs of the recent past, for what they say about chance and about slow change."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Final
+
+from eval_pipeline.comparing.pair_rows import ComparedRun
+from eval_pipeline.comparing.verdicts import rounded
+from eval_pipeline.stats import noise_band, pairs_needed_for_band
+from eval_pipeline.store.open import Connection, first_value
+
+NIGHT_ORDER = "(n.effective_night, n.ordered_at, n.run_id)"
+
+
+@dataclass(frozen=True)
+class RecentRun:
+    """A complete run of the same suite and dataset that nothing replaced; `is_last_complete`: it stands for its night.
+
+    `configuration` is its whole configuration as stable text.
+    """
+
+    run_key: int
+    run_id: str
+    night: dt.date
+    commit_hash: str | None
+    replicate_of: str | None
+    is_last_complete: bool
+    chunker_version: str | None
+    configuration: str
+    judge: str
+
+
+@dataclass(frozen=True)
+class StoredValue:
+    """A run's aggregate with the definition and labels it was computed with."""
+
+    value: float
+    made_with: tuple[str, str]
+
+
+def recent_runs(
+    con: Connection,
+    run: ComparedRun,
+    *,
+    until: Sequence[ComparedRun],
+    most: int,
+    only_answers: bool = False,
+) -> list[RecentRun]:
+    """The last runs of the run's suite and dataset, no later than the latest of `until`, oldest first.
+
+    Of what is incomplete or superseded only the runs of `until` are among them, and with `only_answers` of what does
+    not stand for its night.
+    """
+    wanted = "n.is_last_complete" if only_answers else "n.is_complete and n.superseded_by is null"
+    asked = [one.run_key for one in until]
+    last = first_value(
+        con,
+        f"select max({NIGHT_ORDER}) from main.run_nights n where n.run_key in (select unnest(?))",
+        [asked],
+    )
+    rows = con.execute(
+        "select n.run_key, n.run_id, n.effective_night, r.commit_hash, r.replicate_of, n.is_last_complete, "
+        "r.chunker_version, r.document from main.run_nights n join raw.runs r using (run_key) "
+        "where n.dataset_key = $dataset and n.suite is not distinct from $suite "
+        f"and ({wanted} or list_contains($asked, n.run_key)) "
+        f"and {NIGHT_ORDER} <= ($night, $at, $id) order by {NIGHT_ORDER} desc limit $most",
+        {
+            "dataset": run.dataset_key,
+            "suite": run.suite,
+            "asked": asked,
+            **dict(zip(("night", "at", "id"), last, strict=True)),
+            "most": most,
+        },
+    ).fetchall()
+    return [_recent_run(row[:-1], row[-1]) for row in reversed(rows)]
+
+
+def _recent_run(columns: Sequence[Any], document: str) -> RecentRun:
+    """With its configuration as text that does not depend on the order of keys."""
+    config = json.loads(document).get("config") or {}
+    parts = [json.dumps(part, sort_keys=True) for part in (config, config.get("judge"))]
+    return RecentRun(*[*columns, *parts])
+
+
+def stored_values(
+    con: Connection, run_keys: Sequence[int], sources: Mapping[str, str]
+) -> dict[tuple[str, int], StoredValue]:
+    """(metric, run) → the whole run's value; `sources` names the formula of each metric."""
+    made_with = {
+        (source, run_key): (fingerprint, labels_hash)
+        for source, run_key, fingerprint, labels_hash in con.execute(
+            "select source, run_key, fingerprint, labels_hash from ledger.cells "
+            "where definition = 'aggregates.run_metrics' and run_key between ? and ? "
+            "and run_key in (select unnest(?))",
+            [*_bounds(run_keys), list(run_keys)],
+        ).fetchall()
+    }
+    return {
+        (metric, run_key): StoredValue(value, made_with[sources[metric], run_key])
+        for metric, run_key, value in con.execute(
+            "select metric, run_key, value from aggregates.run_metrics where slice = '' "
+            "and run_key between ? and ? and run_key in (select unnest(?)) and value is not null",
+            [*_bounds(run_keys), list(run_keys)],
+        ).fetchall()
+        if metric in sources and (sources[metric], run_key) in made_with
+    }
+
+
+def count_flips(
+    con: Connection, pairs: Sequence[tuple[int, int]], *, golden_key: int, k: int
+) -> list[tuple[str, int, int]]:
+    """(query id, flips, pairs) for every query that was found by one run of an identical pair and not by the other."""
+    if not pairs:
+        return []
+    run_keys = [key for pair in pairs for key in pair]
+    rows = con.execute(
+        "with ranks as (select run_key, query_key, coalesce(first_rank <= $k, false) as is_found "
+        "from facts.chunk_ranks where run_key between $first and $last "
+        "and run_key in (select unnest($run_keys)) and n_expected > 0), "
+        "pairs as (select unnest($older) as older, unnest($newer) as newer), "
+        "compared as (select x.query_key, count(*) as pairs, "
+        "count(*) filter (where x.is_found <> y.is_found) as flips "
+        "from pairs join ranks x on x.run_key = pairs.older "
+        "join ranks y on y.run_key = pairs.newer and y.query_key = x.query_key group by x.query_key) "
+        "select i.query_id, compared.flips, compared.pairs from compared "
+        "join labels.queries q on q.golden_key = $golden and q.query_key = compared.query_key "
+        "join raw.query_ids i on i.query_key = compared.query_key where compared.flips > 0",
+        {
+            "k": k,
+            "first": min(run_keys),
+            "last": max(run_keys),
+            "run_keys": run_keys,
+            "older": [older for older, _ in pairs],
+            "newer": [newer for _, newer in pairs],
+            "golden": golden_key,
+        },
+    ).fetchall()
+    return sorted(rows, key=lambda row: (-row[1], row[0]))
+
+
+def _bounds(run_keys: Sequence[int]) -> tuple[int, int]:
+    return min(run_keys), max(run_keys)
+
+
+CONFIDENCE: Final = 0.95
+LOOKED_AT: Final = 60
+
+RunPair = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Per metric the band that identical runs stay in, and the queries that flip between them."""
+
+    bands: dict[str, dict[str, Any] | None]
+    pairs: dict[str, int]
+    flaky_queries: list[dict[str, Any]]
+
+
+def find_noise(
+    con: Connection, a: ComparedRun, b: ComparedRun, *, sources: Mapping[str, str], k: int
+) -> Noise:
+    """Look at the last runs of b's suite and dataset, up to the later of the two; the pair itself does not count.
+
+    Repetitions within a night are what this measures, so every complete run that nothing replaced takes part.
+    """
+    runs = recent_runs(con, b, until=[a, b], most=LOOKED_AT)
+    pairs = [pair for pair in identical_pairs(runs) if set(pair) != {a.run_key, b.run_key}]
+    values = stored_values(con, sorted({key for pair in pairs for key in pair}), sources) if pairs else {}
+    flips = count_flips(con, pairs, golden_key=b.golden_key, k=k) if b.golden_key is not None else []
+    return Noise(
+        bands={metric: _band(_movements(metric, pairs, values)) for metric in sources},
+        pairs={"n": len(pairs), "needed": pairs_needed_for_band(CONFIDENCE)},
+        flaky_queries=[
+            {"query_id": query_id, "flips": flips_of, "pairs": n} for query_id, flips_of, n in flips
+        ],
+    )
+
+
+def identical_pairs(runs: Sequence[RecentRun]) -> list[RunPair]:
+    """Neighbours, oldest first, among the repetitions of one system."""
+    root = {run.run_id: run.run_id for run in runs}
+    first_of: dict[tuple[str, str], str] = {}
+
+    def find(run_id: str) -> str:
+        while root[run_id] != run_id:
+            run_id = root[run_id]
+        return run_id
+
+    for run in runs:
+        if run.replicate_of in root:
+            root[find(run.run_id)] = find(str(run.replicate_of))
+        if run.commit_hash:
+            twin = first_of.setdefault((run.commit_hash, run.configuration), run.run_id)
+            root[find(run.run_id)] = find(twin)
+    members: dict[str, list[int]] = {}
+    for run in runs:
+        members.setdefault(find(run.run_id), []).append(run.run_key)
+    return [pair for keys in members.values() for pair in pairwise(keys)]
+
+
+def _movements(
+    metric: str, pairs: Iterable[RunPair], values: Mapping[tuple[str, int], StoredValue]
+) -> list[float]:
+    """How far the metric moved in each pair, where both were computed with the same definition and labels."""
+    found = []
+    for older, newer in pairs:
+        before, after = values.get((metric, older)), values.get((metric, newer))
+        if before and after and before.made_with == after.made_with:
+            found.append(after.value - before.value)
+    return found
+
+
+def _band(movements: Sequence[float]) -> dict[str, Any] | None:
+    band = noise_band(movements, confidence=CONFIDENCE)
+    if band is None:
+        return None
+    return {"low": rounded(band.low), "high": rounded(band.high), "pairs": band.pairs}
+
+
+def is_within(delta: float | None, band: Mapping[str, Any] | None) -> bool:
+    """Whether a difference is no larger than what moves by itself."""
+    return delta is not None and band is not None and band["low"] <= delta <= band["high"]

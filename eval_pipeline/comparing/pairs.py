@@ -1,0 +1,304 @@
+"""Comparisons that are kept: which there should be, which of them are due, and making them.
+
+Every one of the newest runs of a suite is compared with the answer of the night before and with the pinned baseline. A
+kept comparison remembers what it was made of, and is due when that has moved.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+from eval_pipeline.comparing.compare import comparison_document
+from eval_pipeline.comparing.material import Material, find_pair, read_material
+from eval_pipeline.comparing.options import comparison_reading
+from eval_pipeline.comparing.pair_states import (
+    PairState,
+    average_seconds,
+    computed_inputs,
+    find_pair_states,
+    find_wanted_pairs,
+    pair_states,
+    recent_suites,
+)
+from eval_pipeline.comparing.states import PAIR_FACTS
+from eval_pipeline.comparing.stored import Made, are_there, find_keys, write_comparison
+from eval_pipeline.computing.ledger import ASKED, find_states, unwanted_cells, wanted_cells
+from eval_pipeline.computing.measure import Progress
+from eval_pipeline.errors import EvalPipelineError, UnknownName, UsageError
+from eval_pipeline.formulas.fingerprint import combined
+from eval_pipeline.formulas.registry import Registry
+from eval_pipeline.settings import Settings
+from eval_pipeline.store.lock import Tell, let_others_in
+from eval_pipeline.store.open import Connection, open_reader, open_writer, transaction
+
+PAIRS: Final = "comparisons.pairs"
+PARENT: Final = "parent"
+BETWEEN: Final = ".."
+# Raise it when the same material gives another comparison: what is stored is then stale.
+VERSION: Final = 1
+# Of every suite and dataset so many runs have their comparisons made and kept current; older ones stay as they are.
+NEWEST_RUNS: Final = 30
+TURN_SECONDS: Final = 1.0
+# What the first comparison of a store is taken to cost.
+FIRST_GUESS: Final = 0.3
+
+Pair = tuple[str, str]
+
+
+@dataclass
+class Compared:
+    """What one call stored: pairs with the reason, and those that could not be compared."""
+
+    reasons: dict[Pair, str] = field(default_factory=dict)
+    errors: dict[Pair, EvalPipelineError] = field(default_factory=dict)
+
+
+def own_fingerprint(registry: Registry) -> str:
+    """Changes exactly when the same two runs would be compared otherwise."""
+    reading = asdict(comparison_reading(registry.config))
+    return combined(PAIRS, str(VERSION), *(f"{name}={value}" for name, value in reading.items()))
+
+
+def partition_of(run_a: str, run_b: str) -> str:
+    """The pair's name; run ids have no two dots in a row."""
+    return f"{run_a}{BETWEEN}{run_b}"
+
+
+def pair_of(partition: str) -> Pair:
+    """The runs of a pair's name."""
+    run_a, between, run_b = partition.partition(BETWEEN)
+    if not (run_a and between and run_b):
+        raise UsageError(f"{partition!r} names no pair of runs; a pair is written A..B")
+    return run_a, run_b
+
+
+def prepare_pairs(con: Connection, registry: Registry) -> list[int]:
+    """Set up which pairs there are and should be; returns their runs."""
+    baselines = {
+        (suite, dataset): run_id
+        for suite, dataset in recent_suites(con, most=NEWEST_RUNS)
+        if (run_id := registry.config.baseline_of(suite, dataset)) is not None
+    }
+    run_keys = find_wanted_pairs(con, baselines)
+    # Without the facts that verdicts are read from there is nothing to compare.
+    return run_keys if set(PAIR_FACTS) <= set(registry.definitions) else []
+
+
+def states_of_pairs(con: Connection, registry: Registry) -> list[PairState]:
+    """The state of every pair; needs the states of all cells, or of those of the runs of `prepare_pairs`."""
+    find_pair_states(con, own_fingerprint=own_fingerprint(registry), facts=PAIR_FACTS)
+    return pair_states(con)
+
+
+def find_pairs(con: Connection, registry: Registry) -> list[PairState]:
+    """The state of every pair that is stored or should be, in run order."""
+    run_keys = prepare_pairs(con, registry)
+    if not run_keys:
+        return []
+    find_states(con, wanted_cells(registry), unwanted=unwanted_cells(registry), run_keys=run_keys)
+    return states_of_pairs(con, registry)
+
+
+def due_pairs(
+    con: Connection,
+    registry: Registry,
+    *,
+    reasons: Collection[str] | None,
+    run_ids: Collection[str] | None = None,
+) -> list[PairState]:
+    """The pairs to compare for one of the reasons (None: any), in run order; `run_ids` are of either side."""
+    return [one for one in find_pairs(con, registry) if is_due(one, reasons=reasons, run_ids=run_ids)]
+
+
+def is_due(
+    one: PairState, *, reasons: Collection[str] | None, run_ids: Collection[str] | None = None
+) -> bool:
+    """Whether the pair is to be compared for one of the reasons, or because both of its runs were computed anew."""
+    return (
+        one.reason is not None
+        and not one.is_left
+        and (reasons is None or one.reason in reasons or (one.reason == PARENT and one.is_settled))
+        and (run_ids is None or one.run_a in run_ids or one.run_b in run_ids)
+    )
+
+
+def unknown_baselines(con: Connection, registry: Registry) -> list[str]:
+    """What is wrong with [baselines], in words: names of runs that are not there."""
+    named = registry.config.baselines
+    known = {
+        run_id
+        for (run_id,) in con.execute(
+            "select run_id from raw.runs where run_id in (select unnest(?))", [sorted(named.values())]
+        ).fetchall()
+    }
+    return [
+        f"[baselines] {name} names {run_id!r}, and there is no run of that name: nothing is held against it"
+        for name, run_id in named.items()
+        if run_id not in known
+    ]
+
+
+def store_comparisons(
+    settings: Settings,
+    registry: Registry,
+    pairs: Sequence[Pair],
+    *,
+    now: dt.datetime,
+    reasons: Collection[str] | None = None,
+    force: bool = False,
+    dagster_run_id: str | None = None,
+    tell: Tell | None = None,
+    progress: Progress | None = None,
+) -> Compared:
+    """Compare those of the pairs that are due for one of the reasons and store them; `force` compares them all.
+
+    A pair that cannot be compared keeps nobody: why is in the answer.
+    """
+    done = Compared()
+    wanted = _asked(settings, registry, pairs, done, reasons=reasons, force=force, tell=tell)
+    waiting: list[Made] = []
+    started = time.monotonic()
+    for position, (pair, reason) in enumerate(wanted, start=1):
+        try:
+            waiting.append(_make(settings, registry, pair, reason=reason, tell=tell))
+            done.reasons[pair] = reason
+        except UsageError as error:
+            done.errors[pair] = error
+        if time.monotonic() - started > TURN_SECONDS:
+            _store(settings, waiting, now=now, dagster_run_id=dagster_run_id, tell=tell)
+            waiting, started = [], time.monotonic()
+            let_others_in()
+        if progress:
+            progress(position, len(wanted))
+    _store(settings, waiting, now=now, dagster_run_id=dagster_run_id, tell=tell)
+    return done
+
+
+def _asked(
+    settings: Settings,
+    registry: Registry,
+    pairs: Sequence[Pair],
+    done: Compared,
+    *,
+    reasons: Collection[str] | None,
+    force: bool,
+    tell: Tell | None,
+) -> list[tuple[Pair, str]]:
+    """The pairs to compare, each with its reason; unknown runs are noted as errors."""
+    with open_reader(settings.db, tell=tell) as con:
+        known = find_keys(con, pairs)
+        states = {(one.run_a, one.run_b): one for one in find_pairs(con, registry)}
+    found: list[tuple[Pair, str]] = []
+    for pair in pairs:
+        state = states.get(pair)
+        if pair not in known:
+            done.errors[pair] = UnknownName("pair of runs", partition_of(*pair), [])
+        elif force:
+            found.append((pair, (state.reason if state else "missing") or ASKED))
+        elif state and state.is_ready and is_due(state, reasons=reasons):
+            found.append((pair, str(state.reason)))
+    return found
+
+
+def _make(settings: Settings, registry: Registry, pair: Pair, *, reason: str, tell: Tell | None) -> Made:
+    """Read as a comparison on the command line does, with what it is made of."""
+    from eval_pipeline.comparing.gate import judge_pair
+
+    started = time.perf_counter()
+    reading = comparison_reading(registry.config)
+    with open_reader(settings.db, tell=tell) as con:
+        a, b = find_pair(con, *pair)
+        material: Material = read_material(con, registry, (a, b), reading)
+        is_held = is_gated(registry, pair, suite=b.suite, dataset=b.dataset)
+        judged = judge_pair(con, registry, material.paired) if is_held else None
+        # Reading the material has set up the states of both runs' cells.
+        inputs = computed_inputs(con, (a.run_key, b.run_key))
+    document = comparison_document(material, registry, reading)
+    return Made(
+        keys=(a.run_key, b.run_key),
+        document=document,
+        inputs=inputs,
+        own_fingerprint=own_fingerprint(registry),
+        seconds=time.perf_counter() - started,
+        reason=reason,
+        gate=judged,
+    )
+
+
+def is_gated(registry: Registry, pair: Pair, *, suite: str | None, dataset: str) -> bool:
+    """Whether b is judged against a every night: [gate] is there, and a is pinned for b."""
+    return bool(registry.config.gate) and registry.config.baseline_of(suite, dataset) == pair[0]
+
+
+def _store(
+    settings: Settings,
+    made: Sequence[Made],
+    *,
+    now: dt.datetime,
+    dagster_run_id: str | None,
+    tell: Tell | None,
+) -> None:
+    if not made:
+        return
+    with open_writer(settings.db, tell=tell) as con:
+        for one in made:
+            if not are_there(con, one.keys):
+                continue
+            with transaction(con):
+                write_comparison(con, one, now=now, dagster_run_id=dagster_run_id)
+
+
+def count_pairs(states: Sequence[PairState]) -> Iterator[tuple[str, str | None]]:
+    """(state, reason) of every pair, in the words of `status`."""
+    for one in states:
+        if one.reason is None:
+            yield "fresh", None
+        elif one.reason == "missing":
+            yield "missing", None
+        else:
+            yield ("pinned" if one.is_left else "stale"), one.reason
+
+
+def status_entry(states: Sequence[PairState], registry: Registry) -> dict[str, Any]:
+    """The entry of `status --json`."""
+    entry: dict[str, Any] = {
+        "name": PAIRS,
+        "version": VERSION,
+        "fingerprint": own_fingerprint(registry),
+        **dict.fromkeys(("fresh", "stale", "missing", "pinned", "frozen"), 0),
+        "reasons": {},
+    }
+    for state, reason in count_pairs(states):
+        entry[state] += 1
+        if state == "stale" and reason:
+            entry["reasons"][reason] = entry["reasons"].get(reason, 0) + 1
+    return entry
+
+
+def plan_entry(pairs: Sequence[PairState], registry: Registry) -> dict[str, Any]:
+    """The entry of `plan --json` about pairs that are due."""
+    reasons: dict[str, int] = {}
+    for one in pairs:
+        if one.reason:
+            reasons[one.reason] = reasons.get(one.reason, 0) + 1
+    fingerprint = own_fingerprint(registry)
+    is_own = "formula" in reasons
+    return {
+        "name": PAIRS,
+        "cells": len(pairs),
+        "reasons": dict(sorted(reasons.items())),
+        "old_version": None if set(reasons) == {"missing"} else VERSION,
+        "new_version": VERSION,
+        "old_fingerprint": None if set(reasons) == {"missing"} or is_own else fingerprint,
+        "new_fingerprint": fingerprint,
+        "diff": "",
+    }
+
+
+def estimated_seconds(con: Connection, pairs: Sequence[PairState]) -> float:
+    """What comparing them will take."""
+    return len(pairs) * (average_seconds(con) or FIRST_GUESS) if pairs else 0.0

@@ -1,0 +1,269 @@
+"""How sure the differences are: one test per metric by its scale, adjusted for how many are looked at."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+import numpy as np
+
+from eval_pipeline.comparing.options import SIGNIFICANT
+from eval_pipeline.comparing.pair_rows import FloatArray, IntArray, MetricPairs
+from eval_pipeline.comparing.verdicts import rounded
+from eval_pipeline.formulas.definition import Definition
+from eval_pipeline.stats import PairedResult, Scale, benjamini_hochberg, compare_paired, seed_for
+from eval_pipeline.stats.binary import mcnemar_exact
+from eval_pipeline.stats.power import fewest_moved_units
+from eval_pipeline.stats.results import Alternative
+from eval_pipeline.stats.units import cluster_numbers, on_exact_grid
+
+ADJUSTMENT: Final = "benjamini_hochberg"
+RESAMPLES: Final = 10_000
+# Values that hardly repeat are resampled one by one; so many draws take about a second.
+MOST_DRAWS: Final = 100_000_000
+FEWEST_RESAMPLES: Final = 1_000
+THREADS: Final = 2
+SHOWN_SLICES: Final = 10
+SMALLEST_SLICE: Final = 5
+SLICED_SCALES: Final = ("binary", "fraction", "ordinal")
+BETTER: Final = "better"
+WORSE: Final = "worse"
+UNCLEAR: Final = "not shown"
+
+Groups = Sequence[str | None] | None
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A metric with its formula and both runs' values."""
+
+    metric: str
+    formula: Definition
+    pairs: MetricPairs
+
+    @property
+    def scale(self) -> str:
+        return self.formula.header.scale
+
+
+def verdict_of(delta: float | None, p_adjusted: float | None, direction: str, *, in_band: bool | None) -> str:
+    """Better or worse, where the test says so after the adjustment and it is more than what moves by itself."""
+    is_shown = delta and p_adjusted is not None and p_adjusted < SIGNIFICANT and not in_band
+    if not is_shown or delta is None or direction == "none":
+        return UNCLEAR
+    return BETTER if (delta > 0) == (direction == "higher") else WORSE
+
+
+def significance_of(
+    compared: Sequence[Compared],
+    metrics: Sequence[str],
+    *,
+    run_a: str,
+    run_b: str,
+    groups: Groups,
+    untestable: Collection[str] = (),
+) -> dict[str, dict[str, Any]]:
+    """An entry per metric; `untestable` ones show their difference and no test."""
+
+    def tested(one: Compared) -> PairedResult:
+        return compare_metric(one, seed=seed_for(run_a, run_b, one.metric), groups=groups)
+
+    # Resampling leaves the interpreter free for the other thread; every metric has its own seed, so order is nothing.
+    with ThreadPoolExecutor(THREADS) as pool:
+        results = dict(zip((one.metric for one in compared), pool.map(tested, compared), strict=True))
+    shown = [results.get(metric, PairedResult(n=0)) for metric in metrics]
+    shown = [
+        PairedResult(n=result.n, delta=result.delta) if metric in untestable else result
+        for metric, result in zip(metrics, shown, strict=True)
+    ]
+    return dict(zip(metrics, entries_of(shown), strict=True))
+
+
+def entries_of(results: Sequence[PairedResult]) -> list[dict[str, Any]]:
+    """The results as the document shows them, adjusted for each other."""
+    adjusted = benjamini_hochberg([result.p_value for result in results])
+    return [
+        {
+            "delta": rounded(result.delta),
+            "ci_low": rounded(result.ci_low),
+            "ci_high": rounded(result.ci_high),
+            "p_value": short(result.p_value),
+            "p_adjusted": short(p_adjusted),
+            "test": result.test,
+            "n": result.n,
+            "mde": rounded(result.mde),
+        }
+        for result, p_adjusted in zip(results, adjusted, strict=True)
+    ]
+
+
+def compare_metric(
+    compared: Compared,
+    *,
+    seed: int,
+    groups: Groups,
+    within: IntArray | None = None,
+    alternative: Alternative = "two-sided",
+    is_interval_wanted: bool = True,
+) -> PairedResult:
+    """The paired comparison over the queries on which both runs define the metric, or over those `within` a slice."""
+    pairs = compared.pairs
+    wanted = np.flatnonzero(pairs.on_both)
+    if within is not None:
+        wanted = np.intersect1d(wanted, within)
+    own_groups = None if groups is None else [groups[place] for place in wanted.tolist()]
+    return compare_values(
+        pairs.a[wanted],
+        pairs.b[wanted],
+        scale=compared.scale,
+        seed=seed,
+        groups=own_groups,
+        alternative=alternative,
+        is_interval_wanted=is_interval_wanted,
+    )
+
+
+def compare_values(
+    a: FloatArray,
+    b: FloatArray,
+    *,
+    scale: str,
+    seed: int,
+    groups: Groups,
+    alternative: Alternative = "two-sided",
+    is_interval_wanted: bool = True,
+) -> PairedResult:
+    """The test that the scale asks for, at a cost that stays bearable for values that hardly repeat."""
+    return compare_paired(
+        a,
+        b,
+        scale=_scale_for(scale, a, b),
+        seed=seed,
+        groups=groups,
+        resamples=_resamples_for(b - a),
+        alternative=alternative,
+        is_interval_wanted=is_interval_wanted,
+    )
+
+
+def _scale_for(scale: str, a: FloatArray, b: FloatArray) -> Scale:
+    """The formula's own, unless a formula called binary yields something between 0 and 1."""
+    if scale == "binary" and not np.all(np.isin(np.concatenate([a, b]), (0.0, 1.0))):
+        return "fraction"
+    return cast(Scale, scale)
+
+
+def _resamples_for(differences: FloatArray) -> int:
+    n = differences.size
+    if n * RESAMPLES <= MOST_DRAWS or np.unique(differences).size * 20 <= n:
+        return RESAMPLES
+    return max(FEWEST_RESAMPLES, MOST_DRAWS // n)
+
+
+def short(p_value: float | None) -> float | None:
+    """Six digits: more say nothing, fewer would make a small one 0."""
+    return None if p_value is None else float(f"{p_value:.6g}")
+
+
+def moved_slices(
+    compared: Sequence[Compared], slices: Mapping[tuple[str, str], IntArray], *, groups: Groups
+) -> list[dict[str, Any]]:
+    """The slices that moved most, each with the metric that says so most surely.
+
+    One test fits all scales: were ups and downs tossed with a fair coin, how often would they be as lopsided? Queries
+    of one group count once, by the sign of their sum. Adjusted for every slice and metric in which enough moved for the
+    test to say anything at all.
+    """
+    clusters = None if groups is None else cluster_numbers(groups, len(groups))
+    found = [
+        entry for one in compared if one.scale in SLICED_SCALES for entry in _slices_of(one, slices, clusters)
+    ]
+    adjusted = benjamini_hochberg([movement.p_value for movement in found])
+    ranked = sorted(zip(found, adjusted, strict=True), key=lambda pair: _surest_first(*pair))
+    strongest: dict[tuple[str, str], dict[str, Any]] = {}
+    for movement, p_adjusted in ranked:
+        if movement.delta and movement.n >= SMALLEST_SLICE:
+            strongest.setdefault((movement.slice, movement.slice_value), movement.entry(p_adjusted))
+    return list(strongest.values())[:SHOWN_SLICES]
+
+
+@dataclass(frozen=True)
+class SliceMovement:
+    """One metric in one slice; `reach` is the width of its scale, so that movements can be ranked."""
+
+    slice: str
+    slice_value: str
+    metric: str
+    n_queries: int
+    n: int
+    delta: float
+    reach: float
+    p_value: float | None
+
+    def entry(self, p_adjusted: float | None) -> dict[str, Any]:
+        """As the document shows it."""
+        return {
+            "slice": self.slice,
+            "slice_value": self.slice_value,
+            "metric": self.metric,
+            "n_queries": self.n_queries,
+            "n": self.n,
+            "delta": rounded(self.delta),
+            "p_value": short(self.p_value),
+            "p_adjusted": short(p_adjusted),
+        }
+
+
+def _surest_first(movement: SliceMovement, p_adjusted: float | None) -> tuple[float, float, str, str, str]:
+    sure = 2.0 if p_adjusted is None else p_adjusted
+    return (
+        sure,
+        -abs(movement.delta) / movement.reach,
+        movement.slice,
+        movement.slice_value,
+        movement.metric,
+    )
+
+
+def _slices_of(
+    one: Compared, slices: Mapping[tuple[str, str], IntArray], clusters: IntArray | None
+) -> list[SliceMovement]:
+    on_both = one.pairs.on_both
+    moves = np.where(on_both, one.pairs.b - one.pairs.a, 0.0)
+    differences = on_exact_grid(moves, terms=max(1, moves.size))
+    reach = _reach(one.formula)
+    found = []
+    for (name, value), places in slices.items():
+        n = int(np.count_nonzero(on_both[places]))
+        if n == 0:
+            continue
+        own = differences[places]
+        p_value = _sign_test(own if clusters is None else _summed(own, clusters[places]))
+        delta = float(own.sum()) / n
+        found.append(SliceMovement(name, value, one.metric, int(places.size), n, delta, reach, p_value))
+    return found
+
+
+def _reach(formula: Definition) -> float:
+    low, high = formula.header.value_range
+    return high - low if low is not None and high is not None and high > low else 1.0
+
+
+def _sign_test(differences: FloatArray) -> float | None:
+    """None where too few moved for any p-value below 5 %."""
+    ups, downs = int(np.count_nonzero(differences > 0)), int(np.count_nonzero(differences < 0))
+    return mcnemar_exact(ups, downs) if ups + downs >= fewest_moved_units() else None
+
+
+def _summed(differences: FloatArray, clusters: IntArray) -> FloatArray:
+    _, numbers = np.unique(clusters, return_inverse=True)
+    return np.bincount(numbers, weights=differences).astype(np.float64)
+
+
+def mean_of_values(values: Sequence[float] | FloatArray) -> float | None:
+    """The unrounded mean, whatever the order of the values; None over nothing."""
+    numbers = [float(value) for value in values]
+    return math.fsum(numbers) / len(numbers) if numbers else None

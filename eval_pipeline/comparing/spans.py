@@ -1,0 +1,188 @@
+"""Two runs whose chunkers differ: which hits cover enough of the characters of which expected chunk.
+
+Spans are cut into disjoint pieces first, so that each character counts once: what the spans before it, in order of
+their start, leave of a span.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from eval_pipeline.comparing.pair_rows import ComparedRun
+from eval_pipeline.store.open import Connection, first_value
+
+# What the shared characters are divided by.
+BASES = {
+    "min": "least(hit_chars, chunk_chars)",
+    "expected": "chunk_chars",
+    "hit": "hit_chars",
+    "iou": "hit_chars + chunk_chars - common_chars",
+}
+
+
+@dataclass(frozen=True)
+class SpanMatch:
+    """An expected chunk that one run found, with the first rank that holds it, one rank per threshold."""
+
+    is_a: bool
+    place: int
+    chunk_id: str
+    ranks: tuple[int | None, ...]
+
+
+_KNOWN_SPANS = """
+create or replace temp table known_spans as
+with archives as (
+    select archive_key from raw.archives
+    where superseded_at is null and (dataset_key = $dataset or (
+        dataset_key is null and chunker_version not in (
+            select own.chunker_version from raw.archives own where own.dataset_key = $dataset
+        )
+    ))
+),
+expected as (
+    select c.place, e.query_key, e.chunk_key
+    from temp.compared_queries c
+    join labels.expected_chunks e on e.golden_key = $golden and e.query_key = c.query_key
+    where c.place is not null
+),
+frozen as (
+    select e.place, e.chunk_key, s.doc_key, s."start", s."end"
+    from expected e
+    join labels.expected_chunk_spans s
+        on s.golden_key = $golden and s.query_key = e.query_key and s.chunk_key = e.chunk_key
+),
+archived as (
+    select e.place, e.chunk_key, s.doc_key, s."start", s."end"
+    from expected e
+    join raw.archive_spans s on s.chunk_key = e.chunk_key and s.archive_key in (from archives)
+    where not exists (from frozen f where f.place = e.place and f.chunk_key = e.chunk_key)
+)
+select * from frozen union all select * from archived
+"""
+
+_WANTED_DOCUMENTS = """
+create or replace temp table wanted_documents as
+select c.place, e.doc_key
+from temp.compared_queries c
+join labels.expected_documents e on e.golden_key = $golden and e.query_key = c.query_key
+where c.place is not null
+union all
+select distinct k.place, k.doc_key
+from temp.known_spans k
+join temp.compared_queries c on c.place = k.place
+where not exists (
+    from labels.expected_document_counts n where n.golden_key = $golden and n.query_key = c.query_key
+)
+"""
+
+_MATCHES = """
+create or replace temp table span_matches as
+with wanted_hits as (
+    select h.run_key, c.place, h.query_key, h.rank, h.doc_key
+    from (from raw.hits where run_key in ($a, $b)) h
+    join temp.compared_queries c on c.query_key = h.query_key
+    join temp.wanted_documents w on w.place = c.place and w.doc_key = h.doc_key
+),
+spans as (
+    select h.run_key, h.place, cast(h.rank as bigint) as owner, s.doc_key, s."start", s."end"
+    from wanted_hits h
+    join (from raw.hit_spans where run_key in ($a, $b)) s
+        on s.run_key = h.run_key and s.query_key = h.query_key and s.rank = h.rank
+    union all
+    select 0 as run_key, k.place, cast(k.chunk_key as bigint) as owner, k.doc_key, k."start", k."end"
+    from temp.known_spans k
+),
+cut as (
+    select run_key, place, owner, doc_key, "end", greatest("start", coalesce(max("end") over (
+        partition by run_key, place, owner, doc_key order by "start", "end"
+        rows between unbounded preceding and 1 preceding
+    ), 0)) as "start"
+    from spans
+),
+pieces as (from cut where "start" < "end"),
+sizes as (
+    select run_key, place, owner, cast(sum("end" - "start") as bigint) as chars
+    from pieces group by run_key, place, owner
+),
+meetings as (
+    select h.run_key, h.place, h.owner as rank, k.owner as chunk_key,
+        cast(sum(least(h."end", k."end") - greatest(h."start", k."start")) as bigint) as common_chars,
+        cast(sum(case when h.doc_key = w.doc_key then least(h."end", k."end") - greatest(h."start", k."start")
+            else 0 end) as bigint) as shared_chars
+    from pieces h
+    join pieces k on k.run_key = 0 and k.place = h.place and k.doc_key = h.doc_key
+        and k."start" < h."end" and h."start" < k."end"
+    join wanted_hits w on w.run_key = h.run_key and w.place = h.place and w.rank = h.owner
+    where h.run_key <> 0
+    group by h.run_key, h.place, h.owner, k.owner
+),
+measured as (
+    select m.run_key, m.place, m.rank, m.chunk_key, m.shared_chars, m.common_chars,
+        hs.chars as hit_chars, ks.chars as chunk_chars
+    from meetings m
+    join sizes hs on hs.run_key = m.run_key and hs.place = m.place and hs.owner = m.rank
+    join sizes ks on ks.run_key = 0 and ks.place = m.place and ks.owner = m.chunk_key
+    where m.shared_chars > 0
+)
+select m.run_key, m.place, m.chunk_key,
+    cast(m.rank - coalesce(len(list_filter(r.repeated_ranks, lambda x: x < m.rank)), 0) as integer) as rank,
+    m.shared_chars / cast(BASIS as double) as share
+from measured m
+join temp.compared_queries c on c.place = m.place
+left join (from facts.repeated_hits where run_key in ($a, $b)) r
+    on r.run_key = m.run_key and r.query_key = c.query_key
+where not coalesce(list_contains(r.repeated_ranks, m.rank), false)
+"""
+
+
+def match_spans(con: Connection, a: ComparedRun, b: ComparedRun, *, basis: str) -> None:
+    """Measure every meeting of a hit and an expected chunk of the paired queries; call `pair_queries` first.
+
+    A hit counts only inside its own document, and only where that document is expected (by label, else because the
+    expected chunks lie there).
+    """
+    labels = {"dataset": a.dataset_key, "golden": a.golden_key}
+    con.execute(_KNOWN_SPANS, labels)
+    con.execute(_WANTED_DOCUMENTS, {"golden": a.golden_key})
+    con.execute(_MATCHES.replace("BASIS", BASES[basis]), {"a": a.run_key, "b": b.run_key})
+
+
+def places_with_spans(con: Connection) -> set[int]:
+    """Places of the queries for which the characters of at least one expected chunk are known."""
+    return {place for (place,) in con.execute("select distinct place from temp.known_spans").fetchall()}
+
+
+def count_without_spans(con: Connection, run: ComparedRun) -> int:
+    """Queries with a known expected chunk for which this run has hits, and no hit says where its text lies."""
+    return int(
+        first_value(
+            con,
+            "select count(*) from temp.compared_queries c "
+            "semi join temp.known_spans k on k.place = c.place "
+            "semi join (from raw.hits where run_key = ?) h on h.query_key = c.query_key "
+            "anti join (from raw.hit_spans where run_key = ?) s on s.query_key = c.query_key",
+            [run.run_key, run.run_key],
+        )
+    )
+
+
+def span_matches(
+    con: Connection, a: ComparedRun, b: ComparedRun, *, thresholds: Sequence[float]
+) -> list[SpanMatch]:
+    """Every expected chunk that a run found at the lowest threshold, with its first rank at each."""
+    ranks = ", ".join(f"min(m.rank) filter (where m.share >= {threshold!r})" for threshold in thresholds)
+    rows = con.execute(
+        f"select m.run_key, m.place, i.chunk_id, {ranks} from temp.span_matches m "
+        "join raw.chunk_ids i using (chunk_key) where m.share >= ? "
+        "group by m.run_key, m.place, i.chunk_id order by m.run_key, m.place, i.chunk_id",
+        [min(thresholds)],
+    ).fetchall()
+    found = []
+    for run_key, place, chunk_id, *first_ranks in rows:
+        # A run compared with itself stands on both sides.
+        for is_a in (True, False):
+            if run_key == (a if is_a else b).run_key:
+                found.append(SpanMatch(is_a, place, chunk_id, tuple(first_ranks)))
+    return found

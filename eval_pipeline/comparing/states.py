@@ -1,0 +1,134 @@
+"""Whether what stands for two runs can be compared: computed at all, still holding, and computed alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from eval_pipeline.comparing.pair_rows import CellState, ComparedRun, cells_of
+from eval_pipeline.computing.ledger import find_states, unwanted_cells, wanted_cells
+from eval_pipeline.errors import UsageError
+from eval_pipeline.formulas.definition import Definition
+from eval_pipeline.formulas.registry import Registry
+from eval_pipeline.store.open import Connection
+
+# What verdicts are read from; these have to belong to the results and labels that stand there now.
+PAIR_FACTS: Final = ("facts.chunk_ranks", "facts.found_chunks", "facts.outcomes")
+
+# A formula that was never computed for a run and cannot be any more: the texts it reads were forgotten.
+FROZEN: Final = "forgotten"
+
+Cells = Mapping[tuple[str, str], CellState]
+
+
+@dataclass(frozen=True)
+class RunStates:
+    """One run's cells as they were computed, and the formulas whose values are missing or do not hold any more.
+
+    Of what is `pinned` the old value is kept on purpose.
+    """
+
+    cells: Cells
+    reasons: Mapping[str, str]
+    outdated_facts: str | None
+    pinned: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class FormulaDifference:
+    """A formula that was computed differently for the two runs."""
+
+    name: str
+    what: str
+
+
+def read_states(con: Connection, registry: Registry, runs: Sequence[ComparedRun]) -> list[RunStates]:
+    """The states of the runs, in their order."""
+    wanted = wanted_cells(registry)
+    formulas = {one.name: one.short_name for one in registry.formulas}
+    summaries = {one.name: one.short_name for one in registry.summaries}
+    find_states(
+        con, wanted, unwanted=unwanted_cells(registry), run_keys=sorted({run.run_key for run in runs})
+    )
+    rows = con.execute(
+        "select run_key, definition, source, "
+        f"case when is_frozen and stored_fingerprint is null then '{FROZEN}' when not is_pinned then reason end, "
+        "labels_hash, results_hash from temp.cell_states"
+    ).fetchall()
+    pinned = con.execute(
+        "select run_key, definition, reason from temp.cell_states where is_pinned and reason is not null"
+    ).fetchall()
+    found = []
+    for run in runs:
+        cells = cells_of(con, run)
+        own = [row[1:] for row in rows if row[0] == run.run_key]
+        reasons = {
+            formulas[definition]: reason
+            for definition, _, reason, _, _ in own
+            if reason and definition in formulas
+        }
+        outdated = None
+        for definition, _, _, labels_hash, results_hash in own:
+            cell = cells.get((definition, ""))
+            if definition in PAIR_FACTS and outdated is None:
+                outdated = _outdated(cell, labels_hash, results_hash)
+        shown = formulas | summaries
+        left = {shown[name]: reason for key, name, reason in pinned if key == run.run_key and name in shown}
+        found.append(RunStates(cells, reasons, outdated, left))
+    return found
+
+
+def _outdated(cell: CellState | None, labels_hash: str, results_hash: str) -> str | None:
+    if cell is None:
+        return "missing"
+    if cell.results_hash != results_hash:
+        return "results"
+    return "labels" if cell.labels_hash != labels_hash else None
+
+
+def unusable(run: ComparedRun, states: RunStates) -> str | None:
+    """Why nothing can be said about this run yet, and what to do; None when there is nothing in the way."""
+    if run.golden_key is None:
+        return (
+            f"run {run.run_id!r} waits for its golden set: load datasets/{run.dataset}/ with "
+            "`eval-pipeline load PATH`, then `eval-pipeline run`"
+        )
+    return {
+        None: None,
+        "missing": f"run {run.run_id!r} has not been computed yet: `eval-pipeline run {run.run_id}` computes it",
+        "results": f"run {run.run_id!r} was delivered anew since it was computed: `eval-pipeline run {run.run_id}` "
+        "computes it",
+        "labels": f"the labels of {run.dataset!r} have changed since run {run.run_id!r} was computed: "
+        "`eval-pipeline run --all` computes it anew",
+    }[states.outdated_facts]
+
+
+def require_usable(run: ComparedRun, states: RunStates) -> None:
+    """Refuse a run about which nothing can be said yet."""
+    problem = unusable(run, states)
+    if problem:
+        raise UsageError(problem)
+
+
+def computed_alike(names: Iterable[str], states_a: RunStates, states_b: RunStates) -> str:
+    """The command that computes these formulas alike for both runs: what is pinned is left alone by `run --all`."""
+    is_pinned = any(name in states.pinned for name in names for states in (states_a, states_b))
+    return "`eval-pipeline apply --pinned`" if is_pinned else "`eval-pipeline run --all`"
+
+
+def formula_differences(
+    formulas: Sequence[Definition], states_a: RunStates, states_b: RunStates
+) -> list[FormulaDifference]:
+    """Those of these definitions whose values for a and b have different meanings or labels behind them."""
+    found = []
+    for one in formulas:
+        a, b = states_a.cells.get((one.name, "")), states_b.cells.get((one.name, ""))
+        if a is None or b is None:
+            continue
+        if a.fingerprint != b.fingerprint:
+            what = "definition" if a.version == b.version else f"version {a.version} in a, {b.version} in b"
+            found.append(FormulaDifference(one.short_name, what))
+        elif a.labels_hash != b.labels_hash:
+            found.append(FormulaDifference(one.short_name, "labels"))
+    return found

@@ -1,0 +1,347 @@
+"""Comparisons as stored: one pair of runs after the other, replaced as a whole."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+
+from eval_pipeline.comparing.pair_states import PairInputs
+from eval_pipeline.errors import StoreError
+from eval_pipeline.settings import Settings
+from eval_pipeline.store.lock import Tell
+from eval_pipeline.store.open import Connection, first_row, open_writer, transaction
+
+TABLES: Final = ("pairs", "queries", "regressed_chunks", "deltas")
+KIND_COLUMNS: Final = {
+    "win": "wins",
+    "loss": "losses",
+    "draw": "draws",
+    "rank_up": "rank_ups",
+    "rank_down": "rank_downs",
+    "not_applicable": "not_applicable",
+    "not_comparable": "not_comparable",
+    "regressions": "regressions",
+}
+TESTED: Final = ("ci_low", "ci_high", "p_value", "p_adjusted", "test", "n", "mde")
+
+PairKeys = tuple[int, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Made:
+    """A comparison that is to be kept: its document, what it was made of, and how."""
+
+    keys: PairKeys
+    document: Mapping[str, Any]
+    inputs: PairInputs
+    own_fingerprint: str
+    seconds: float
+    reason: str
+    gate: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredPair:
+    """A stored comparison: what is kept of its document, in the same words, and how it came to be."""
+
+    document: Mapping[str, Any]
+    seconds: float
+    computed_at: dt.datetime
+    dagster_run_id: str | None
+    reason: str
+    version: str
+    gate: Mapping[str, Any] | None = None
+
+
+def write_comparison(con: Connection, made: Made, *, now: dt.datetime, dagster_run_id: str | None) -> None:
+    """Replace what is stored of this pair; the caller's transaction."""
+    run_a_key, run_b_key = made.keys
+    for table in TABLES:
+        con.execute(
+            f"delete from comparisons.{table} where run_a_key = ? and run_b_key = ?", [run_a_key, run_b_key]
+        )
+    _write_pair(con, made, now=now, dagster_run_id=dagster_run_id)
+    _write_queries(con, made.keys, made.document["per_query"])
+    _write_deltas(con, made.keys, made.document)
+    if made.gate is not None:
+        write_gate(con, made.keys, made.gate, now=now)
+
+
+def _write_pair(con: Connection, made: Made, *, now: dt.datetime, dagster_run_id: str | None) -> None:
+    document = made.document
+    row: dict[str, Any] = {
+        "run_a_key": made.keys[0],
+        "run_b_key": made.keys[1],
+        "chunker_version_match": document["deltas"]["chunker_version_match"],
+        "n_queries": len(document["per_query"]),
+        "n_only_in_a": len(document["only_in_a"]),
+        "n_only_in_b": len(document["only_in_b"]),
+        **{column: document["counts"][kind] for kind, column in KIND_COLUMNS.items()},
+        "causes": list(document["causes"]),
+        "warnings": list(document["warnings"]),
+        "own_fingerprint": made.own_fingerprint,
+        "results_hash": made.inputs.results_hash,
+        "labels_hash": made.inputs.labels_hash,
+        "archive_hash": made.inputs.archive_hash,
+        "parents_hash": made.inputs.parents_hash,
+        "seconds": made.seconds,
+        "computed_at": now,
+        "dagster_run_id": dagster_run_id,
+        "reason": made.reason,
+    }
+    columns = ", ".join(row)
+    places = ", ".join(f"${column}" for column in row)
+    con.execute(f"insert into comparisons.pairs ({columns}) values ({places})", row)
+
+
+def _write_queries(con: Connection, keys: PairKeys, per_query: Sequence[Mapping[str, Any]]) -> None:
+    """In golden order; ids become keys by the store's own tables of ids."""
+    if not per_query:
+        return
+    names = ("query_id", "kind", "regression", "a_hit_rank", "b_hit_rank", "note")
+    kinds = (pa.string(), pa.string(), pa.bool_(), pa.int32(), pa.int32(), pa.string())
+    columns = {
+        name: pa.array([one[name] for one in per_query], kind)
+        for name, kind in zip(names, kinds, strict=True)
+    }
+    lost = [(one["query_id"], chunk_id) for one in per_query for chunk_id in one["regressed_chunk_ids"]]
+    con.register(
+        "judged_queries", pa.table({"query_no": pa.array(range(len(per_query)), pa.int32()), **columns})
+    )
+    con.execute(
+        "insert into comparisons.queries select ?, ?, j.query_no, i.query_key, j.kind, j.regression, j.a_hit_rank, "
+        "j.b_hit_rank, j.note from judged_queries j join raw.query_ids i using (query_id) order by j.query_no",
+        list(keys),
+    )
+    con.unregister("judged_queries")
+    if lost:
+        pairs = {"query_id": [query for query, _ in lost], "chunk_id": [chunk for _, chunk in lost]}
+        con.register("lost_chunks", pa.table(pairs))
+        con.execute(
+            "insert into comparisons.regressed_chunks select ?, ?, i.query_key, c.chunk_key from lost_chunks l "
+            "join raw.query_ids i using (query_id) join raw.chunk_ids c using (chunk_id)",
+            list(keys),
+        )
+        con.unregister("lost_chunks")
+
+
+def _write_deltas(con: Connection, keys: PairKeys, document: Mapping[str, Any]) -> None:
+    rows = [
+        _delta(metric, (document["aggregate_a"][metric], document["aggregate_b"][metric], delta), tested)
+        | {"is_fallback": False, "caveat": document["caveats"].get(metric)}
+        for metric, delta in document["deltas"].items()
+        if (tested := document["significance"].get(metric)) is not None
+    ]
+    fallback = document["fallback_metrics"]
+    if fallback:
+        rows += [
+            _delta(metric, (fallback["a"][metric], fallback["b"][metric], delta), tested)
+            | {"is_fallback": True, "caveat": None}
+            for metric, delta in fallback["deltas"].items()
+            if (tested := document["fallback_significance"].get(metric)) is not None
+        ]
+    if not rows:
+        return
+    con.register("moved_metrics", pa.Table.from_pylist(rows, schema=_DELTAS))
+    con.execute(
+        "insert into comparisons.deltas (run_a_key, run_b_key, "
+        + ", ".join(_DELTAS.names)
+        + ") select ?, ?, "
+        + ", ".join(_DELTAS.names)
+        + " from moved_metrics",
+        list(keys),
+    )
+    con.unregister("moved_metrics")
+
+
+_DELTAS: Final = pa.schema(
+    [
+        ("metric", pa.string()),
+        ("is_fallback", pa.bool_()),
+        *((name, pa.float64()) for name in ("a_value", "b_value", "delta", "ci_low", "ci_high", "p_value")),
+        ("p_adjusted", pa.float64()),
+        ("test", pa.string()),
+        ("n", pa.int32()),
+        ("mde", pa.float64()),
+        ("caveat", pa.string()),
+    ]
+)
+
+
+def _delta(
+    metric: str, values: tuple[float | None, float | None, float | None], tested: Mapping[str, Any]
+) -> dict[str, Any]:
+    a_value, b_value, delta = values
+    return {"metric": metric, "a_value": a_value, "b_value": b_value, "delta": delta} | {
+        name: tested[name] for name in TESTED
+    }
+
+
+def write_gate(con: Connection, keys: PairKeys, document: Mapping[str, Any], *, now: dt.datetime) -> bool:
+    """Keep this as the last verdict about the pair; False where it is the one that is kept already."""
+    text = json.dumps(document, ensure_ascii=False, allow_nan=False)
+    if stored_gate_text(con, keys) == text:
+        return False
+    con.execute("delete from comparisons.gates where run_a_key = ? and run_b_key = ?", list(keys))
+    con.execute(
+        "insert into comparisons.gates values (?, ?, ?, ?, ?)", [*keys, document["verdict"], text, now]
+    )
+    return True
+
+
+def stored_gate_text(con: Connection, keys: PairKeys) -> str | None:
+    """The last verdict about the pair as it is kept."""
+    row = first_row(
+        con, "select document from comparisons.gates where run_a_key = ? and run_b_key = ?", list(keys)
+    )
+    return None if row is None else str(row[0])
+
+
+def gate_verdicts(con: Connection, run_keys: Collection[int]) -> dict[int, dict[str, Any]]:
+    """Candidate → its last verdict, of whatever baseline, with the time it was given."""
+    rows = con.execute(
+        "select run_b_key, document, judged_at from comparisons.gates where run_b_key in (select unnest(?)) "
+        "order by judged_at, run_a_key",
+        [list(run_keys)],
+    ).fetchall()
+    return {key: {**json.loads(document), "judged_at": judged_at} for key, document, judged_at in rows}
+
+
+def find_keys(con: Connection, pairs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], PairKeys]:
+    """The keys of those pairs whose runs are both in the store."""
+    named = sorted({run_id for pair in pairs for run_id in pair})
+    known = dict(
+        con.execute(
+            "select run_id, run_key from raw.runs where run_id in (select unnest(?))", [named]
+        ).fetchall()
+    )
+    return {(a, b): (known[a], known[b]) for a, b in pairs if a in known and b in known}
+
+
+def are_there(con: Connection, keys: PairKeys) -> bool:
+    """Whether both runs are still in the store."""
+    row = first_row(
+        con, "select count(*) from raw.runs where run_key in (select unnest(?))", [sorted(set(keys))]
+    )
+    return row is not None and row[0] == len(set(keys))
+
+
+def stored_pairs(con: Connection, pairs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], StoredPair]:
+    """Those of these pairs that are stored, as people look at them."""
+    keys = find_keys(con, pairs)
+    return {pair: stored for pair in pairs if pair in keys and (stored := _read(con, pair, keys[pair]))}
+
+
+def _read(con: Connection, pair: tuple[str, str], keys: PairKeys) -> StoredPair | None:
+    row = first_row(
+        con,
+        f"select {', '.join(KIND_COLUMNS.values())}, chunker_version_match, causes, warnings, seconds, computed_at, "
+        "dagster_run_id, reason, "
+        "md5(concat_ws(' ', own_fingerprint, results_hash, labels_hash, archive_hash, parents_hash)) "
+        "from comparisons.pairs where run_a_key = ? and run_b_key = ?",
+        list(keys),
+    )
+    if row is None:
+        return None
+    kinds, (mode, causes, warnings, *rest) = row[: len(KIND_COLUMNS)], row[len(KIND_COLUMNS) :]
+    document = {
+        "run_a": pair[0],
+        "run_b": pair[1],
+        "per_query": _read_queries(con, pair),
+        "counts": dict(zip(KIND_COLUMNS, kinds, strict=True)),
+        "causes": causes,
+        "warnings": warnings,
+        **_read_deltas(con, keys, mode=mode),
+    }
+    gate = stored_gate_text(con, keys)
+    seconds, computed_at, dagster_run_id, reason, version = rest
+    return StoredPair(
+        document=document,
+        seconds=seconds,
+        computed_at=computed_at,
+        dagster_run_id=dagster_run_id,
+        reason=reason,
+        version=version,
+        gate=None if gate is None else json.loads(gate),
+    )
+
+
+def _read_deltas(con: Connection, keys: PairKeys, *, mode: str) -> dict[str, Any]:
+    names = ("metric", "is_fallback", "a_value", "b_value", "delta", "caveat", *TESTED)
+    rows = [
+        dict(zip(names, row, strict=True))
+        for row in con.execute(
+            f"select {', '.join(names)} from comparisons.deltas where run_a_key = ? and run_b_key = ?",
+            list(keys),
+        ).fetchall()
+    ]
+    own, fallback = ([row for row in rows if row["is_fallback"] is wanted] for wanted in (False, True))
+    return {
+        "aggregate_a": _by_metric(own, "a_value"),
+        "aggregate_b": _by_metric(own, "b_value"),
+        "deltas": {"chunker_version_match": mode, **_by_metric(own, "delta")},
+        "caveats": {row["metric"]: row["caveat"] for row in own if row["caveat"]},
+        "significance": _tested(own),
+        "fallback_metrics": {
+            "a": _by_metric(fallback, "a_value"),
+            "b": _by_metric(fallback, "b_value"),
+            "deltas": _by_metric(fallback, "delta"),
+        }
+        if fallback
+        else None,
+        "fallback_significance": _tested(fallback) if fallback else None,
+    }
+
+
+def _by_metric(rows: Sequence[Mapping[str, Any]], column: str) -> dict[str, Any]:
+    return {row["metric"]: row[column] for row in rows}
+
+
+def _tested(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    return {row["metric"]: {name: row[name] for name in TESTED} for row in rows}
+
+
+def _read_queries(con: Connection, pair: tuple[str, str]) -> list[dict[str, Any]]:
+    names = ("query_id", "kind", "regression", "regressed_chunk_ids", "a_hit_rank", "b_hit_rank", "note")
+    rows = con.execute(
+        f"select {', '.join(names)} from main.comparison_queries where run_a = ? and run_b = ? order by query_no",
+        list(pair),
+    ).fetchall()
+    return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+def compared_by(con: Connection, dagster_run_ids: Collection[str]) -> list[tuple[str, str]]:
+    """The pairs that these Dagster runs compared."""
+    return con.execute(
+        "select a.run_id, b.run_id from comparisons.pairs p join raw.runs a on a.run_key = p.run_a_key "
+        "join raw.runs b on b.run_key = p.run_b_key where p.dagster_run_id in (select unnest(?)) "
+        "order by b.run_id, a.run_id",
+        [list(dagster_run_ids)],
+    ).fetchall()
+
+
+def keep_verdict(
+    settings: Settings, document: Mapping[str, Any], *, now: dt.datetime, tell: Tell | None = None
+) -> bool:
+    """Keep a verdict as the last one about its pair; a store that cannot be written is no reason not to judge."""
+    pair = (document["baseline"], document["candidate"])
+    if pair[0] == pair[1] or not _can_be_written(settings):
+        return False
+    try:
+        with open_writer(settings.db, tell=tell) as con, transaction(con):
+            keys = find_keys(con, [pair])
+            return pair in keys and write_gate(con, keys[pair], document, now=now)
+    except StoreError as error:
+        if tell:
+            tell(f"the verdict is not kept: {error}")
+        return False
+
+
+def _can_be_written(settings: Settings) -> bool:
+    return os.access(settings.db, os.W_OK) and os.access(settings.db.parent, os.W_OK)

@@ -1,0 +1,211 @@
+"""What a reader has to know before believing a comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from eval_pipeline.comparing.material import Material, Paired
+from eval_pipeline.comparing.states import FROZEN, computed_alike, formula_differences
+from eval_pipeline.formulas.registry import Registry
+from eval_pipeline.showing.blocks import judge_config_problems
+from eval_pipeline.store.runs import NightRun
+from eval_pipeline.words import count
+
+SMALL_N: Final = 30
+NAMED: Final = 5
+CHUNKERS_DIFFER: Final = "labels name the chunks of one chunker version"
+JUDGES_DIFFER: Final = "judge configurations differ"
+JUDGE_SETTINGS: Final = ("model", "version", "temperature", "prompt_version")
+LABELLED_CHUNKS: Final = "labels.expected_chunks"
+
+
+def warnings_of(material: Material, registry: Registry, counts: Mapping[str, int]) -> list[str]:
+    """In a fixed order: what is compared, how it was computed, what is missing, how little it is."""
+    paired = material.paired
+    return [
+        *_about_runs(paired, counts),
+        *_about_chunkers(material, registry, counts),
+        *_about_values(paired, registry),
+        *_about_config(paired),
+        *_about_queries(paired),
+    ]
+
+
+def caveats_of(paired: Paired, registry: Registry) -> dict[str, str]:
+    """Metric → why its difference does not say what it seems to say."""
+    found: dict[str, str] = {}
+    if paired.a.judge != paired.b.judge:
+        found |= dict.fromkeys(
+            (one.metric for one in paired.compared if is_judged(one.metric)), JUDGES_DIFFER
+        )
+    if not paired.is_exact:
+        found |= dict.fromkeys(chunk_level_metrics(registry, paired), CHUNKERS_DIFFER)
+    return found
+
+
+def is_judged(metric: str) -> bool:
+    """Whether a judge's score stands behind the metric: these carry the judge in their name."""
+    return metric.startswith("judge_")
+
+
+def chunk_level_metrics(registry: Registry, paired: Paired) -> list[str]:
+    """The metrics that compare chunk ids with labels, which mean nothing to another chunker."""
+    return [key for one in paired.formulas if LABELLED_CHUNKS in registry.inputs_of(one) for key in one.keys]
+
+
+def _about_runs(paired: Paired, counts: Mapping[str, int]) -> Iterator[str]:
+    a, b = paired.a, paired.b
+    if a.run_key == b.run_key:
+        yield f"a and b are the same run, {a.run_id!r}: every difference is 0"
+    if a.dataset_key != b.dataset_key:
+        different = sum(not query.same_labels for query in paired.queries)
+        yield (
+            f"different datasets: a is scored on {a.dataset!r}, b on {b.dataset!r}; queries are paired by their id "
+            f"({_queries(len(paired.queries))}), and those that expect different chunks ({different:,}) are not "
+            "comparable"
+        )
+    for name, run in (("a", a), ("b", b)):
+        if run.n_results == 0:
+            yield f"{name} ({run.run_id!r}) has no results: there is nothing to pair"
+        if run.n_quarantined:
+            yield (
+                f"in quarantine for {name}: {count(run.n_quarantined, 'row')}, counted as missing; "
+                "`eval-pipeline quarantine` shows them"
+            )
+        if run.run_id in paired.attempts:
+            yield from _about_attempt(name, paired.attempts[run.run_id])
+    if paired.is_exact and counts["not_comparable"] and a.dataset_key == b.dataset_key:
+        yield f"not comparable: {_queries(counts['not_comparable'])}, for which nothing was computed"
+
+
+def _about_attempt(name: str, run: NightRun) -> Iterator[str]:
+    if run.superseded_by:
+        yield f"{name} ({run.run_id!r}) was replaced by {run.superseded_by!r}"
+    if not run.is_complete and run.n_results:
+        asked, missing = run.n_golden - run.n_not_asked, run.n_missing - run.n_not_asked
+        yield (
+            f"{name} ({run.run_id!r}) is incomplete: {_queries(missing)} of {asked:,} without a result; "
+            "it stands for no night"
+        )
+
+
+def _about_chunkers(material: Material, registry: Registry, counts: Mapping[str, int]) -> Iterator[str]:
+    paired = material.paired
+    versions = [run.config["chunker_version"] for run in (paired.a, paired.b)]
+    if not paired.is_exact:
+        if None in versions:
+            missing = [name for name, version in zip("ab", versions, strict=True) if version is None]
+            yield f"no chunker version is recorded for {' and '.join(missing)}: matched by document and span"
+        metrics = _named(chunk_level_metrics(registry, paired))
+        if metrics:
+            yield (
+                "deltas of chunk-level metrics are unstable across chunkers, because labels name the chunks of one "
+                f"version: read fallback_metrics instead of {metrics}"
+            )
+        yield from _about_missing_spans(material)
+        if counts["not_comparable"]:
+            yield (
+                f"not comparable: {_queries(counts['not_comparable'])}; the spans of their expected chunks are neither "
+                "frozen in the golden set nor in an archive"
+            )
+    if material.stale_labels:
+        yield (
+            f"stale labels: {material.stale_labels:,} expected ids not in the run's inventory (chunker "
+            f"{versions[1]!r}); neither run can find them"
+        )
+
+
+def _about_missing_spans(material: Material) -> Iterator[str]:
+    """What has no spans is found nowhere, and reads like a loss."""
+    missing = material.spans.without_spans if material.spans else (0, 0)
+    for name, run, n in zip("ab", (material.paired.a, material.paired.b), missing, strict=True):
+        if n:
+            yield (
+                f"without source_spans in {name} ({run.run_id!r}): the hits of {_queries(n)}; by document and span "
+                "they match nothing, and what the other run found counts as lost or won"
+            )
+
+
+def _about_values(paired: Paired, registry: Registry) -> Iterator[str]:
+    compared = [*paired.formulas, *registry.summaries]
+    differences = formula_differences(compared, paired.states_a, paired.states_b)
+    changed = {one.name: f"{one.name} ({one.what})" for one in differences if one.what != "labels"}
+    if changed:
+        yield (
+            f"values computed under different definitions: {_named(list(changed.values()))}; "
+            f"{computed_alike(changed, paired.states_a, paired.states_b)} computes both with the ones that hold now"
+        )
+    relabelled = [one.name for one in differences if one.what == "labels"]
+    if relabelled and paired.a.dataset_key == paired.b.dataset_key:
+        yield f"values computed with different labels: {_named(relabelled)}"
+    for name, states in (("a", paired.states_a), ("b", paired.states_b)):
+        missing = sorted(one for one, reason in states.reasons.items() if reason == "missing")
+        forgotten = sorted(one for one, reason in states.reasons.items() if reason == FROZEN)
+        stale = sorted(
+            f"{one} ({reason})" for one, reason in states.reasons.items() if reason not in ("missing", FROZEN)
+        )
+        if missing:
+            yield f"not computed for {name}: {_named(missing)}; `eval-pipeline run` computes what is missing"
+        if stale:
+            yield f"stale for {name}: {_named(stale)}; `eval-pipeline run --all` computes them anew"
+        pinned = sorted(f"{one} ({reason})" for one, reason in states.pinned.items())
+        if pinned:
+            yield (
+                f"left on an older definition on purpose for {name}: {_named(pinned)}; `eval-pipeline apply --pinned` "
+                "computes them with the ones that hold now"
+            )
+        if forgotten:
+            yield f"without values for {name}, whose texts were forgotten: {_named(forgotten)}"
+
+
+def _about_config(paired: Paired) -> Iterator[str]:
+    a, b = paired.a, paired.b
+    if a.judge != b.judge:
+        differing = [
+            f"{name} {before!r} and {after!r}"
+            for name, before, after in zip(JUDGE_SETTINGS, a.judge, b.judge, strict=True)
+            if before != after
+        ]
+        yield f"judge configurations differ ({', '.join(differing)}): judge metrics are not comparable"
+    is_judged_at_all = any(is_judged(one.metric) and one.pairs.on_both.any() for one in paired.compared)
+    for name, run in (("a", a), ("b", b)):
+        judge = dict(zip(JUDGE_SETTINGS, run.judge, strict=True))
+        problems = judge_config_problems({"judge": judge}, is_judged=True) if is_judged_at_all else []
+        if problems:
+            yield f"the judge of {name} is not pinned ({', '.join(problems)})"
+    top_a, top_b = a.config["top_k"], b.config["top_k"]
+    if top_a != top_b:
+        yield f"a was configured to retrieve {_hits(top_a)}, b {_hits(top_b)}"
+
+
+def _hits(top_k: Any) -> str:
+    return "an unrecorded number of hits" if top_k is None else count(top_k, "hit")
+
+
+def _about_queries(paired: Paired) -> Iterator[str]:
+    if paired.only_in_a or paired.only_in_b:
+        yield (
+            f"only in a: {_queries(len(paired.only_in_a))}, only in b: {_queries(len(paired.only_in_b))}; aggregates "
+            "are of each run's own queries, verdicts and tests of those in both"
+        )
+    for name, failed in (
+        ("a", sum(query.error_a for query in paired.queries)),
+        ("b", sum(query.error_b for query in paired.queries)),
+    ):
+        if failed:
+            yield f"failed in {name}: {_queries(failed)}, which count as stored"
+    if 0 < len(paired.queries) < SMALL_N:
+        yield (
+            f"only {_queries(len(paired.queries))} in both runs: read each difference beside the smallest one that "
+            "could have been shown (mde)"
+        )
+
+
+def _queries(n: int) -> str:
+    return count(n, "query", plural="queries")
+
+
+def _named(names: Sequence[str]) -> str:
+    more = len(names) - NAMED
+    return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")

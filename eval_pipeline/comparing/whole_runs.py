@@ -1,0 +1,111 @@
+"""What two runs measured as a whole: extraction, speed, cost, indexing; tested where cases pair up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from eval_pipeline.comparing.significance import compare_values, entries_of
+from eval_pipeline.comparing.verdicts import deltas_of
+from eval_pipeline.computing.history import rows_at
+from eval_pipeline.showing.blocks import NOW, STAGES, run_blocks
+from eval_pipeline.stats import compare_ratios, seed_for
+from eval_pipeline.store.open import Connection
+from eval_pipeline.store.runs import find_run
+
+EXTRACTION: Final = ("macro_f1", "micro_f1", "macro_strict_f1", "micro_strict_f1")
+TESTED: Final = ("extraction.macro_f1", "extraction.micro_f1")
+LATENCIES: Final = ("p50", "p95", "mean")
+INDEXING: Final = ("docs_processed", "no_chunks_generated_rate", "chunks_skipped_context_rate")
+
+Counts = tuple[float, int, int, int]
+
+
+@dataclass(frozen=True)
+class RunParts:
+    """A run's values by name, and of each extraction case its F1 and its true and false positives and negatives."""
+
+    values: Mapping[str, float | None]
+    cases: Mapping[str, Counts]
+
+
+def read_parts(con: Connection, run_id: str) -> RunParts:
+    """As the run's own document has them."""
+    run = find_run(con, run_id)
+    blocks = run_blocks(con, run)
+    # Unrounded, which the block of the document is not.
+    cases = rows_at(con, "metrics.extraction", run, NOW) if blocks["extraction"] else None
+    return RunParts(
+        dict(_values(blocks)),
+        {
+            row["case_id"]: (
+                row["f1"],
+                int(row["true_positives"]),
+                int(row["false_positives"]),
+                int(row["false_negatives"]),
+            )
+            for row in cases or ()
+            if row["f1"] is not None
+        },
+    )
+
+
+def _values(blocks: Mapping[str, Any]) -> Iterator[tuple[str, float | None]]:
+    extraction, indexing = blocks["extraction"] or {}, blocks["indexing"] or {}
+    for name in EXTRACTION:
+        average = name.removesuffix("_f1")
+        yield f"extraction.{name}", (extraction.get(average) or {}).get("f1")
+    performance = blocks["performance"]
+    for statistic in LATENCIES:
+        yield f"latency_{statistic}_ms", performance["latency_ms"][statistic]
+    for stage in STAGES:
+        yield f"{stage}_p95_ms", performance["latency_breakdown_ms"][stage]["p95"]
+    for name in ("total_suite_ms", "judge_tokens", "judge_cost"):
+        yield name, performance[name]
+    yield "judge_disagreement_rate", blocks["judge_reliability"]["disagreement_rate"]
+    for name in INDEXING:
+        yield name, indexing.get(name)
+
+
+def compare_parts(a: RunParts, b: RunParts, *, run_a: str, run_b: str) -> dict[str, dict[str, Any]]:
+    """Every value that at least one of the runs has; the F1 of extraction is tested over the cases of both."""
+    tested = _tested(a, b, run_a, run_b)
+    deltas = deltas_of(a.values, b.values)
+    return {
+        name: {"a": a.values[name], "b": b.values[name], "delta": deltas[name], **tested.get(name, {})}
+        for name in a.values
+        if a.values[name] is not None or b.values[name] is not None
+    }
+
+
+def _tested(a: RunParts, b: RunParts, run_a: str, run_b: str) -> dict[str, dict[str, Any]]:
+    """Macro-F1 by its cases, micro-F1 by drawing cases anew; each entry without the delta of the paired cases alone."""
+    both = sorted(a.cases.keys() & b.cases.keys())
+    if not both:
+        return {}
+    counts_a, counts_b = (np.array([run.cases[case] for case in both], float) for run in (a, b))
+    results = [
+        compare_values(
+            counts_a[:, 0],
+            counts_b[:, 0],
+            scale="fraction",
+            seed=seed_for(run_a, run_b, TESTED[0]),
+            groups=None,
+        ),
+        compare_ratios(
+            *_as_ratio(counts_a), *_as_ratio(counts_b), seed=seed_for(run_a, run_b, TESTED[1]), empty=0.0
+        ),
+    ]
+    return {
+        name: {key: value for key, value in entry.items() if key != "delta"}
+        for name, entry in zip(TESTED, entries_of(results), strict=True)
+    }
+
+
+def _as_ratio(counts: Any) -> Sequence[Any]:
+    """F1 is twice the true positives over these and all that is wrong."""
+    right = 2 * counts[:, 1]
+    return right, right + counts[:, 2] + counts[:, 3]

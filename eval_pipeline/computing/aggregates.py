@@ -1,0 +1,111 @@
+"""Run aggregates: one formula's columns, summed per run and slice, and the documents made of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from eval_pipeline.computing.scope import Scope
+from eval_pipeline.formulas.definition import Definition, literal, quoted, render
+from eval_pipeline.store.open import Connection
+
+KS = (1, 3, 5, 10)
+PLAIN_KEYS = ("mrr", "citation_coverage", "groundedness", "empty_result_rate", "refusal_correctness")
+DOCUMENT_KEYS = frozenset((*PLAIN_KEYS, *(f"hit@{k}" for k in KS), *(f"recall@{k}_doc" for k in KS)))
+
+
+def compute_aggregates(
+    con: Connection, store: str, definition: Definition, formula: Definition, scope: Scope
+) -> dict[int, int]:
+    """Replace the aggregates of one formula for the runs of the scope; returns the rows per run."""
+    keys = list(formula.keys)
+    sql = render(definition.body, {**definition.header.parameters, "keys": keys}, path=definition.path)
+    sql = sql.replace("metrics.formula", f"metrics.{quoted(formula.short_name)}")
+    con.execute(f"create or replace temp table summed as {sql}")
+    target = f'"{store}".aggregates.run_metrics'
+    con.execute(f"delete from {target} where {scope.condition()} and source = ?", [formula.name])
+    con.execute(
+        f"insert into {target} "
+        + " union all ".join(
+            f"select run_key, $source, {literal(key)}, slice, slice_value, "
+            f"{quoted('value ' + key)}, {quoted('n ' + key)}, {quoted('total ' + key)} "
+            f"from temp.summed where {quoted('n ' + key)} > 0"
+            for key in keys
+        ),
+        {"source": formula.name},
+    )
+    present = " + ".join(f"count(*) filter (where {quoted('n ' + key)} > 0)" for key in keys)
+    return dict(con.execute(f"select run_key, {present} from temp.summed group by run_key").fetchall())
+
+
+def write_documents(con: Connection, store: str, run_keys: Sequence[int]) -> None:
+    """Renew runs.aggregate_json for these runs; an unchanged document is not written."""
+    documents = {key: to_json(document) for key, document in read_documents(con, store, run_keys).items()}
+    target = f'"{store}".aggregates.run_documents'
+    known = dict(
+        con.execute(
+            f"select run_key, aggregate_json from {target} where run_key in (select unnest(?))",
+            [list(run_keys)],
+        ).fetchall()
+    )
+    changed = [key for key, document in documents.items() if known.get(key) != document]
+    if not changed:
+        return
+    con.execute(f"delete from {target} where run_key in (select unnest(?))", [changed])
+    con.execute(
+        f"insert into {target} select unnest(?), unnest(?)", [changed, [documents[key] for key in changed]]
+    )
+
+
+def to_json(document: Mapping[str, Any]) -> str:
+    """The same document is the same text everywhere."""
+    return json.dumps(document, ensure_ascii=False, allow_nan=False)
+
+
+def read_documents(con: Connection, store: str, run_keys: Sequence[int]) -> dict[int, dict[str, Any]]:
+    """The knowledge base's summary of each run, from its aggregates."""
+    values: dict[int, dict[str, float | None]] = {key: {} for key in run_keys}
+    rows = con.execute(
+        f'select run_key, metric, value from "{store}".aggregates.run_metrics '
+        "where slice = '' and run_key in (select unnest(?)) and metric in (select unnest(?))",
+        [list(run_keys), sorted(DOCUMENT_KEYS)],
+    ).fetchall()
+    for run_key, metric, value in rows:
+        values[run_key][metric] = value
+    counts = query_counts(con, store, run_keys)
+    return {key: _document(values[key], *counts.get(key, (0, 0))) for key in run_keys}
+
+
+def empty_document() -> dict[str, Any]:
+    """The summary of a run of which nothing is known."""
+    return _document({}, 0, 0)
+
+
+def query_counts(con: Connection, store: str, run_keys: Sequence[int]) -> dict[int, tuple[int, int]]:
+    """Per run: golden queries that have a result, and how many of them failed."""
+    rows = con.execute(
+        "select r.run_key, count(*), "
+        "count(*) filter (where coalesce(r.error, '') <> '' or coalesce(r.timed_out, false)) "
+        f'from "{store}".raw.results r join "{store}".raw.runs using (run_key) '
+        f'join "{store}".labels.golden_sets g using (dataset_key) '
+        f'join "{store}".labels.queries q on q.golden_key = g.golden_key and q.query_key = r.query_key '
+        "where g.superseded_at is null and r.run_key between ? and ? and r.run_key in (select unnest(?)) "
+        "group by r.run_key",
+        [min(run_keys), max(run_keys), list(run_keys)],
+    ).fetchall()
+    return {key: (total, failed) for key, total, failed in rows}
+
+
+def _document(values: Mapping[str, float | None], total: int, failed: int) -> dict[str, Any]:
+    return {
+        "hit_at_k": {str(k): values.get(f"hit@{k}") for k in KS},
+        "mrr": values.get("mrr"),
+        "recall_at_k_doc": {str(k): values.get(f"recall@{k}_doc") for k in KS},
+        "citation_coverage": values.get("citation_coverage"),
+        "groundedness": values.get("groundedness"),
+        "empty_result_rate": values.get("empty_result_rate"),
+        "refusal_correctness": values.get("refusal_correctness"),
+        "total_queries": total,
+        "failed_queries": failed,
+    }

@@ -1,0 +1,186 @@
+"""Every meaning a definition has had in this store, complete enough to be computed with again."""
+
+from __future__ import annotations
+
+import datetime as dt
+import difflib
+import json
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from eval_pipeline.formulas.definition import Definition, Helper
+from eval_pipeline.formulas.header import Header
+from eval_pipeline.settings import Settings
+from eval_pipeline.store.lock import Tell
+from eval_pipeline.store.open import Connection, first_row, open_reader
+
+COLUMNS = "name, fingerprint, own_fingerprint, version, header, body, reads, parents, helpers, language"
+
+
+def record_meanings(
+    con: Connection, definitions: Mapping[str, Definition], helpers: Mapping[str, Helper], *, now: dt.datetime
+) -> None:
+    """Remember the meanings that were never used here before."""
+    known = set(con.execute("select name, fingerprint from ledger.definitions").fetchall())
+    for one in definitions.values():
+        if (one.name, one.fingerprint) in known:
+            continue
+        parents = {name: definitions[name].fingerprint for name in one.reads if name in definitions}
+        con.execute(
+            f"insert into ledger.definitions ({COLUMNS}, first_used_at) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            [
+                one.name,
+                one.fingerprint,
+                one.own_fingerprint,
+                one.header.version,
+                json.dumps(_header(one), ensure_ascii=False),
+                one.body,
+                list(one.reads),
+                json.dumps(parents),
+                json.dumps(_helpers(one, helpers), ensure_ascii=False),
+                "python" if one.is_python else "sql",
+                now,
+            ],
+        )
+
+
+def _header(one: Definition) -> dict[str, Any]:
+    return {
+        "keys": dict(one.header.keys),
+        "columns": list(one.columns),
+        "parameters": dict(one.header.parameters),
+        "applies": one.header.applies,
+        "undefined": one.header.undefined,
+        "aggregate": one.header.aggregate,
+        "scale": one.header.scale,
+        "grain": list(one.header.grain),
+        "function": one.path.stem,
+    }
+
+
+def _helpers(one: Definition, helpers: Mapping[str, Helper]) -> dict[str, Any]:
+    from eval_pipeline.formulas.tokens import called_functions
+
+    found: dict[str, Any] = {}
+    waiting = [name for name in one.calls if name in helpers]
+    while waiting:
+        name = waiting.pop()
+        if name in found:
+            continue
+        helper = helpers[name]
+        found[name] = {"arguments": list(helper.header.arguments), "body": helper.body}
+        waiting += [other for other in called_functions(helper.body) if other in helpers]
+    return found
+
+
+def find_meaning(
+    con: Connection, name: str, fingerprint: str
+) -> tuple[Definition, dict[str, str], list[Helper]] | None:
+    """A definition as it once was, with the fingerprints of what it read and the helpers it called."""
+    row = first_row(
+        con,
+        f"select {COLUMNS} from ledger.definitions where name = ? and fingerprint = ?",
+        [name, fingerprint],
+    )
+    if row is None:
+        return None
+    _, _, own, version, header_text, body, reads, parents, helpers_text, language = row
+    header = json.loads(header_text)
+    path = Path(f"{name}@{fingerprint}")
+    if language == "python":
+        path = _written_out(body, header["function"])
+    definition = Definition(
+        name=name,
+        header=Header(
+            keys=header["keys"],
+            version=version,
+            parameters=header["parameters"],
+            applies=header["applies"],
+            undefined=header["undefined"],
+            aggregate=header["aggregate"],
+            scale=header.get("scale", "fraction"),
+            grain=tuple(header.get("grain", ())),
+        ),
+        body=body,
+        path=path,
+        reads=tuple(reads),
+        is_python=language == "python",
+        own_fingerprint=own,
+        fingerprint=fingerprint,
+        columns=tuple(header["columns"]),
+    )
+    helpers = [
+        Helper(helper, Header(keys={}, arguments=tuple(entry["arguments"])), entry["body"], path, "")
+        for helper, entry in json.loads(helpers_text).items()
+    ]
+    return definition, json.loads(parents), helpers
+
+
+def _written_out(body: str, function: str) -> Path:
+    """A formula's old source as a file, because that is what Python imports."""
+    folder = Path(tempfile.mkdtemp(prefix="eval-pipeline-formula-"))
+    path = folder / f"{function}.py"
+    path.write_text(body, "utf-8")
+    return path
+
+
+def meanings_of(con: Connection, names: Iterable[str]) -> list[dict[str, Any]]:
+    """The history of these definitions' meanings, oldest first."""
+    rows = con.execute(
+        "select name, version, fingerprint, own_fingerprint, header, body, first_used_at from ledger.definitions "
+        "where list_contains(?, name) order by first_used_at, version, fingerprint",
+        [list(names)],
+    ).fetchall()
+    keys = ("name", "version", "fingerprint", "own_fingerprint", "header", "body", "first_used_at")
+    return [dict(zip(keys, row, strict=True)) for row in rows]
+
+
+def meaning_text(header: Mapping[str, Any], body: str) -> str:
+    """What a diff compares: everything that is part of the meaning, as text."""
+    lines = []
+    for name in ("parameters", "applies", "undefined", "aggregate"):
+        value = header.get(name)
+        if value:
+            lines.append(
+                f"{name}: {json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else value}"
+            )
+    return "\n".join(lines) + "\n\n" + body.strip() + "\n"
+
+
+def find_history(
+    settings: Settings, definition: Definition, *, tell: Tell | None = None
+) -> list[dict[str, Any]]:
+    """Oldest first: version, fingerprint, since when, how many runs rest on it now, and the difference to the last."""
+    names = [definition.name]
+    if definition.header.was:
+        names.append(f"{definition.schema}.{definition.header.was}")
+    with open_reader(settings.db, tell=tell) as con:
+        meanings = meanings_of(con, names)
+        runs = dict(
+            con.execute(
+                "select fingerprint, count(*) from ledger.cells where list_contains(?, definition) "
+                "group by fingerprint",
+                [names],
+            ).fetchall()
+        )
+    found: list[dict[str, Any]] = []
+    before = ""
+    for meaning in meanings:
+        text = meaning_text(json.loads(meaning["header"]), meaning["body"])
+        changed = difflib.unified_diff(
+            before.splitlines(keepends=True), text.splitlines(keepends=True), "before", "after"
+        )
+        found.append(
+            {
+                "name": meaning["name"],
+                "version": meaning["version"],
+                "fingerprint": meaning["fingerprint"],
+                "first_used_at": meaning["first_used_at"].isoformat(timespec="seconds"),
+                "runs": runs.get(meaning["fingerprint"], 0),
+                "diff": "".join(changed) if before and before != text else "",
+            }
+        )
+        before = text
+    return found

@@ -1,0 +1,203 @@
+"""Derived tables: computed from a definition, replaced run by run, all or nothing."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from eval_pipeline.computing.scope import Scope
+from eval_pipeline.errors import DefinitionError
+from eval_pipeline.formulas.definition import APPLIES, Definition, is_key_name, quoted, render
+from eval_pipeline.formulas.python_source import load_function
+from eval_pipeline.store.open import Connection, StatementError, UnknownInStore, first_row
+
+GRAIN_TYPES = {"run_key": "integer", "query_key": "integer"}
+
+
+@dataclass(frozen=True)
+class Column:
+    name: str
+    kind: str
+
+
+def table_of(definition: Definition, store: str) -> str:
+    """The definition's table in the store."""
+    return f'"{store}".{definition.schema}.{quoted(definition.short_name)}'
+
+
+def compute(con: Connection, store: str, definition: Definition, scope: Scope) -> dict[int, int]:
+    """Compute the definition for the runs of the scope and put the rows in the place of what stood there.
+
+    Call it inside a transaction, with the views of what it reads set up. Returns the rows per run.
+    """
+    statement, columns = statement_of(con, definition)
+    ensure_table(con, store, definition, columns)
+    target = table_of(definition, store)
+    con.execute(f"delete from {target} where {scope.condition()}")
+    names = ", ".join(quoted(column.name) for column in columns)
+    try:
+        con.execute(f"insert into {target} ({names}) {statement}")
+    except StatementError as error:
+        raise DefinitionError(f"{definition.path}: {_first_line(error)}") from error
+    if definition.is_own and definition.schema == "metrics":
+        _refuse_repeated_rows(con, store, definition, scope)
+    counted = con.execute(
+        f"select run_key, count(*) from {target} where {scope.condition()} group by run_key"
+    ).fetchall()
+    return dict(counted)
+
+
+def _refuse_repeated_rows(con: Connection, store: str, definition: Definition, scope: Scope) -> None:
+    """What a formula scores stands in one row; in a second one it would count twice. Tests see to shipped files."""
+    grain = ", ".join(quoted(column) for column in definition.grain)
+    repeated = first_row(
+        con,
+        f"select count(*), {grain} from {table_of(definition, store)} where {scope.condition()} "
+        f"group by {grain} having count(*) > 1 order by {grain} limit 1",
+    )
+    if repeated:
+        n, *values = repeated
+        named = zip(definition.grain, values, strict=True)
+        about = ", ".join(_named(con, store, column, value) for column, value in named)
+        raise DefinitionError(
+            f"{definition.path}: its rows are one per {', '.join(definition.grain)}, and for {about} there are {n}; "
+            "group them, or join what it reads by its whole key"
+        )
+
+
+def _named(con: Connection, store: str, column: str, value: object) -> str:
+    """A key as people know it."""
+    for key, table, name in (("run_key", "runs", "run_id"), ("query_key", "query_ids", "query_id")):
+        if column == key:
+            known = first_row(con, f'select {name} from "{store}".raw.{table} where {key} = ?', [value])
+            return f"{key.removesuffix('_key')} {known[0]!r}" if known else f"{column} {value!r}"
+    return f"{column} {value!r}"
+
+
+def statement_of(con: Connection, definition: Definition) -> tuple[str, list[Column]]:
+    """The definition's select with its keys named and blanked where it does not apply, and the columns it yields."""
+    source = _python_frame(con, definition) if definition.is_python else f"({definition.scored_sql}\n)"
+    described = _describe(con, definition, source)
+    keys = definition.column_of_key
+    present = [column.name for column in described]
+    missing = [key for key, column in keys.items() if column not in present]
+    if missing:
+        raise DefinitionError(
+            f"{definition.path}: the header names the key {missing[0]!r}, the statement has the columns "
+            f"{', '.join(name for name in present if name != APPLIES)}"
+        )
+    grain = [column for column in described if column.name not in keys.values() and column.name != APPLIES]
+    _check_grain(definition, [column.name for column in grain])
+    kinds = {column.name: column.kind for column in described}
+    is_metric = definition.schema == "metrics"
+    parts = [quoted(column.name) for column in grain]
+    columns = [Column(column.name, GRAIN_TYPES.get(column.name, column.kind)) for column in grain]
+    for key, column in keys.items():
+        value = _finite(quoted(column)) if is_metric else quoted(column)
+        if definition.header.applies:
+            value = f"case when {quoted(APPLIES)} then {value} end"
+        parts.append(f"{value} as {quoted(key)}")
+        columns.append(Column(key, "DOUBLE" if is_metric else kinds[column]))
+    return f"select {', '.join(parts)} from {source}", columns
+
+
+def _finite(column: str) -> str:
+    """A value is a number or none: NaN and the infinities are none."""
+    value = f"cast({column} as double)"
+    return f"case when isfinite({value}) then {value} end"
+
+
+def _check_grain(definition: Definition, found: list[str]) -> None:
+    unnamed = [name for name in found if name not in definition.grain and not is_key_name(name)]
+    if unnamed:
+        raise DefinitionError(
+            f"{definition.path}: the column {unnamed[0]!r} is no key of the header; describe it there, or name it in "
+            "`grain` when it says what the row is about"
+        )
+    if found[:1] != ["run_key"]:
+        raise DefinitionError(
+            f"{definition.path}: the first column is run_key, so that a run can be replaced"
+        )
+    if definition.schema == "metrics" and set(found) != set(definition.grain):
+        raise DefinitionError(
+            f"{definition.path}: its rows are per {', '.join(found)}, its text says {', '.join(definition.grain)}; "
+            "spell the columns out in the outermost select, or name them in `grain`"
+        )
+
+
+def _describe(con: Connection, definition: Definition, source: str) -> list[Column]:
+    try:
+        rows = con.execute(f"describe select * from {source}").fetchall()
+    except StatementError as error:
+        raise DefinitionError(f"{definition.path}: {_first_line(error)}") from error
+    return [Column(row[0], row[1]) for row in rows]
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0]
+
+
+def _python_frame(con: Connection, definition: Definition) -> str:
+    """Run a Python formula on Polars frames of what it reads; its result is seen by SQL as a table."""
+    function = load_function(definition.path, definition.path.stem)
+    frames = [con.sql(f"from {table}").pl() for table in definition.reads]
+    try:
+        result = function(*frames, **_used_parameters(function, definition))
+    except (Exception, SystemExit) as error:
+        raise DefinitionError(
+            f"{definition.path}: the formula failed: {error or type(error).__name__}"
+        ) from error
+    if not hasattr(result, "to_arrow"):
+        raise DefinitionError(
+            f"{definition.path}: the formula gives a {type(result).__name__}, expected a polars DataFrame; "
+            "return one, and collect what is lazy"
+        )
+    con.register("formula_result", result.to_arrow())
+    if not definition.header.applies:
+        return "formula_result"
+    first, *others = definition.reads
+    grain = ", ".join(quoted(column) for column in definition.grain)
+    joins = "".join(f" inner join {table} using ({grain})" for table in others)
+    condition = _rendered_applies(definition)
+    return (
+        f"(select coalesce(({condition}), false) as {quoted(APPLIES)}, formula_result.* "
+        f"from {first}{joins} inner join formula_result using ({grain}))"
+    )
+
+
+def _used_parameters(function: Callable[..., Any], definition: Definition) -> dict[str, Any]:
+    accepted = inspect.signature(function).parameters
+    return {name: value for name, value in definition.header.parameters.items() if name in accepted}
+
+
+def _rendered_applies(definition: Definition) -> str:
+    return render(definition.header.applies or "true", definition.header.parameters, path=definition.path)
+
+
+def table_columns(con: Connection, name: str) -> dict[str, str]:
+    """The columns of a definition's table with their types; empty when nothing was computed yet.
+
+    Not for use inside a transaction, which a table that is not there would end.
+    """
+    schema, table = name.split(".", 1)
+    try:
+        rows = con.execute(f"describe {schema}.{quoted(table)}").fetchall()
+    except UnknownInStore:
+        return {}
+    return {name: kind for name, kind, *_ in rows}
+
+
+def ensure_table(con: Connection, store: str, definition: Definition, columns: list[Column]) -> None:
+    """Create the table, or give it the columns that it lacks; a column whose type changed is made anew."""
+    table = table_of(definition, store)
+    listed = ", ".join(f"{quoted(column.name)} {column.kind}" for column in columns)
+    con.execute(f'create schema if not exists "{store}".{definition.schema}')
+    con.execute(f"create table if not exists {table} ({listed})")
+    existing = {row[0]: row[1] for row in con.execute(f"describe {table}").fetchall()}
+    for column in columns:
+        if column.name not in existing:
+            con.execute(f"alter table {table} add column {quoted(column.name)} {column.kind}")
+        elif existing[column.name].upper() != column.kind.upper():
+            con.execute(f"alter table {table} alter column {quoted(column.name)} type {column.kind}")

@@ -1,0 +1,283 @@
+"""What aggregates said at a point of time, or under a meaning: today's values and the history read as one."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from eval_pipeline.computing.derived import table_columns
+from eval_pipeline.computing.ledger import Wanted
+from eval_pipeline.errors import UsageError
+from eval_pipeline.formulas.definition import Definition, quoted
+from eval_pipeline.store.open import Connection, first_row, first_value
+from eval_pipeline.store.runs import RunRow
+
+FINGERPRINT_START = "fp1:"
+
+
+@dataclass(frozen=True)
+class Point:
+    """A moment (inclusive), or a fingerprint; both None is now."""
+
+    moment: dt.datetime | None = None
+    fingerprint: str | None = None
+
+
+@dataclass(frozen=True)
+class Stored:
+    """One aggregate as it stood: its exact value, and what it was made of."""
+
+    value: float | None
+    n: int
+    total: float | None
+    source: str
+    fingerprint: str
+    golden_key: int
+    results_hash: str
+
+
+def parse_point(text: str | None) -> Point:
+    """A date means the end of that day in UTC; a time is itself; fp1:… is a formula's fingerprint."""
+    if text is None:
+        return Point()
+    if text.startswith(FINGERPRINT_START):
+        return Point(fingerprint=text)
+    try:
+        day = dt.date.fromisoformat(text)
+        return Point(moment=dt.datetime.combine(day, dt.time.max))
+    except ValueError:
+        pass
+    try:
+        moment = dt.datetime.fromisoformat(text)
+    except ValueError as error:
+        raise UsageError(
+            f"--as-of {text!r} is no date such as 2026-08-31, no time such as 2026-08-31T12:00:00Z and no "
+            "fingerprint such as fp1:0123abcd…"
+        ) from error
+    return Point(moment=moment.astimezone(dt.UTC).replace(tzinfo=None) if moment.tzinfo else moment)
+
+
+# Everything an aggregate ever said about a run, with how long it stood; what stands now has no end.
+STOOD = """
+select m.source, m.metric, m.slice, m.slice_value, m.value, m.n, m.total, c.source_fingerprint as fingerprint,
+    c.golden_key, c.results_hash, c.computed_at as valid_from, timestamp '9999-12-31' as valid_to
+from aggregates.run_metrics m
+join ledger.cells c on c.run_key = m.run_key and c.source = m.source
+where m.run_key = $run_key
+union all
+select source, metric, slice, slice_value, value, n, total, formula_fingerprint, golden_key, results_hash,
+    valid_from, valid_to
+from ledger.aggregate_history
+where run_key = $run_key
+"""
+
+
+def stood_at(con: Connection, run: RunRow, point: Point) -> dict[tuple[str, str], dict[str, Stored]]:
+    """(slice, slice value) → metric → what stood there at that point."""
+    if point.fingerprint is not None:
+        condition = "starts_with(fingerprint, $fingerprint)"
+        parameters: dict[str, object] = {"run_key": run.run_key, "fingerprint": point.fingerprint}
+    else:
+        condition = "valid_from <= $moment and $moment < valid_to"
+        moment = point.moment or dt.datetime(9999, 12, 30)
+        parameters = {"run_key": run.run_key, "moment": moment}
+    rows = con.execute(
+        f"with stood as ({STOOD}) select slice, slice_value, metric, value, n, total, source, fingerprint, golden_key, "
+        f"results_hash from stood where {condition} "
+        "qualify row_number() over (partition by slice, slice_value, metric order by valid_from desc) = 1",
+        parameters,
+    ).fetchall()
+    found: dict[tuple[str, str], dict[str, Stored]] = {}
+    for (
+        slice_name,
+        slice_value,
+        metric,
+        value,
+        n,
+        total,
+        source,
+        fingerprint,
+        golden_key,
+        results_hash,
+    ) in rows:
+        found.setdefault((slice_name, slice_value), {})[metric] = Stored(
+            value, n, total, source, fingerprint, golden_key, results_hash
+        )
+    return found
+
+
+def keep_replaced(
+    con: Connection,
+    store: str,
+    wanted: Wanted,
+    run_keys: Sequence[int],
+    *,
+    now: dt.datetime,
+    note: str | None,
+) -> None:
+    """Move the aggregates that are about to be replaced into the history; a repetition leaves no trace."""
+    con.execute(
+        f'insert into "{store}".ledger.aggregate_history '
+        "select m.run_key, m.source, m.metric, m.slice, m.slice_value, m.value, m.n, m.total, c.source_fingerprint, "
+        "c.results_hash, c.labels_hash, c.archive_hash, c.golden_key, c.computed_at, ?, "
+        "case s.reason when 'parent' then 'formula' else s.reason end, ? "
+        f'from "{store}".aggregates.run_metrics m '
+        f'join "{store}".ledger.cells c on c.definition = ? and c.source = m.source and c.run_key = m.run_key '
+        "join temp.cell_states s on s.definition = c.definition and s.source = c.source and s.run_key = c.run_key "
+        "where m.source = ? and m.run_key between ? and ? and s.reason is not null "
+        "and m.run_key in (select unnest(?))",
+        [now, note, wanted.definition, wanted.source, min(run_keys), max(run_keys), list(run_keys)],
+    )
+
+
+def carry_rename(con: Connection, old: str, new: str) -> None:
+    """What stood under a definition's old name stands under its new one from now on; call it inside a transaction."""
+    schema, old_table = old.split(".", 1)
+    new_table = new.split(".", 1)[1]
+    tables = {
+        name
+        for (name,) in con.execute(
+            "select table_name from duckdb_tables() where schema_name = ?", [schema]
+        ).fetchall()
+    }
+    if old_table in tables and new_table not in tables:
+        con.execute(f'alter table {schema}."{old_table}" rename to "{new_table}"')
+    for column in ("definition", "source"):
+        for table in ("ledger.cells", "ledger.pins"):
+            con.execute(f"update {table} set {column} = ? where {column} = ?", [new, old])
+    for table in ("aggregates.run_metrics", "ledger.aggregate_history"):
+        con.execute(f"update {table} set source = ? where source = ?", [new, old])
+    con.execute("update ledger.summary_history set definition = ? where definition = ?", [new, old])
+
+
+def pin_cells(
+    con: Connection, cells: Sequence[tuple[str, str, int, str]], *, now: dt.datetime, note: str | None
+) -> None:
+    """Leave cells (definition, source, run_key, fingerprint) on the definition they were computed with."""
+    if cells:
+        con.executemany(
+            "insert into ledger.pins values (?, ?, ?, ?, ?, ?)", [(*cell, now, note) for cell in cells]
+        )
+
+
+def drop_pins(con: Connection, cells: Sequence[tuple[str, str, int]]) -> None:
+    """These cells are stale again, if anything has changed since they were computed."""
+    if cells:
+        con.executemany("delete from ledger.pins where definition = ? and source = ? and run_key = ?", cells)
+
+
+Row = dict[str, Any]
+
+
+def computed_rows(con: Connection, name: str, run: RunRow) -> list[Row]:
+    """What stands in a derived table for the run, with the case ids of cases; nothing before it was ever computed."""
+    schema, table = name.split(".", 1)
+    known = table_columns(con, name)
+    if not known:
+        return []
+    source = f"from {schema}.{quoted(table)} computed"
+    if "case_key" in known:
+        source += (
+            " join raw.case_ids using (case_key) left join (select case_key, row_no from raw.extraction_cases "
+            "where run_key = $run_key) delivered using (case_key)"
+        )
+    ordered = " order by row_no nulls last, case_key" if "case_key" in known else ""
+    cursor = con.execute(
+        f"select * {source} where computed.run_key = $run_key{ordered}", {"run_key": run.run_key}
+    )
+    columns = [column[0] for column in cursor.description or ()]
+    return [dict(zip(columns, values, strict=True)) for values in cursor.fetchall()]
+
+
+def delivered_rows(con: Connection, run: RunRow) -> dict[str, int]:
+    """Part → how many of its rows were taken in."""
+    return dict(
+        con.execute("select part, n_rows from raw.run_parts where run_key = ?", [run.run_key]).fetchall()
+    )
+
+
+def computed_parameters(con: Connection, name: str, run: RunRow) -> Row | None:
+    """The parameters that the run's rows of a derived table were computed with."""
+    header = first_value(
+        con,
+        "select d.header from ledger.cells c join ledger.definitions d "
+        "on d.name = c.definition and d.fingerprint = c.fingerprint "
+        "where c.definition = ? and c.source = '' and c.run_key = ?",
+        [name, run.run_key],
+    )
+    return None if header is None else dict(json.loads(header)["parameters"])
+
+
+def run_file(con: Connection, run: RunRow) -> Row:
+    """run.json as it was delivered."""
+    document: Row = json.loads(
+        first_value(con, "select document from raw.runs where run_key = ?", [run.run_key])
+    )
+    return document
+
+
+def keep_replaced_rows(
+    con: Connection,
+    store: str,
+    definition: Definition,
+    run_keys: Sequence[int],
+    *,
+    now: dt.datetime,
+    note: str | None,
+) -> None:
+    """Put the rows that are about to be replaced into the history; a repetition leaves no trace."""
+    known = first_row(
+        con,
+        "select 1 from duckdb_tables() where database_name = ? and schema_name = ? and table_name = ?",
+        [store, definition.schema, definition.short_name],
+    )
+    if known is None:
+        return
+    con.execute(
+        f'insert into "{store}".ledger.summary_history '
+        "select replaced.run_key, c.definition, to_json(replaced), c.fingerprint, c.results_hash, c.labels_hash, "
+        "c.archive_hash, c.golden_key, c.computed_at, ?, "
+        "case s.reason when 'parent' then 'formula' else s.reason end, ? "
+        f'from "{store}".{definition.schema}.{quoted(definition.short_name)} replaced '
+        f"join \"{store}\".ledger.cells c on c.definition = ? and c.source = '' and c.run_key = replaced.run_key "
+        "join temp.cell_states s on s.definition = c.definition and s.source = '' and s.run_key = c.run_key "
+        "where replaced.run_key between ? and ? and s.reason is not null "
+        "and replaced.run_key in (select unnest(?))",
+        [now, note, definition.name, min(run_keys), max(run_keys), list(run_keys)],
+    )
+
+
+def rows_at(con: Connection, name: str, run: RunRow, point: Point) -> list[Row] | None:
+    """What stood in a derived table for the run at that point; None where nobody knows any more."""
+    if _still_stands(con, name, run, point):
+        return computed_rows(con, name, run)
+    condition, value = (
+        ("starts_with(fingerprint, ?)", point.fingerprint)
+        if point.fingerprint is not None
+        else ("valid_from <= ? and valid_to > ?", point.moment)
+    )
+    rows = con.execute(
+        f'select "row" from ledger.summary_history where definition = ? and run_key = ? and {condition} '
+        "qualify dense_rank() over (order by valid_from desc) = 1",
+        [name, run.run_key, *([value] * condition.count("?"))],
+    ).fetchall()
+    return [json.loads(text) for (text,) in rows] or None
+
+
+def _still_stands(con: Connection, name: str, run: RunRow, point: Point) -> bool:
+    """Whether what stands there now stood there at that point too."""
+    if point == Point():
+        return True
+    cell = first_row(
+        con,
+        "select computed_at, fingerprint from ledger.cells where definition = ? and source = '' and run_key = ?",
+        [name, run.run_key],
+    )
+    if cell is None:
+        return False
+    if point.fingerprint is not None:
+        return str(cell[1]).startswith(point.fingerprint)
+    return point.moment is None or cell[0] <= point.moment

@@ -1,0 +1,431 @@
+"""The ledger: for every derived table and run, what stands there and whether it still holds."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from eval_pipeline.formulas.definition import Definition
+from eval_pipeline.formulas.fingerprint import combined
+from eval_pipeline.formulas.registry import ALL_FORMULAS, Registry
+from eval_pipeline.formulas.text_columns import text_columns
+from eval_pipeline.store.frozen import PLACES_OF_RUNS
+from eval_pipeline.store.open import Connection
+
+PART_OF_TABLE = {
+    "raw.results": "results",
+    "raw.hits": "results",
+    "raw.hit_spans": "results",
+    "raw.citations": "results",
+    "raw.references": "results",
+    "raw.runs": "run",
+    "raw.extraction_cases": "extractions",
+    "raw.index_reports": "index_report",
+    "raw.indexed_documents": "index_report",
+    "raw.indexed_chunks": "index_report",
+    "raw.spot_checks": "judge_spot_check",
+}
+ARCHIVE_TABLES = frozenset(("raw.archives", "raw.archive_chunks", "raw.archive_spans"))
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A cell's definition as it should be now; `source` is the formula whose aggregates these are, else empty."""
+
+    definition: str
+    source: str
+    fingerprint: str
+    own_fingerprint: str
+    source_fingerprint: str
+    parts: tuple[str, ...]
+    families: tuple[str, ...]
+    uses_archive: bool
+    was: str = ""
+    texts: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """One name for both."""
+        return f"{self.definition}:{self.source}" if self.source else self.definition
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run's cell as it was computed."""
+
+    run_key: int
+    n_rows: int
+    seconds: float
+    reason: str
+
+
+def wanted_of(
+    definition: str,
+    *,
+    source: str,
+    fingerprint: str,
+    own_fingerprint: str,
+    inputs: Iterable[str],
+    source_fingerprint: str = "",
+    was: str = "",
+    texts: Iterable[str] = (),
+) -> Wanted:
+    """Sort a definition's inputs into parts of a run, label families and the archive; `texts` are columns it reads."""
+    tables = list(inputs)
+    return Wanted(
+        definition=definition,
+        source=source,
+        fingerprint=fingerprint,
+        own_fingerprint=own_fingerprint,
+        source_fingerprint=source_fingerprint,
+        was=was,
+        parts=tuple(sorted({PART_OF_TABLE[table] for table in tables if table in PART_OF_TABLE})),
+        families=tuple(sorted(table.split(".", 1)[1] for table in tables if table.startswith("labels."))),
+        uses_archive=any(table in ARCHIVE_TABLES for table in tables),
+        texts=tuple(sorted(texts)),
+    )
+
+
+# The state of every cell in one statement. Inputs are hashed once per distinct set of inputs, not once per cell.
+STATES = f"""
+create or replace temp table cell_states as
+with scored_runs as (
+    select r.run_key, r.run_id, r.dataset_key, g.golden_key,
+        row_number() over (order by coalesce(r.created_at, r.first_loaded_at), r.run_id) as run_no
+    from raw.runs r
+    join labels.golden_sets g on g.dataset_key = r.dataset_key and g.superseded_at is null
+    where not exists (from asked_runs) or r.run_key in (from asked_runs)
+),
+part_sets as (select distinct parts from wanted),
+family_sets as (select distinct families from wanted),
+results_hashes as (
+    select p.parts, r.run_key,
+        md5(coalesce(string_agg(
+            rp.part || ':' || rp.content_hash
+            || case when rp.times_read_again > 0 then ':' || rp.times_read_again else '' end,
+            ',' order by rp.part
+        ), '')) as results_hash
+    from part_sets p
+    cross join scored_runs r
+    left join raw.run_parts rp on rp.run_key = r.run_key and list_contains(p.parts, rp.part)
+    group by p.parts, r.run_key
+),
+labels_hashes as (
+    select f.families, g.golden_key,
+        md5(coalesce(string_agg(h.family || ':' || h.hash, ',' order by h.family), '')) as labels_hash
+    from family_sets f
+    cross join (select distinct golden_key from scored_runs) g
+    left join labels.family_hashes h on h.golden_key = g.golden_key and list_contains(f.families, h.family)
+    group by f.families, g.golden_key
+),
+archive_hashes as (
+    select d.dataset_key,
+        md5(coalesce(string_agg(a.archive_key || ':' || a.content_hash, ',' order by a.archive_key), ''))
+            as archive_hash
+    from (select distinct dataset_key from scored_runs) d
+    left join raw.archives a on a.dataset_key = d.dataset_key or (
+        a.dataset_key is null and a.chunker_version not in (
+            select own.chunker_version from raw.archives own where own.dataset_key = d.dataset_key
+        )
+    )
+    group by d.dataset_key
+),
+expected as (
+    select w.definition, w.source, w.fingerprint, w.own_fingerprint, w.source_fingerprint,
+        r.run_key, r.run_id, r.run_no, r.dataset_key, r.golden_key,
+        rh.results_hash, lh.labels_hash,
+        case when w.uses_archive then ah.archive_hash else '' end as archive_hash
+    from wanted w
+    join scored_runs r on not exists (
+        from unwanted u where u.definition = w.name and u.dataset_key = r.dataset_key
+    )
+    join results_hashes rh on rh.parts = w.parts and rh.run_key = r.run_key
+    join labels_hashes lh on lh.families = w.families and lh.golden_key = r.golden_key
+    join archive_hashes ah on ah.dataset_key = r.dataset_key
+),
+-- Where a text that a definition reads was forgotten, nothing is computed any more.
+frozen as (
+    select distinct w.definition, w.source, f.run_key
+    from ({PLACES_OF_RUNS}) f
+    join (select definition, source, unnest(texts) as place from wanted) w on w.place = f.place
+),
+renames as (select was, definition from wanted where was <> ''),
+current_cells as (
+    select coalesce(d.definition, c.definition) as definition, coalesce(s.definition, c.source) as source,
+        c.* exclude (definition, source)
+    from ledger.cells c
+    left join renames d on d.was = c.definition
+    left join renames s on s.was = c.source
+),
+compared as (
+    select e.*, c.n_rows, c.seconds, c.fingerprint as stored_fingerprint,
+        c.source_fingerprint as stored_source_fingerprint,
+        p.run_key is not null as is_pinned, f.run_key is not null as is_frozen,
+        case
+            when c.run_key is null then 'missing'
+            when c.results_hash <> e.results_hash then 'results'
+            when c.own_fingerprint <> e.own_fingerprint then 'formula'
+            when c.fingerprint <> e.fingerprint then 'parent'
+            when c.labels_hash <> e.labels_hash then 'labels'
+            when c.archive_hash <> e.archive_hash then 'archive'
+        end as reason_unless_frozen
+    from expected e
+    left join current_cells c on c.definition = e.definition and c.source = e.source and c.run_key = e.run_key
+    left join (select distinct definition, source, run_key, fingerprint from ledger.pins) p
+        on p.definition = e.definition and p.source = e.source and p.run_key = e.run_key
+        and p.fingerprint = c.fingerprint and c.results_hash = e.results_hash
+    left join frozen f on f.definition = e.definition and f.source = e.source and f.run_key = e.run_key
+)
+select *, case when not is_frozen then reason_unless_frozen end as reason
+from compared
+"""
+
+
+def find_states(
+    con: Connection,
+    wanted: Sequence[Wanted],
+    *,
+    unwanted: Sequence[tuple[str, str]] = (),
+    run_keys: Sequence[int] = (),
+    only_due: bool = False,
+) -> None:
+    """Fill the temporary table cell_states; `reason` is null where the cell is fresh, or frozen (`is_frozen`).
+
+    `unwanted` holds (definition, dataset id) where a dataset does not want a definition; `run_keys` limits the answer.
+    With `only_due` fresh and frozen cells are left out, which in a long ledger is most of the table.
+    """
+    _set_up_wanted(con, wanted)
+    con.execute(
+        "create or replace temp table unwanted as select u.definition, d.dataset_key "
+        "from (select unnest(cast($names as varchar[])) as definition, "
+        "unnest(cast($datasets as varchar[])) as dataset_id) u join raw.datasets d using (dataset_id)",
+        {"names": [name for name, _ in unwanted], "datasets": [dataset for _, dataset in unwanted]},
+    )
+    con.execute("create or replace temp table asked_runs (run_key integer)")
+    if run_keys:
+        con.execute("insert into asked_runs select unnest(?)", [list(run_keys)])
+    con.execute(f"{STATES} where not is_frozen and reason_unless_frozen is not null" if only_due else STATES)
+
+
+def _set_up_wanted(con: Connection, wanted: Sequence[Wanted]) -> None:
+    """As parameters: an Arrow table made of lists would import pandas where it is installed, a quarter of a second."""
+    texts = {
+        "definition": [one.definition for one in wanted],
+        "source": [one.source for one in wanted],
+        "name": [one.source or one.definition for one in wanted],
+        "fingerprint": [one.fingerprint for one in wanted],
+        "own_fingerprint": [one.own_fingerprint for one in wanted],
+        "source_fingerprint": [one.source_fingerprint for one in wanted],
+        "was": [one.was for one in wanted],
+    }
+    lists = {
+        "parts": [list(one.parts) for one in wanted],
+        "families": [list(one.families) for one in wanted],
+        "texts": [list(one.texts) for one in wanted],
+    }
+    columns = [
+        *(f"unnest(cast(${name} as varchar[])) as {name}" for name in texts),
+        *(f"unnest(cast(${name} as varchar[][])) as {name}" for name in lists),
+        "unnest(cast($uses_archive as boolean[])) as uses_archive",
+    ]
+    con.execute(
+        f"create or replace temp table wanted as select {', '.join(columns)}",
+        {**texts, **lists, "uses_archive": [one.uses_archive for one in wanted]},
+    )
+
+
+def frozen_runs(con: Connection) -> list[str]:
+    """The runs with frozen cells among the temporary table cell_states, in run order."""
+    rows = con.execute(
+        "select run_id from temp.cell_states where is_frozen group by run_id, run_no order by run_no"
+    ).fetchall()
+    return [run_id for (run_id,) in rows]
+
+
+def record_cells(
+    con: Connection,
+    store: str,
+    cells: Sequence[Cell],
+    wanted: Wanted,
+    *,
+    now: dt.datetime,
+    dagster_run_id: str | None,
+    note: str | None,
+) -> None:
+    """Write what was computed, with the inputs that cell_states found for it; same transaction as the rows."""
+    run_keys = [cell.run_key for cell in cells]
+    if any(cell.reason != "missing" for cell in cells):
+        con.execute(
+            f'delete from "{store}".ledger.cells where definition = ? and source = ? '
+            "and run_key in (select unnest(?))",
+            [wanted.definition, wanted.source, run_keys],
+        )
+    con.execute(
+        f'insert into "{store}".ledger.cells '
+        "select s.definition, s.source, s.run_key, s.fingerprint, s.own_fingerprint, s.source_fingerprint, "
+        "s.results_hash, s.labels_hash, s.archive_hash, s.golden_key, n.n_rows, n.seconds, $now, $dagster_run_id, "
+        "n.reason, $note from temp.cell_states s join (select unnest(cast($run_keys as integer[])) as run_key, "
+        "unnest(cast($n_rows as integer[])) as n_rows, unnest(cast($seconds as double[])) as seconds, "
+        "unnest(cast($reasons as varchar[])) as reason) n using (run_key) "
+        "where s.definition = $definition and s.source = $source",
+        {
+            "now": now,
+            "dagster_run_id": dagster_run_id,
+            "note": note,
+            "run_keys": run_keys,
+            "n_rows": [cell.n_rows for cell in cells],
+            "seconds": [cell.seconds for cell in cells],
+            "reasons": [cell.reason for cell in cells],
+            "definition": wanted.definition,
+            "source": wanted.source,
+        },
+    )
+
+
+BATCH_RESULTS = 1_000_000
+# An extraction case is compared field by field in Python: it costs about as much as this many results.
+RESULTS_PER_CASE = 50
+ASKED = "asked"
+MISSING = "missing"
+DUE = frozenset((MISSING, "results"))
+
+
+@dataclass(frozen=True)
+class Due:
+    """One cell that is to be computed."""
+
+    wanted: Wanted
+    run_key: int
+    run_id: str
+    dataset_key: int
+    golden_key: int
+    reason: str
+
+
+def wanted_cells(registry: Registry) -> list[Wanted]:
+    """Every kind of cell there should be, parents before children."""
+    found: list[Wanted] = []
+    for one in registry:
+        if ALL_FORMULAS in one.reads:
+            for formula in registry.formulas:
+                found.append(
+                    wanted_of(
+                        one.name,
+                        source=formula.name,
+                        fingerprint=combined(one.fingerprint, formula.fingerprint),
+                        own_fingerprint=one.own_fingerprint,
+                        inputs={*registry.inputs_of(one), *registry.inputs_of(formula)},
+                        source_fingerprint=formula.fingerprint,
+                        texts=text_columns(registry, one) | text_columns(registry, formula),
+                    )
+                )
+        else:
+            found.append(
+                wanted_of(
+                    one.name,
+                    source="",
+                    fingerprint=one.fingerprint,
+                    own_fingerprint=one.own_fingerprint,
+                    inputs=registry.inputs_of(one),
+                    was=old_name(registry, one),
+                    texts=text_columns(registry, one),
+                )
+            )
+    return found
+
+
+def old_name(registry: Registry, one: Definition) -> str:
+    """The name the definition was renamed from, unless something stands under that name again."""
+    old = f"{one.schema}.{one.header.was}" if one.header.was else ""
+    return "" if old in registry.definitions else old
+
+
+def unwanted_cells(registry: Registry) -> list[tuple[str, str]]:
+    """(definition, dataset) where a dataset's configuration leaves a formula out."""
+    return [
+        (one.name, dataset)
+        for dataset in registry.config.datasets
+        for one in registry
+        if not registry.applies_to(one, dataset)
+    ]
+
+
+def find_due(
+    con: Connection,
+    registry: Registry,
+    wanted: Sequence[Wanted],
+    *,
+    reasons: Collection[str] | None,
+    run_ids: Collection[str] | None,
+    definitions: Collection[str] | None,
+    force: bool,
+) -> list[Due]:
+    """The cells to compute, in the order of the runs."""
+    find_states(con, wanted, unwanted=unwanted_cells(registry), only_due=not force)
+    by_name = {(one.definition, one.source): one for one in wanted}
+    rows = con.execute(
+        "select definition, source, run_key, run_id, dataset_key, golden_key, reason from cell_states "
+        "where not is_pinned and not is_frozen order by run_no"
+    ).fetchall()
+    asked: set[tuple[str, int]] = set()
+    stale: dict[tuple[str, str, int], Due] = {}
+    for definition, source, run_key, run_id, dataset_key, golden_key, reason in rows:
+        names = {definition, by_name[definition, source].name}
+        is_named = (definitions is None or not names.isdisjoint(definitions)) and (
+            run_ids is None or run_id in run_ids
+        )
+        forced = force and is_named
+        if reason is None and not forced:
+            continue
+        due = Due(by_name[definition, source], run_key, run_id, dataset_key, golden_key, reason or ASKED)
+        stale[definition, source, run_key] = due
+        if is_named and (forced or reasons is None or reason in reasons):
+            asked.add((due.wanted.name, run_key))
+    lineages = {name: _with_parents(registry, name) for name in {asked_name for asked_name, _ in asked}}
+    needed = {(name, run_key) for asked_name, run_key in asked for name in lineages[asked_name]}
+    return [due for due in stale.values() if (due.wanted.name, due.run_key) in needed]
+
+
+def _with_parents(registry: Registry, name: str) -> set[str]:
+    """The cell's name with those of everything it is computed from."""
+    definition, _, source = name.partition(":")
+    found = {name}
+    parents = (source,) if source else registry.definitions[definition].reads
+    for parent in parents:
+        if parent in registry.definitions:
+            found |= _with_parents(registry, parent)
+    return found
+
+
+def in_batches(con: Connection, due: Sequence[Due]) -> Iterator[list[Due]]:
+    """Runs of one dataset together, up to a number of results that is computed in about a second."""
+    sizes = dict(
+        con.execute(
+            "select run_key, sum(case when part = 'results' then n_rows else n_rows * ? end) from raw.run_parts "
+            "where part in ('results', 'extractions') group by run_key",
+            [RESULTS_PER_CASE],
+        ).fetchall()
+    )
+    by_dataset: dict[int, dict[int, list[Due]]] = {}
+    for one in due:
+        by_dataset.setdefault(one.dataset_key, {}).setdefault(one.run_key, []).append(one)
+    for runs in by_dataset.values():
+        batch: list[Due] = []
+        size = 0
+        for run_key in sorted(runs):
+            if batch and size + sizes.get(run_key, 0) > BATCH_RESULTS:
+                yield batch
+                batch, size = [], 0
+            batch += runs[run_key]
+            size += sizes.get(run_key, 0)
+        if batch:
+            yield batch
+
+
+def in_steps(wanted: Sequence[Wanted], batch: Sequence[Due]) -> list[list[Due]]:
+    """One step per kind of cell, parents first."""
+    by_name: dict[str, list[Due]] = {}
+    for due in batch:
+        by_name.setdefault(due.wanted.name, []).append(due)
+    return [by_name[one.name] for one in wanted if one.name in by_name]

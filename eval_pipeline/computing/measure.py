@@ -1,0 +1,229 @@
+"""Compute what is due: facts, metrics and aggregates, in ranges of runs, in short transactions."""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from eval_pipeline.computing.aggregates import DOCUMENT_KEYS, compute_aggregates, write_documents
+from eval_pipeline.computing.definition_versions import record_meanings
+from eval_pipeline.computing.derived import compute
+from eval_pipeline.computing.history import carry_rename, keep_replaced, keep_replaced_rows
+from eval_pipeline.computing.ledger import (
+    ASKED,
+    DUE,
+    MISSING,
+    Cell,
+    Due,
+    Wanted,
+    find_due,
+    find_states,
+    in_batches,
+    in_steps,
+    old_name,
+    record_cells,
+    unwanted_cells,
+    wanted_cells,
+)
+from eval_pipeline.computing.scope import CATALOGUE, Scope, show, visible_catalogue
+from eval_pipeline.formulas.definition import Definition
+from eval_pipeline.formulas.registry import Registry
+from eval_pipeline.settings import Settings
+from eval_pipeline.store.engine import interruptible
+from eval_pipeline.store.lock import Tell, let_others_in
+from eval_pipeline.store.open import Connection, open_writer, transaction
+from eval_pipeline.store.schema import refresh_views
+
+TURN_SECONDS = 1.0
+
+Progress = Callable[[int, int], None]
+# The cells of one kind that are computed together.
+Step = list[Due]
+# (definition, source, run key) → reason, golden key
+States = Mapping[tuple[str, str, int], Sequence[Any]]
+
+
+@dataclass
+class Measured:
+    """What was computed: cells per definition, runs, and time spent computing."""
+
+    cells: dict[str, int] = field(default_factory=dict)
+    rows: dict[str, int] = field(default_factory=dict)
+    runs: set[str] = field(default_factory=set)
+    reasons: dict[str, dict[str, str]] = field(default_factory=dict)
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """When, by which Dagster run and for what stated reason cells are computed."""
+
+    now: dt.datetime
+    dagster_run_id: str | None
+    note: str | None
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What one call computes with, turn after turn."""
+
+    settings: Settings
+    registry: Registry
+    stamp: Stamp
+    total: int
+    progress: Progress | None
+    done: Measured = field(default_factory=Measured)
+
+
+def measure(
+    settings: Settings,
+    registry: Registry,
+    *,
+    now: dt.datetime,
+    reasons: Collection[str] | None = DUE,
+    run_ids: Collection[str] | None = None,
+    definitions: Collection[str] | None = None,
+    force: bool = False,
+    dagster_run_id: str | None = None,
+    note: str | None = None,
+    tell: Tell | None = None,
+    progress: Progress | None = None,
+) -> Measured:
+    """Compute the cells that are stale for one of the reasons (None: any), with the stale cells they build on.
+
+    `definitions` names tables, or one formula's aggregates as `aggregates.run_metrics:metrics.hit_at_k`. `force`
+    computes what is named although it is fresh.
+    """
+    wanted = wanted_cells(registry)
+    with open_writer(settings.db, tell=tell) as con, interruptible(con):
+        with transaction(con):
+            _prepare(con, registry, now=now)
+        due = find_due(
+            con, registry, wanted, reasons=reasons, run_ids=run_ids, definitions=definitions, force=force
+        )
+        batches = [in_steps(wanted, batch) for batch in in_batches(con, due)]
+        waiting = deque((number, step) for number, batch in enumerate(batches) for step in batch)
+        work = _Work(settings, registry, Stamp(now, dagster_run_id, note), len(due), progress)
+        started = time.perf_counter()
+        # The states were found under this very lock.
+        _take_turn(con, work, waiting, states=None)
+    while waiting:
+        let_others_in()
+        with open_writer(settings.db, tell=tell) as con, interruptible(con):
+            _take_turn(con, work, waiting, states={})
+    work.done.seconds = time.perf_counter() - started
+    return work.done
+
+
+def _prepare(con: Connection, registry: Registry, *, now: dt.datetime) -> None:
+    """Carry renamed definitions over and remember what every definition means now."""
+    for one in registry:
+        old = old_name(registry, one)
+        if old:
+            carry_rename(con, old, one.name)
+    record_meanings(con, registry.definitions, registry.helpers, now=now)
+
+
+def _take_turn(
+    con: Connection, work: _Work, waiting: deque[tuple[int, Step]], *, states: States | None
+) -> None:
+    """Compute for about a second; `states` of None: everything that waits is known to be due."""
+    ends = time.monotonic() + TURN_SECONDS
+    with visible_catalogue(con, work.registry.helpers.values()) as store:
+        batch = None
+        while waiting and time.monotonic() < ends:
+            number, step = waiting.popleft()
+            if states is not None and number != batch:
+                # While the lock is held nobody else changes a state: once per batch and turn is enough.
+                batch = number
+                states = _states_of(
+                    con, store, work, [step, *(more for other, more in waiting if other == batch)]
+                )
+            _take_step(con, store, work, step if states is None else _still_due(states, step))
+            if work.progress:
+                work.progress(sum(work.done.cells.values()), work.total)
+    if not waiting:
+        refresh_views(con, work.registry.keys())
+
+
+def _states_of(con: Connection, store: str, work: _Work, steps: Sequence[Step]) -> States:
+    """The states of the cells that these steps are about to compute, without those that are frozen."""
+    run_keys = sorted({due.run_key for step in steps for due in step})
+    con.execute(f'use "{store}"')
+    find_states(
+        con, [step[0].wanted for step in steps], unwanted=unwanted_cells(work.registry), run_keys=run_keys
+    )
+    con.execute(f"use {CATALOGUE}")
+    rows = con.execute(
+        "select definition, source, run_key, reason, golden_key from temp.cell_states where not is_frozen"
+    ).fetchall()
+    return {(definition, source, run_key): state for definition, source, run_key, *state in rows}
+
+
+def _still_due(states: States, step: Step) -> Step:
+    """Without what somebody else has computed, or delivered anew under another golden set, in the meantime."""
+    found: Step = []
+    for due in step:
+        key = (due.wanted.definition, due.wanted.source, due.run_key)
+        reason, golden_key = states.get(key, (None, None))
+        if golden_key == due.golden_key and (reason is not None or due.reason == ASKED):
+            found.append(due)
+    return found
+
+
+def _take_step(con: Connection, store: str, work: _Work, step: Step) -> None:
+    """Replace one kind of cell for its runs: rows, history and ledger together."""
+    if not step:
+        return
+    wanted, registry = step[0].wanted, work.registry
+    definition = registry.definitions[wanted.definition]
+    formula = registry.definitions[wanted.source] if wanted.source else None
+    scope = Scope(step[0].dataset_key, step[0].golden_key, sorted(due.run_key for due in step))
+    started = time.perf_counter()
+    show(con, store, scope, ["labels.slices", formula.name] if formula else definition.reads)
+    with transaction(con):
+        if any(due.reason != MISSING for due in step):
+            _keep_history(con, store, work, wanted, scope)
+        rows = (
+            _aggregate(con, store, definition, formula, scope)
+            if formula
+            else compute(con, store, definition, scope)
+        )
+        seconds = (time.perf_counter() - started) / len(step)
+        cells = [Cell(due.run_key, rows.get(due.run_key, 0), seconds, due.reason) for due in step]
+        stamp = work.stamp
+        record_cells(
+            con, store, cells, wanted, now=stamp.now, dagster_run_id=stamp.dagster_run_id, note=stamp.note
+        )
+    _note(work.done, definition, step, sum(rows.values()))
+
+
+def _keep_history(con: Connection, store: str, work: _Work, wanted: Wanted, scope: Scope) -> None:
+    """What is about to be replaced; facts and values per query can be computed again and have no history."""
+    definition = work.registry.definitions[wanted.definition]
+    if wanted.source:
+        keep_replaced(con, store, wanted, scope.run_keys, now=work.stamp.now, note=work.stamp.note)
+    elif definition.schema == "aggregates":
+        keep_replaced_rows(con, store, definition, scope.run_keys, now=work.stamp.now, note=work.stamp.note)
+
+
+def _aggregate(
+    con: Connection, store: str, definition: Definition, formula: Definition, scope: Scope
+) -> dict[int, int]:
+    rows = compute_aggregates(con, store, definition, formula, scope)
+    if DOCUMENT_KEYS & set(formula.keys):
+        write_documents(con, store, scope.run_keys)
+    return rows
+
+
+def _note(done: Measured, definition: Definition, step: Sequence[Due], n_rows: int) -> None:
+    reasons = done.reasons.setdefault(definition.name, {})
+    for due in step:
+        reasons[due.run_id] = due.reason
+        done.runs.add(due.run_id)
+    done.cells[definition.name] = done.cells.get(definition.name, 0) + len(step)
+    done.rows[definition.name] = done.rows.get(definition.name, 0) + n_rows

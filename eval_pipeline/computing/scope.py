@@ -1,0 +1,87 @@
+"""What a definition sees while it is computed: the same table names, holding only the rows that are its business.
+
+A second, empty catalogue carries views named like the store's tables. Raw and derived tables show the runs being
+computed, label tables the golden set that scores their dataset, archive tables that dataset's archives. A definition's
+text runs in it unchanged and cannot reach anything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from eval_pipeline.formulas.definition import Helper
+from eval_pipeline.store.open import Connection, first_value
+
+CATALOGUE = "visible_rows"
+UNSCOPED = ("raw.texts", "raw.chunk_ids", "raw.doc_ids", "raw.query_ids", "raw.case_ids")
+ARCHIVES = ("raw.archives", "raw.archive_chunks", "raw.archive_spans")
+SCHEMAS = ("raw", "labels", "facts", "metrics", "aggregates", "comparisons")
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The runs of one dataset that are computed together; `run_keys` ascend."""
+
+    dataset_key: int
+    golden_key: int
+    run_keys: Sequence[int]
+
+    @property
+    def is_range(self) -> bool:
+        """Whether the keys leave no gap."""
+        return len(self.run_keys) == self.run_keys[-1] - self.run_keys[0] + 1
+
+    def condition(self, column: str = "run_key") -> str:
+        """The runs as SQL: bounds that let whole row groups be skipped, and the exact set where there are gaps."""
+        bounds = f"{column} between {self.run_keys[0]} and {self.run_keys[-1]}"
+        return bounds if self.is_range else f"{bounds} and {column} in (select run_key from temp.scoped_runs)"
+
+
+@contextmanager
+def visible_catalogue(con: Connection, helpers: Iterable[Helper]) -> Iterator[str]:
+    """Set the second catalogue up on this connection; yields the name of the store's own."""
+    store = str(first_value(con, "select current_database()"))
+    con.execute(f"attach ':memory:' as {CATALOGUE}")
+    for schema in SCHEMAS:
+        con.execute(f"create schema if not exists {CATALOGUE}.{schema}")
+    for helper in helpers:
+        arguments = ", ".join(helper.header.arguments)
+        con.execute(f"create or replace temp macro {helper.name}({arguments}) as ({helper.body})")
+    con.execute("create or replace temp table scoped_runs (run_key integer)")
+    con.execute(f"use {CATALOGUE}")
+    try:
+        yield store
+    finally:
+        con.execute(f'use "{store}"')
+        con.execute(f"detach {CATALOGUE}")
+
+
+def show(con: Connection, store: str, scope: Scope, tables: Iterable[str]) -> None:
+    """Point the views at the runs of a scope."""
+    if not scope.is_range:
+        con.execute("delete from temp.scoped_runs")
+        con.execute("insert into temp.scoped_runs select unnest(?)", [list(scope.run_keys)])
+    for table in tables:
+        schema, name = table.split(".", 1)
+        con.execute(
+            f'create or replace view {CATALOGUE}.{schema}."{name}" as {_select(store, schema, name, scope)}'
+        )
+
+
+def _select(store: str, schema: str, name: str, scope: Scope) -> str:
+    source = f'"{store}".{schema}."{name}"'
+    table = f"{schema}.{name}"
+    if table in UNSCOPED:
+        return f"from {source}"
+    if schema == "labels":
+        return f"select * exclude (golden_key) from {source} where golden_key = {scope.golden_key}"
+    if table in ARCHIVES:
+        archives = f'"{store}".raw.archives'
+        return (
+            f"from {source} where archive_key in (select a.archive_key from {archives} a "
+            f"where a.dataset_key = {scope.dataset_key} or (a.dataset_key is null and a.chunker_version not in ("
+            f"select own.chunker_version from {archives} own where own.dataset_key = {scope.dataset_key})))"
+        )
+    return f"from {source} where {scope.condition()}"

@@ -1,0 +1,331 @@
+"""The store as it would be once some runs were computed anew: a catalogue in memory that is read like the store.
+
+It shows every table of the store, and lays over it, for the runs it was told, what stands in the scratch catalogue.
+Questions about pairs of runs, gates and nights are then answered by the functions that answer them from the store.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Final
+
+from eval_pipeline.computing.aggregates import compute_aggregates
+from eval_pipeline.computing.definition_versions import find_meaning, record_meanings
+from eval_pipeline.computing.derived import statement_of, table_of
+from eval_pipeline.computing.scope import CATALOGUE, Scope, show
+from eval_pipeline.formulas.definition import Definition, Helper, quoted
+from eval_pipeline.store.open import Connection
+
+
+def evaluate(
+    con: Connection,
+    store: str,
+    definitions: Sequence[Definition],
+    scope: Scope,
+    *,
+    standing: Iterable[str] = (),
+) -> None:
+    """Compute definitions, parents first, into the second catalogue; what is not among them is read from the store.
+
+    `standing` names what an earlier call left in the second catalogue. Afterwards each definition stands there under
+    its own name, with the columns it would have in the store.
+    """
+    for one in definitions:
+        drop(con, [one.name])
+    computed = set(standing)
+    for one in definitions:
+        show(con, store, scope, [name for name in one.reads if name not in computed])
+        statement, _ = statement_of(con, one)
+        con.execute(f"create table {scratch(one.name)} as {statement}")
+        computed.add(one.name)
+
+
+def scratch(name: str) -> str:
+    """A definition's table in the second catalogue."""
+    schema, table = name.split(".", 1)
+    return f"{CATALOGUE}.{schema}.{quoted(table)}"
+
+
+def drop(con: Connection, names: Iterable[str]) -> None:
+    """Forget what was computed, or shown, under these names."""
+    for name in names:
+        schema, table = name.split(".", 1)
+        kinds = con.execute(
+            "select table_type from information_schema.tables "
+            "where table_catalog = ? and table_schema = ? and table_name = ?",
+            [CATALOGUE, schema, table],
+        ).fetchall()
+        for (kind,) in kinds:
+            con.execute(f"drop {'view' if kind == 'VIEW' else 'table'} {scratch(name)}")
+
+
+AS_IF: Final = "as_if"
+SCHEMAS: Final = ("raw", "labels", "facts", "metrics", "aggregates", "comparisons", "ledger")
+VIEWS: Final = ("run_nights",)
+RUN_METRICS: Final = "aggregates.run_metrics"
+COPIED: Final = ("ledger.cells", "ledger.definitions", RUN_METRICS)
+
+# The cells of these runs as they would stand: what is to be computed as it is expected, the others as they are.
+_CELLS: Final = """
+create table as_if.ledger.cells as
+select c.* from {store}.ledger.cells c
+where c.run_key in (select unnest($run_keys)) and not exists (
+    from temp.expected_cells e
+    where e.definition = c.definition and e.source = c.source and e.run_key = c.run_key
+)
+union all
+select definition, source, run_key, fingerprint, own_fingerprint, source_fingerprint, results_hash, labels_hash,
+    archive_hash, golden_key, coalesce(n_rows, 0), 0, cast($now as timestamp), null, reason, null
+from temp.expected_cells
+where run_key in (select unnest($run_keys))
+"""
+
+# The runs of the pairs, and the newest of their datasets: gates look at trends, comparisons at what moves by itself.
+_RUNS_BEHIND: Final = """
+select run_key from (
+    select run_key, row_number() over (
+        partition by dataset_key order by coalesce(created_at, first_loaded_at) desc, run_id desc
+    ) as age
+    from raw.runs
+    where dataset_key in (select dataset_key from raw.runs where run_key in (select unnest($run_keys)))
+)
+where age <= $most or run_key in (select unnest($run_keys))
+"""
+
+
+def keep_expected(con: Connection) -> set[int]:
+    """Remember how the plan's stale cells would stand, before other questions are asked; returns their runs.
+
+    What is pinned or frozen is not among them.
+    """
+    con.execute(
+        "create or replace temp table expected_cells as select e.* from temp.stale_cells s "
+        "join temp.cell_states e using (definition, source, run_key)"
+    )
+    rows = con.execute("select distinct run_key from temp.expected_cells").fetchall()
+    return {run_key for (run_key,) in rows}
+
+
+def runs_behind(con: Connection, run_keys: Sequence[int], *, most: int) -> list[int]:
+    """The runs that a judgement about these runs rests on."""
+    rows = con.execute(_RUNS_BEHIND, {"run_keys": list(run_keys), "most": most}).fetchall()
+    return sorted(run_key for (run_key,) in rows)
+
+
+@contextmanager
+def as_if_catalogue(con: Connection, run_keys: Sequence[int], *, now: dt.datetime) -> Iterator[str]:
+    """Set the catalogue up for these runs, after `keep_expected`; yields the name of the store's own catalogue."""
+    store = str(con.execute("select current_database()").fetchall()[0][0])
+    con.execute(f"attach ':memory:' as {AS_IF}")
+    try:
+        for schema in (*SCHEMAS, "computed"):
+            con.execute(f"create schema {AS_IF}.{schema}")
+        for table in _tables(con, store):
+            if table not in COPIED:
+                con.execute(f'create view {AS_IF}.{_named(table)} as from "{store}".{_named(table)}')
+        con.execute(_CELLS.format(store=f'"{store}"'), {"run_keys": list(run_keys), "now": now})
+        con.execute(f'create table {AS_IF}.ledger.definitions as from "{store}".ledger.definitions')
+        con.execute(
+            f'create table {AS_IF}.{RUN_METRICS} as from "{store}".{RUN_METRICS} where run_key in (select unnest(?))',
+            [list(run_keys)],
+        )
+        con.execute(f"create table {AS_IF}.computed.runs (definition varchar, run_key integer)")
+        yield store
+    finally:
+        con.execute(f'use "{store}"')
+        con.execute(f"detach {AS_IF}")
+
+
+def _tables(con: Connection, store: str) -> list[str]:
+    rows = con.execute(
+        "select schema_name, table_name from duckdb_tables() "
+        "where database_name = $store and list_contains($schemas, schema_name) "
+        "union all select schema_name, view_name from duckdb_views() "
+        "where database_name = $store and schema_name = 'main' and list_contains($views, view_name)",
+        {"store": store, "schemas": list(SCHEMAS), "views": list(VIEWS)},
+    ).fetchall()
+    return [f"{schema}.{table}" for schema, table in rows]
+
+
+def _named(table: str) -> str:
+    schema, name = table.split(".", 1)
+    return f"{schema}.{quoted(name)}"
+
+
+def keep_computed(
+    con: Connection, store: str, chain: Sequence[Definition], run_metrics: Definition, scope: Scope
+) -> None:
+    """Keep what stands in the scratch catalogue for the runs of the scope, and the aggregates made of it."""
+    show(con, store, scope, ["labels.slices"])
+    for one in chain:
+        kept = f"{AS_IF}.computed.{quoted(one.name)}"
+        con.execute(f"create table if not exists {kept} as from {scratch(one.name)} where false")
+        con.execute(f"insert into {kept} by name from {scratch(one.name)}")
+        con.execute(
+            f"insert into {AS_IF}.computed.runs select ?, unnest(?)", [one.name, list(scope.run_keys)]
+        )
+        if one.is_scored_per_query:
+            compute_aggregates(con, AS_IF, run_metrics, one, scope)
+
+
+def lay_over(
+    con: Connection,
+    store: str,
+    definitions: Mapping[str, Definition],
+    helpers: Mapping[str, Helper],
+    *,
+    now: dt.datetime,
+) -> None:
+    """Show what was kept in the place of what is stored, and make the catalogue the one that is read."""
+    con.execute(f"use {AS_IF}")
+    kept = [name for (name,) in con.execute("select distinct definition from as_if.computed.runs").fetchall()]
+    stored = set(_tables(con, store))
+    for name in kept:
+        computed = f"from {AS_IF}.computed.{quoted(name)}"
+        rest = (
+            f'from "{store}".{_named(name)} where run_key not in '
+            f"(select run_key from {AS_IF}.computed.runs where definition = '{name}') union all by name "
+        )
+        con.execute(
+            f"create or replace view {AS_IF}.{_named(name)} as {rest if name in stored else ''}{computed}"
+        )
+    record_meanings(con, definitions, helpers, now=now)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Mean, and the value of every query that has one."""
+
+    values: Mapping[int, float]
+    mean: float | None
+
+
+def compute_under(
+    con: Connection, store: str, *, formula: str, fingerprint: str, key: str, scope: Scope
+) -> Outcome | None:
+    """The key's values for the one run of the scope; None when the meaning is not known well enough."""
+    chain = chain_of(con, store, formula, fingerprint)
+    if chain is None:
+        return None
+    names = [definition.name for definition, _ in chain]
+    drop(con, names)
+    for definition, helpers in chain:
+        for helper in helpers:
+            arguments = ", ".join(helper.header.arguments)
+            con.execute(f"create or replace temp macro {helper.name}({arguments}) as ({helper.body})")
+        evaluate(con, store, [definition], scope, standing=names[: names.index(definition.name)])
+    target = names[-1]
+    if key not in chain[-1][0].keys:
+        return None
+    rows = con.execute(
+        f"select query_key, {quoted(key)} from {scratch(target)} where {quoted(key)} is not null"
+    ).fetchall()
+    mean = con.execute(
+        f"select exact_sum({quoted(key)}) / nullif(count({quoted(key)}), 0) from {scratch(target)}"
+    )
+    value = mean.fetchall()[0][0]
+    drop(con, names)
+    return Outcome(dict(rows), value)
+
+
+def chain_of(
+    con: Connection, store: str, name: str, fingerprint: str
+) -> list[tuple[Definition, list[Helper]]] | None:
+    """The definition at that meaning with everything it read, parents first."""
+    con.execute(f'use "{store}"')
+    found: dict[str, tuple[Definition, list[Helper]]] = {}
+
+    def collect(one: str, meaning: str) -> bool:
+        if one in found:
+            return True
+        entry = find_meaning(con, one, meaning)
+        if entry is None:
+            return False
+        definition, parents, helpers = entry
+        if not all(collect(parent, parents[parent]) for parent in parents):
+            return False
+        found[one] = (definition, helpers)
+        return True
+
+    complete = collect(name, fingerprint)
+    con.execute(f"use {CATALOGUE}")
+    return list(found.values()) if complete else None
+
+
+DISTINCT_CHANGES = 5000
+
+
+@dataclass
+class KeyPreview:
+    """What a change would do to one metric key."""
+
+    changed: int = 0
+    newly_defined: int = 0
+    newly_undefined: int = 0
+    changes: dict[float, int] = field(default_factory=dict)
+    runs: dict[int, tuple[float | None, float | None]] = field(default_factory=dict)
+
+
+def compare_with_stored(
+    con: Connection,
+    store: str,
+    definition: Definition,
+    scope: Scope,
+    found: Mapping[str, KeyPreview],
+    *,
+    rounding: str,
+) -> None:
+    """Add what the scratch table of the definition says about the runs of the scope."""
+    stored = _stored_columns(con, store, definition)
+    if not stored:
+        stored_side = f"(select * from {scratch(definition.name)} where false)"
+    else:
+        stored_side = f"(from {table_of(definition, store)} where {scope.condition()})"
+    grain = [column for column in _columns(con, definition) if column not in definition.keys]
+    using = ", ".join(quoted(column) for column in grain)
+    for key in definition.keys:
+        old = f"o.{quoted(key)}" if key in stored or not stored else "cast(null as double)"
+        con.execute(
+            f"create or replace temp table both_values as select run_key, {old} as old, n.{quoted(key)} as new "
+            f"from {scratch(definition.name)} n full join {stored_side} o using ({using})"
+        )
+        _add(con, found[key], rounding=rounding)
+
+
+def _columns(con: Connection, definition: Definition) -> list[str]:
+    return [row[0] for row in con.execute(f"describe {scratch(definition.name)}").fetchall()]
+
+
+def _stored_columns(con: Connection, store: str, definition: Definition) -> set[str]:
+    rows = con.execute(
+        "select column_name from duckdb_columns() where database_name = ? and schema_name = ? and table_name = ?",
+        [store, definition.schema, definition.short_name],
+    ).fetchall()
+    return {row[0] for row in rows}
+
+
+def _add(con: Connection, found: KeyPreview, *, rounding: str) -> None:
+    rows: Sequence[tuple[int, int, int, int, float | None, float | None]] = con.execute(
+        "select run_key, "
+        "count(*) filter (old is distinct from new), "
+        "count(*) filter (old is null and new is not null), "
+        "count(*) filter (old is not null and new is null), "
+        "rounded_by(exact_sum(old) / nullif(count(old), 0), $rounding), "
+        "rounded_by(exact_sum(new) / nullif(count(new), 0), $rounding) "
+        "from temp.both_values group by run_key",
+        {"rounding": rounding},
+    ).fetchall()
+    for run_key, changed, defined, undefined, old, new in rows:
+        found.changed += changed
+        found.newly_defined += defined
+        found.newly_undefined += undefined
+        found.runs[run_key] = (old, new)
+    if len(found.changes) < DISTINCT_CHANGES:
+        for change, count in con.execute(
+            "select round(new - old, 6) as change, count(*) from temp.both_values "
+            f"where old <> new group by change order by change limit {DISTINCT_CHANGES}"
+        ).fetchall():
+            found.changes[change] = found.changes.get(change, 0) + count

@@ -1,0 +1,211 @@
+"""What every step of a load shares: where it goes, what it may do, and what it has done so far."""
+
+from __future__ import annotations
+
+import datetime as dt
+import shutil
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import count
+from pathlib import Path
+
+from eval_pipeline.bundle.layout import Bundle
+from eval_pipeline.bundle.problems import Problem
+from eval_pipeline.bundle.results import InvertedSpans
+from eval_pipeline.bundle.texts import textless_hash
+from eval_pipeline.loading.archives import current_archive_hash
+from eval_pipeline.loading.deliveries import add_quarantine
+from eval_pipeline.loading.dry_run import StoredRuns, stored_runs
+from eval_pipeline.loading.lint import Finding
+from eval_pipeline.loading.write_labels import current_golden_hash
+from eval_pipeline.settings import Settings
+from eval_pipeline.store.lock import Tell
+from eval_pipeline.store.open import Connection, open_as_it_is, open_writer, transaction
+from eval_pipeline.store.tombstones import (
+    Forgotten,
+    Scope,
+    add_tombstones,
+    find_forgotten,
+    read_mirror,
+    read_tombstones,
+)
+
+
+@dataclass
+class Beforehand:
+    """Content hashes of what is there, by name, and the names that no delivery may bring back.
+
+    `golden_sets` and `archives` are kept up to date by the load, which may meet one twice.
+    """
+
+    forgotten: Forgotten = field(default_factory=Forgotten)
+    golden_sets: dict[str, str | None] = field(default_factory=dict)
+    archives: dict[tuple[str | None, str], str | None] = field(default_factory=dict)
+    runs: StoredRuns = field(default_factory=StoredRuns)
+
+
+def look_beforehand(
+    settings: Settings,
+    bundles: Sequence[Bundle],
+    *,
+    scopes: Sequence[Scope],
+    dry_run: bool,
+    tell: Tell | None,
+) -> Beforehand:
+    """Look once, however much is delivered: every opening of the store is felt in a small load."""
+    with looking(settings, dry_run=dry_run, tell=tell) as con:
+        if con is None:
+            return Beforehand()
+        if not dry_run:
+            _adopt_tombstones(con, settings.db)
+        golden = {one.dataset for bundle in bundles for one in bundle.golden_sets}
+        archives = {(one.dataset, one.chunker_version) for bundle in bundles for one in bundle.archives}
+        return Beforehand(
+            find_forgotten(con, scopes=scopes),
+            {dataset: current_golden_hash(con, dataset) for dataset in golden},
+            {named: current_archive_hash(con, *named) for named in archives},
+            stored_runs(con),
+        )
+
+
+@contextmanager
+def looking(settings: Settings, *, dry_run: bool, tell: Tell | None) -> Iterator[Connection | None]:
+    """The store, to see what is there: made when it is not, except by a dry run."""
+    if dry_run:
+        with open_as_it_is(settings.db, tell=tell) as found:
+            yield found
+    else:
+        with open_writer(settings.db, tell=tell) as con:
+            yield con
+
+
+def _adopt_tombstones(con: Connection, db: Path) -> None:
+    """A store that was deleted and is made again by a load knows what its predecessor had forgotten."""
+    if read_tombstones(con):
+        return
+    with transaction(con):
+        add_tombstones(con, read_mirror(db).tombstones)
+
+
+SHOWN_PROBLEMS = 10_000
+
+
+@dataclass
+class LoadReport:
+    """What a load did (or, of a dry run, what it would do), in the order it happened.
+
+    `replaced` are those of the runs of which a part was there before; `runs_left` were not looked at, because somebody
+    asked to stop; those that are `waiting` came before their golden set. Of very many problems only the first are held.
+    `forgotten` names what stayed out because it was forgotten on purpose.
+    """
+
+    golden_sets: list[str] = field(default_factory=list)
+    archives: list[str] = field(default_factory=list)
+    runs: list[str] = field(default_factory=list)
+    replaced: list[str] = field(default_factory=list)
+    unchanged: int = 0
+    rejected: list[str] = field(default_factory=list)
+    forgotten: list[str] = field(default_factory=list)
+    results: int = 0
+    quarantined: int = 0
+    problems: list[Problem] = field(default_factory=list)
+    warnings: list[Finding] = field(default_factory=list)
+    stopped: bool = False
+    runs_left: int = 0
+    waiting: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class LoadOptions:
+    """How a load is done. `texts_again`: what was taken in without its texts is taken in with them now.
+
+    The files of `read_again` are read although the store has their bytes: the rules by which rows are taken changed.
+    `rebuilding`: what comes was kept before; it is not kept once more, and comes in although its texts were forgotten.
+    """
+
+    dry_run: bool = False
+    no_text: bool = False
+    texts_again: bool = True
+    read_again: frozenset[Path] = frozenset()
+    rebuilding: bool = False
+
+    @property
+    def keeps(self) -> bool:
+        """Whether deliveries are kept beside the store."""
+        return not self.dry_run and not self.rebuilding
+
+    @property
+    def forgotten_scopes(self) -> tuple[Scope, ...]:
+        """What was forgotten in one of these ways stays out."""
+        return ("rows",) if self.rebuilding else ("rows", "texts")
+
+
+@dataclass(frozen=True)
+class Load:
+    """One load.
+
+    `kept` is the folder that its deliveries are kept in, for a dry run one that is thrown away; `places` are those
+    folders in it whose runs are read and not written yet.
+    """
+
+    settings: Settings
+    report: LoadReport
+    now: dt.datetime
+    kept: Path
+    before: Beforehand
+    inverted_spans: InvertedSpans
+    tell: Tell | None = None
+    options: LoadOptions = field(default_factory=LoadOptions)
+    stop: Callable[[], bool] = lambda: False
+    places: dict[str, Path] = field(default_factory=dict)
+
+    def hash_as_taken(self, delivered: str) -> str:
+        """What names these bytes, taken in as this load takes them in."""
+        return textless_hash(delivered) if self.options.no_text else delivered
+
+    def is_taken(self, delivered: str, stored: str | None, *, path: Path) -> bool:
+        """Whether the store has these bytes already, the way this load would take them in."""
+        if path in self.options.read_again:
+            return False
+        taken = {self.hash_as_taken(delivered)}
+        if not self.options.texts_again:
+            taken.add(textless_hash(delivered))
+        return stored in taken
+
+
+def quarantine(
+    load: Load, problems: Sequence[Problem], *, content: str | None = None, dataset: str | None = None
+) -> None:
+    """Put a rejected part, or what else is wrong with a bundle, on record."""
+    if load.options.no_text:
+        problems = [replace(problem, text="") for problem in problems]
+    if problems and not load.options.dry_run:
+        with open_writer(load.settings.db, tell=load.tell) as con, transaction(con):
+            add_quarantine(con, problems, content_hash=content, dataset=dataset, now=load.now)
+    report_problems(load, problems)
+
+
+def report_problems(load: Load, problems: Sequence[Problem]) -> None:
+    """Count problems that are on record."""
+    room = max(0, SHOWN_PROBLEMS - len(load.report.problems))
+    load.report.problems.extend(problems[:room])
+    load.report.quarantined += len(problems)
+
+
+def free_place(load: Load, folder: str, *, taken: Collection[str] = ("*",)) -> Path:
+    """A folder of this name to keep a delivery in; what one load delivers twice is kept twice, in order."""
+    for number in count():
+        place = (load.kept.with_name(f"{load.kept.name}.{number:03}") if number else load.kept) / folder
+        if not any(found for pattern in taken for found in place.glob(pattern)):
+            return place
+    raise AssertionError("counting does not end")
+
+
+def throw_away(place: Path) -> None:
+    """Remove what was kept of a delivery that did not come in."""
+    shutil.rmtree(place, ignore_errors=True)
+    for parent in list(place.parents)[:2]:
+        if not parent.is_dir() or any(parent.iterdir()):
+            break
+        parent.rmdir()

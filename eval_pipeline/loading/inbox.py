@@ -1,0 +1,313 @@
+"""What lies in the inbox and is not in the store yet.
+
+Looking is cheap: names, sizes and times. A file is read only when these leave open whether it is new.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from eval_pipeline.bundle.files import SUFFIXES, content_hash, stem_of
+from eval_pipeline.bundle.layout import Bundle, find_bundle
+from eval_pipeline.bundle.parts import name_fault, parse_time, read_run
+from eval_pipeline.bundle.texts import textless_hash
+from eval_pipeline.errors import InputRejected
+from eval_pipeline.loading.archives import current_archive_hash
+from eval_pipeline.loading.context import LoadOptions
+from eval_pipeline.loading.load import LoadReport, load_bundles
+from eval_pipeline.loading.write_labels import current_golden_hash
+from eval_pipeline.settings import Settings
+from eval_pipeline.store.frozen import parts_without_texts
+from eval_pipeline.store.lock import Tell
+from eval_pipeline.store.open import Connection, open_writer
+from eval_pipeline.store.tombstones import Forgotten, find_forgotten
+
+BUNDLE_FOLDERS = ("datasets", "inventories", "runs")
+GOLDEN_FILES = frozenset(("queries.yaml", "queries.yml", *("queries" + suffix for suffix in SUFFIXES)))
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """A golden set (chunker_version None) or an archive; `folder` is what has to be loaded for it."""
+
+    path: Path
+    folder: Path
+    dataset: str | None
+    chunker_version: str | None = None
+
+    @property
+    def is_misnamed(self) -> bool:
+        """Whether its name cannot name anything: loading it puts it into quarantine."""
+        names = (self.dataset, self.chunker_version)
+        return any(name is not None and name_fault(name) for name in names)
+
+
+@dataclass(frozen=True)
+class Inbox:
+    """A look at the inbox: complete run folders by name, golden sets and archives, and signatures of it all."""
+
+    runs: Mapping[str, Path] = field(default_factory=dict)
+    run_signatures: Mapping[str, str] = field(default_factory=dict)
+    sources: Sequence[SourceFile] = ()
+    signature: str = ""
+
+    @property
+    def misnamed_runs(self) -> list[Path]:
+        """Folders whose name no run can have: loading them puts them into quarantine."""
+        return [folder for name, folder in self.runs.items() if name_fault(name)]
+
+
+@dataclass(frozen=True)
+class WaitingRun:
+    """A run's folder that holds something the store has not taken in; `created_at` None means: not said."""
+
+    run_id: str
+    path: Path
+    created_at: dt.datetime | None
+    signature: str
+
+
+@dataclass(frozen=True)
+class WaitingSources:
+    """Golden sets and archives that the store has not taken in, and the folders to load for them."""
+
+    datasets: tuple[str, ...] = ()
+    chunker_versions: tuple[str, ...] = ()
+    folders: tuple[Path, ...] = ()
+    signature: str = ""
+
+
+def look_into(inbox: Path) -> Inbox:
+    """One look: every run folder that is complete, every file of a source, and a signature of it all."""
+    runs: dict[str, Path] = {}
+    signatures: dict[str, str] = {}
+    sources: list[SourceFile] = []
+    for root in bundle_roots(inbox):
+        for folder in _folders(root / "runs"):
+            stamps = _stamps(folder)
+            if any(name == "run.json" for name, *_ in stamps):
+                runs[folder.name] = folder
+                signatures[folder.name] = _digest([str(folder), *map(str, stamps)])
+        sources += _sources_of(root)
+    stamped = [f"{source.path} {_stamp(source.path.stat())}" for source in sources]
+    return Inbox(runs, signatures, sources, _digest([*map(str, sorted(signatures.items())), *stamped]))
+
+
+def bundle_roots(inbox: Path) -> list[Path]:
+    """The inbox is a bundle itself, or holds bundles, or both."""
+    return [folder for folder in (inbox, *_folders(inbox)) if _is_bundle(folder)]
+
+
+def _is_bundle(folder: Path) -> bool:
+    return any((folder / name).is_dir() for name in BUNDLE_FOLDERS)
+
+
+def _folders(parent: Path) -> Iterator[Path]:
+    if parent.is_dir():
+        with os.scandir(parent) as entries:
+            names = sorted(entry.name for entry in entries if entry.is_dir() and entry.name[0] != ".")
+        yield from (parent / name for name in names)
+
+
+def _stamps(folder: Path) -> list[tuple[str, int, int, int]]:
+    with os.scandir(folder) as entries:
+        return sorted(
+            (entry.name, *_stamp(entry.stat()))
+            for entry in entries
+            if entry.is_file() and entry.name[0] != "."
+        )
+
+
+def _stamp(found: os.stat_result) -> tuple[int, int, int]:
+    return (found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+
+def _sources_of(root: Path) -> Iterator[SourceFile]:
+    for folder in _folders(root / "datasets"):
+        golden_sets = [name for name in _names(folder) if name in GOLDEN_FILES]
+        for name in golden_sets:
+            yield SourceFile(folder / name, folder, folder.name)
+        # A folder without a golden set is no bundle by itself: its archives come with the bundle around it.
+        load = folder if golden_sets else root
+        for path in _archive_files(folder / "inventories"):
+            yield SourceFile(path, load, folder.name, stem_of(path))
+    for path in _archive_files(root / "inventories"):
+        yield SourceFile(path, root, None, stem_of(path))
+
+
+def _archive_files(folder: Path) -> list[Path]:
+    return [folder / name for name in _names(folder) if name.endswith(SUFFIXES)] if folder.is_dir() else []
+
+
+def _names(folder: Path) -> list[str]:
+    return [name for name, *_ in _stamps(folder)]
+
+
+def _digest(texts: Sequence[str]) -> str:
+    return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class _Known:
+    """A file as it was taken in."""
+
+    content_hash: str
+    n_bytes: int
+    delivered_at: dt.datetime
+
+
+def waiting_runs(con: Connection, inbox: Inbox, run_ids: Collection[str] | None = None) -> list[WaitingRun]:
+    """The run folders with a new or changed part, by name."""
+    known = _known_run_files(con)
+    forgotten = find_forgotten(con)
+    found: list[WaitingRun] = []
+    for run_id, folder in sorted(inbox.runs.items()):
+        if (run_ids is not None and run_id not in run_ids) or name_fault(run_id):
+            continue
+        if _stays_out(forgotten, run_id, folder):
+            continue
+        if _is_waiting(folder, known.get(run_id, {})):
+            signature = inbox.run_signatures[run_id]
+            found.append(WaitingRun(run_id, folder, _created_at(folder), signature))
+    return found
+
+
+def forgotten_in(con: Connection, inbox: Inbox) -> list[str]:
+    """What lies in the inbox and stays there because it was forgotten on purpose: names of runs and datasets."""
+    forgotten = find_forgotten(con)
+    runs = [run_id for run_id, folder in inbox.runs.items() if _stays_out(forgotten, run_id, folder)]
+    datasets = [source.dataset for source in inbox.sources if source.dataset in forgotten.datasets]
+    return sorted({*runs, *(dataset for dataset in datasets if dataset)})
+
+
+def _stays_out(forgotten: Forgotten, run_id: str, folder: Path) -> bool:
+    """The dataset stands in run.json, which is read only when a dataset was forgotten at all."""
+    if run_id in forgotten.runs:
+        return True
+    if not forgotten.datasets:
+        return False
+    try:
+        return read_run(folder / "run.json").dataset in forgotten.datasets
+    except InputRejected:
+        return False
+
+
+def _known_run_files(con: Connection) -> dict[str, dict[str, _Known]]:
+    found: dict[str, dict[str, _Known]] = {}
+    emptied = set(parts_without_texts(con))
+    for run_id, part, *known in con.execute(
+        "select r.run_id, p.part, p.content_hash, d.n_bytes, d.delivered_at from raw.run_parts p "
+        "join raw.runs r using (run_key) join ledger.deliveries d using (delivery_key)"
+    ).fetchall():
+        if (run_id, part) not in emptied:
+            found.setdefault(run_id, {})[part] = _Known(*known)
+    return found
+
+
+def _is_waiting(folder: Path, known: Mapping[str, _Known]) -> bool:
+    bundle = _bundle_of(folder)
+    if bundle is None:
+        return False
+    if not bundle.runs:
+        return True
+    files = {"run": folder / "run.json", **bundle.runs[0].parts}
+    return any(_is_new(path, known.get(part)) for part, path in files.items())
+
+
+def _bundle_of(folder: Path) -> Bundle | None:
+    """The folder's files, or None when it has gone in the meantime."""
+    return find_bundle(folder) if (folder / "run.json").is_file() else None
+
+
+def _is_new(path: Path, known: _Known | None) -> bool:
+    if known is None:
+        return True
+    found = path.stat()
+    touched = dt.datetime.fromtimestamp(max(found.st_mtime, found.st_ctime), dt.UTC).replace(tzinfo=None)
+    if found.st_size == known.n_bytes and touched <= known.delivered_at:
+        return False
+    try:
+        delivered = content_hash(path)
+    except InputRejected:
+        return True
+    return known.content_hash not in (delivered, textless_hash(delivered))
+
+
+def _created_at(folder: Path) -> dt.datetime | None:
+    try:
+        run = read_run(folder / "run.json")
+    except InputRejected:
+        return None
+    return parse_time(run.created_at) if run.created_at else None
+
+
+def waiting_sources(con: Connection, inbox: Inbox) -> WaitingSources:
+    """Golden sets and archives that are new or changed."""
+    known = _known_sources(con)
+    forgotten = find_forgotten(con)
+    waiting = [
+        source
+        for source in inbox.sources
+        if source.dataset not in forgotten.datasets
+        and _is_new(source.path, known.get((source.dataset, source.chunker_version)))
+    ]
+    named = [source for source in waiting if not source.is_misnamed]
+    datasets = {source.dataset for source in named if source.dataset and source.chunker_version is None}
+    versions = {source.chunker_version for source in named if source.chunker_version}
+    folders = tuple(dict.fromkeys(source.folder for source in waiting))
+    signature = _digest([f"{source.path} {_stamp(source.path.stat())}" for source in waiting])
+    return WaitingSources(tuple(sorted(datasets)), tuple(sorted(versions)), folders, signature)
+
+
+def _known_sources(con: Connection) -> dict[tuple[str | None, str | None], _Known]:
+    rows = con.execute(
+        "select dataset_id, chunker_version, content_hash, n_bytes, delivered_at from ledger.deliveries "
+        "where part in ('golden_set', 'archive') and superseded_at is null"
+    ).fetchall()
+    return {
+        (dataset, version): _Known(*known)
+        for dataset, version, *known in rows
+        if not _is_emptied(con, dataset, version)
+    }
+
+
+def _is_emptied(con: Connection, dataset: str | None, version: str | None) -> bool:
+    """Whether its texts were forgotten since: the same bytes would bring them back."""
+    if dataset is None:
+        return False
+    if version is None:
+        return current_golden_hash(con, dataset) is None
+    return current_archive_hash(con, dataset, version) is None
+
+
+def take_in_runs(
+    settings: Settings, run_ids: Collection[str], *, now: dt.datetime, tell: Tell | None = None
+) -> LoadReport:
+    """Load the folders of these runs that hold something new, and the sources that wait beside them."""
+    inbox = look_into(settings.inbox)
+    with open_writer(settings.db, tell=tell) as con:
+        runs = waiting_runs(con, inbox, run_ids)
+        sources = waiting_sources(con, inbox) if runs else WaitingSources()
+    misnamed = inbox.misnamed_runs if runs else []
+    folders = dict.fromkeys([*sources.folders, *misnamed, *(run.path for run in runs)])
+    return _load(list(folders), settings, now=now, tell=tell)
+
+
+def take_in_sources(settings: Settings, *, now: dt.datetime, tell: Tell | None = None) -> LoadReport:
+    """Load the golden sets and archives that wait in the inbox."""
+    inbox = look_into(settings.inbox)
+    with open_writer(settings.db, tell=tell) as con:
+        folders = waiting_sources(con, inbox).folders
+    return _load(folders, settings, now=now, tell=tell)
+
+
+def _load(folders: Sequence[Path], settings: Settings, *, now: dt.datetime, tell: Tell | None) -> LoadReport:
+    """Load what waits; what was taken in without its texts stays without them, because nobody asked for them."""
+    if not folders:
+        return LoadReport()
+    return load_bundles(folders, settings, now=now, tell=tell, options=LoadOptions(texts_again=False))

@@ -1,0 +1,394 @@
+"""What looks odd in a golden set or in a delivery: warnings, that change no row and no exit code."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import astuple, dataclass, replace
+from typing import Any, Final
+
+import pyarrow as pa
+
+from eval_pipeline.bundle.problems import printable
+from eval_pipeline.records import GoldenRow, Span
+from eval_pipeline.store.open import Connection
+from eval_pipeline.words import count
+
+
+@dataclass(frozen=True)
+class RankFault:
+    """Rank fields of one run that are not the places of their hits; the first of them, and in how many queries."""
+
+    counts_from_zero: bool
+    n_queries: int
+    query_id: str
+    place: int
+    rank: float
+
+
+def stale_labels(con: Connection) -> list[tuple[str, str, list[str]]]:
+    """(dataset, query id, expected chunks that no current inventory of the dataset has), in golden order.
+
+    A dataset without any inventory has no stale labels: there is nothing to hold them against.
+    """
+    return con.execute(
+        "with archives as (select d.dataset_key, a.archive_key from raw.archives a join raw.datasets d "
+        "on a.dataset_key = d.dataset_key or (a.dataset_key is null and not exists (from raw.archives own "
+        "where own.dataset_key = d.dataset_key and own.chunker_version = a.chunker_version)) "
+        "where a.superseded_at is null), "
+        "known as (select distinct v.dataset_key, c.chunk_key from archives v "
+        "join raw.archive_chunks c using (archive_key)) "
+        "select d.dataset_id, i.query_id, list(c.chunk_id order by e.item_no) from labels.golden_sets g "
+        "join raw.datasets d on d.dataset_key = g.dataset_key "
+        "join labels.expected_chunks e on e.golden_key = g.golden_key "
+        "join labels.query_details q on q.golden_key = g.golden_key and q.query_key = e.query_key "
+        "join raw.query_ids i on i.query_key = e.query_key join raw.chunk_ids c on c.chunk_key = e.chunk_key "
+        "anti join known k on k.dataset_key = g.dataset_key and k.chunk_key = e.chunk_key "
+        "where g.superseded_at is null and g.dataset_key in (select dataset_key from archives) "
+        "group by d.dataset_id, i.query_id, q.query_no order by d.dataset_id, q.query_no"
+    ).fetchall()
+
+
+def rank_faults(con: Connection, run_ids: Sequence[str]) -> dict[str, RankFault]:
+    """The runs among these whose hits carry a rank that is not their place."""
+    keys = con.execute(
+        "select run_key from raw.runs where run_id in (select unnest(?))", [list(run_ids)]
+    ).fetchall()
+    if not keys:
+        return {}
+    run_keys = sorted(key for (key,) in keys)
+    rows = con.execute(
+        "with ranked as (select run_key, query_key, rank, delivered_rank from raw.hits "
+        "where run_key between $first and $last and run_key in (select unnest($keys)) "
+        "and delivered_rank is not null), "
+        "odd as (select run_key, query_key, min(rank) as place, arg_min(delivered_rank, rank) as delivered_rank "
+        "from ranked where delivered_rank <> rank group by run_key, query_key), "
+        "zero as (select run_key, bool_and(delivered_rank = rank - 1) as is_zero from ranked group by run_key), "
+        "placed as (select o.run_key, x.row_no, o.query_key, o.place, o.delivered_rank "
+        "from odd o join raw.results x on x.run_key = o.run_key and x.query_key = o.query_key "
+        "where x.run_key between $first and $last) "
+        "select r.run_id, z.is_zero, count(*), arg_min(i.query_id, p.row_no), arg_min(p.place, p.row_no), "
+        "arg_min(p.delivered_rank, p.row_no) from placed p join zero z using (run_key) "
+        "join raw.runs r using (run_key) join raw.query_ids i on i.query_key = p.query_key "
+        "group by r.run_id, z.is_zero order by r.run_id",
+        {"keys": run_keys, "first": run_keys[0], "last": run_keys[-1]},
+    ).fetchall()
+    return {run_id: RankFault(*fault) for run_id, *fault in rows}
+
+
+def drop_findings(
+    con: Connection,
+    *,
+    datasets: Sequence[str] | None = None,
+    run_ids: Sequence[str] | None = None,
+    rule: str | None = None,
+) -> None:
+    """Forget what was found in these golden sets, in these runs, or by this rule."""
+    con.execute(
+        "delete from ledger.lint where list_contains($datasets, dataset_id) or list_contains($run_ids, run_id) "
+        "or rule = $rule",
+        {"datasets": list(datasets or ()), "run_ids": list(run_ids or ()), "rule": rule},
+    )
+
+
+def add_findings(con: Connection, rows: Sequence[tuple[str | None, ...]], *, now: dt.datetime) -> None:
+    """Keep (rule, query id, finding, decision, dataset, run id)."""
+    if not rows:
+        return
+    table = pa.table(
+        {
+            name: pa.array([None if text is None else printable(text) for text in column], pa.string())
+            for name, column in zip(_COLUMNS, zip(*rows, strict=True), strict=True)
+        }
+    )
+    con.register("new_findings", table)
+    con.execute("insert into ledger.lint by name select *, ? as found_at from new_findings", [now])
+    con.unregister("new_findings")
+
+
+def count_findings(con: Connection) -> int:
+    """How many findings stand now."""
+    return int(con.execute("select count(*) from ledger.lint").fetchall()[0][0])
+
+
+def known_findings(
+    con: Connection, *, datasets: Sequence[str] | None = None, run_ids: Sequence[str] | None = None
+) -> list[tuple[Any, ...]]:
+    """(rule, query id, finding, decision, dataset, run id) of these golden sets or runs, or of all."""
+    return con.execute(
+        f"select {', '.join(_COLUMNS)} from ledger.lint "
+        "where ($datasets is null and $run_ids is null) or list_contains($datasets, dataset_id) "
+        "or list_contains($run_ids, run_id) "
+        "order by dataset_id nulls last, run_id, rule, query_id, finding",
+        {
+            "datasets": None if datasets is None else list(datasets),
+            "run_ids": None if run_ids is None else list(run_ids),
+        },
+    ).fetchall()
+
+
+_COLUMNS = ("rule", "query_id", "finding", "decision", "dataset_id", "run_id")
+
+
+NAMED: Final = 3
+MULTI_HOP: Final = "multi_hop"
+CONFLICT: Final = "recency/conflict"
+STALE: Final = "stale_labels"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One odd thing: `words` say what, and `decision` which paragraph of docs/decisions.md says what is made of it.
+
+    It is about a dataset's golden set or about a run's delivery, once it is known which.
+    """
+
+    rule: str
+    query_id: str | None
+    words: str
+    decision: str
+    dataset: str | None = None
+    run_id: str | None = None
+
+    def entry(self) -> dict[str, Any]:
+        """As documents show it."""
+        return {
+            "rule": self.rule,
+            "dataset": self.dataset,
+            "run_id": self.run_id,
+            "query_id": self.query_id,
+            "words": self.words,
+            "decision": self.decision,
+        }
+
+
+def lint_rows(rows: Sequence[GoldenRow]) -> list[Finding]:
+    """Everything that can be seen in a golden set by itself, in its order; then what needs several rows."""
+    found = [finding for row in rows for rule in _ROW_RULES for finding in rule(row)]
+    return [*found, *_ambiguous_paths(rows), *_same_questions(rows)]
+
+
+def _contradictory_answerable(row: GoldenRow) -> Iterator[Finding]:
+    if row.answerable is None or row.expected_doc_ids is None:
+        return
+    if row.answerable and not row.expected_doc_ids:
+        words = "is answerable, but expected_doc_ids [] says that it should be refused"
+    elif not row.answerable and row.expected_doc_ids:
+        words = "is not answerable, but expected_doc_ids names documents that answer it"
+    else:
+        return
+    yield Finding("contradictory_answerable", row.query_id, words, "AX.5")
+
+
+def _multi_hop_without_groups(row: GoldenRow) -> Iterator[Finding]:
+    if not (row.multi_hop or row.category == MULTI_HOP) or row.required_support_groups:
+        return
+    said = "multi_hop" if row.multi_hop else f"category {MULTI_HOP}"
+    words = f"is marked by {said} but has no required_support_groups, so recall_all does not apply to it"
+    yield Finding("multi_hop_without_groups", row.query_id, words, "A2.7")
+
+
+def _refusal_with_chunks(row: GoldenRow) -> Iterator[Finding]:
+    if row.expected_doc_ids != [] or not row.expected_chunk_ids:
+        return
+    chunks = _named(list(dict.fromkeys(row.expected_chunk_ids)))
+    words = f"should be refused (expected_doc_ids []), but expects {chunks}: a comparison by document matches nothing"
+    yield Finding("refusal_with_expected_chunks", row.query_id, words, "A3.22")
+
+
+def _zero_length_spans(row: GoldenRow) -> Iterator[Finding]:
+    spans = row.ground_truth_spans or []
+    empty = [number for number, span in enumerate(spans) if _is_empty(span)]
+    if empty:
+        words = (
+            "has ground_truth_spans that cover no character at all: its span_recall is always 1"
+            if len(empty) == len(spans)
+            else f"has spans that cover no character: {_named([f'ground_truth_spans[{n}]' for n in empty])}"
+        )
+        yield Finding("zero_length_span", row.query_id, words, "A0.6")
+    chunks = [
+        chunk_id
+        for chunk_id, own in (row.expected_chunk_spans or {}).items()
+        if any(_is_empty(s) for s in own)
+    ]
+    if chunks:
+        words = f"has expected_chunk_spans that cover no character and match nothing: {_named(chunks)}"
+        yield Finding("zero_length_span", row.query_id, words, "A3.16")
+
+
+def _is_empty(span: Span) -> bool:
+    return span.start == span.end
+
+
+def _empty_strings(row: GoldenRow) -> Iterator[Finding]:
+    for name, texts in (("must_contain", row.must_contain), ("forbidden", row.forbidden)):
+        if "" in (texts or []):
+            yield Finding("empty_string", row.query_id, f'has "" in {name}, which is ignored', "A3.9")
+
+
+def _conflict_rules(row: GoldenRow) -> Iterator[Finding]:
+    rule = row.recency_conflict_rule
+    if row.category == CONFLICT and rule is None:
+        words = f"is of category {CONFLICT} but has no recency_conflict_rule, so recency_conflict_ok does not apply"
+    elif row.category != CONFLICT and rule is not None:
+        words = f"has a recency_conflict_rule, which only counts in the category {CONFLICT}"
+    elif rule == "cite_newer" and not any(one.recency == "newer" for one in row.gold_supports or []):
+        words = "should cite the newer note, but none of its gold_supports has recency newer"
+    else:
+        return
+    yield Finding("conflict_rule", row.query_id, words, "A2.11")
+
+
+_ROW_RULES: Final[Sequence[Callable[[GoldenRow], Iterator[Finding]]]] = (
+    _contradictory_answerable,
+    _refusal_with_chunks,
+    _multi_hop_without_groups,
+    _conflict_rules,
+    _zero_length_spans,
+    _empty_strings,
+)
+
+
+def _ambiguous_paths(rows: Iterable[GoldenRow]) -> Iterator[Finding]:
+    """A path of two vaults: each is told by the first query that means another vault than the queries before."""
+    first: dict[str, tuple[str, frozenset[str]]] = {}
+    told: set[str] = set()
+    for row in rows:
+        vaults = frozenset([*([row.vault] if row.vault else []), *(row.vaults or [])])
+        if not vaults:
+            continue
+        for path in dict.fromkeys(support.rel_path for support in row.gold_supports or []):
+            known_id, known = first.setdefault(path, (row.query_id, vaults))
+            if known.isdisjoint(vaults) and path not in told:
+                told.add(path)
+                words = (
+                    f"means {path!r} of vault {_named(sorted(vaults))}, {known_id!r} means that of vault "
+                    f"{_named(sorted(known))}; only the path is compared, so each matches the other's file"
+                )
+                yield Finding("path_in_two_vaults", row.query_id, words, "A2.23")
+
+
+def _same_questions(rows: Iterable[GoldenRow]) -> Iterator[Finding]:
+    first: dict[tuple[str, str | None], GoldenRow] = {}
+    for row in rows:
+        text = " ".join((row.query or "").split())
+        if not text:
+            continue
+        known = first.setdefault((text, row.vault), row)
+        if known is not row and _expected(known) != _expected(row):
+            words = f"asks word for word what {known.query_id!r} asks, and expects something else"
+            yield Finding("same_question", row.query_id, words, "N.6")
+
+
+def _expected(row: GoldenRow) -> tuple[Any, ...]:
+    """What a good answer is, whatever the order of the labels."""
+    supports = [(one.rel_path, str(one.heading_path), one.recency) for one in row.gold_supports or []]
+    ids = [
+        None if one is None else sorted(set(one)) for one in (row.expected_chunk_ids, row.expected_doc_ids)
+    ]
+    texts = [sorted(set(one or [])) for one in (row.must_contain, row.forbidden)]
+    return (*ids, *texts, sorted(supports), row.answerable)
+
+
+def note_golden_set(
+    con: Connection, dataset: str, rows: Sequence[GoldenRow], *, now: dt.datetime
+) -> list[Finding]:
+    """Lint a golden set and keep what was found; call it inside the transaction that writes the set."""
+    found = [replace(one, dataset=dataset) for one in lint_rows(rows)]
+    drop_findings(con, datasets=[dataset])
+    _keep(con, found, now=now)
+    return found
+
+
+def note_stale_labels(con: Connection, *, now: dt.datetime) -> list[Finding]:
+    """Hold the expected chunks of every dataset against its inventories, and keep what was found."""
+    found = [
+        Finding(STALE, query_id, _stale_in_words(chunks), "A3.23", dataset=dataset)
+        for dataset, query_id, chunks in stale_labels(con)
+    ]
+    drop_findings(con, rule=STALE)
+    _keep(con, found, now=now)
+    return found
+
+
+def _stale_in_words(chunks: Sequence[str]) -> str:
+    ids = "1 expected chunk id" if len(chunks) == 1 else f"{len(chunks):,} expected chunk ids"
+    return f"has {ids} in no inventory of its dataset: {_named(chunks)}"
+
+
+def note_ranks(con: Connection, run_ids: Sequence[str], *, now: dt.datetime) -> list[Finding]:
+    """Hold the rank fields of these runs against the places of their hits; call it where the runs are written."""
+    found: list[Finding] = []
+    for run_id, fault in rank_faults(con, run_ids).items():
+        if fault.counts_from_zero:
+            words = "the rank field counts from 0 in the whole file; the place in the list counts, from 1"
+        else:
+            others = fault.n_queries - 1
+            more = (
+                f" (and other hits in {count(others, 'more query', plural='more queries')})" if others else ""
+            )
+            words = (
+                f"the hit at place {fault.place} says rank {fault.rank:g}{more}; the place in the list counts"
+            )
+        query_id = None if fault.counts_from_zero else fault.query_id
+        found.append(Finding("rank_disagrees", query_id, words, "AX.2", run_id=run_id))
+    drop_findings(con, run_ids=run_ids)
+    _keep(con, found, now=now)
+    return found
+
+
+def _keep(con: Connection, found: Sequence[Finding], *, now: dt.datetime) -> None:
+    add_findings(con, [astuple(one) for one in found], now=now)
+
+
+def all_findings(
+    con: Connection, *, datasets: Sequence[str] | None = None, run_ids: Sequence[str] | None = None
+) -> list[Finding]:
+    """What stands now: golden sets first, then runs; of these datasets' golden sets or these runs, or of all."""
+    return [Finding(*row) for row in known_findings(con, datasets=datasets, run_ids=run_ids)]
+
+
+def _named(names: Sequence[str]) -> str:
+    more = len(names) - NAMED
+    return ", ".join(map(repr, names[:NAMED])) + (f" and {more:,} more" if more > 0 else "")
+
+
+# A dataset's own inventory of a chunker version stands before the one that is there for every dataset.
+_STALE = """
+with asked as (
+    select r.run_id, r.dataset_key, r.chunker_version, g.golden_key
+    from raw.runs r
+    join labels.golden_sets g on g.dataset_key = r.dataset_key and g.superseded_at is null
+    where $run_ids is null or list_contains($run_ids, r.run_id)
+),
+worlds as (select distinct dataset_key, chunker_version, golden_key from asked),
+candidates as (
+    select w.dataset_key, w.chunker_version, w.golden_key, a.archive_key,
+        row_number() over (
+            partition by w.dataset_key, w.chunker_version order by a.dataset_key nulls last, a.archive_key desc
+        ) as place
+    from worlds w
+    join raw.archives a on a.chunker_version = w.chunker_version and a.superseded_at is null
+        and (a.dataset_key is null or a.dataset_key = w.dataset_key)
+),
+stale as (
+    select c.dataset_key, c.chunker_version, count(distinct e.chunk_key) as n
+    from candidates c
+    join labels.expected_chunks e on e.golden_key = c.golden_key
+    anti join raw.archive_chunks k on k.archive_key = c.archive_key and k.chunk_key = e.chunk_key
+    where c.place = 1
+    group by c.dataset_key, c.chunker_version
+)
+select a.run_id, a.chunker_version, s.n
+from asked a
+join stale s on s.dataset_key = a.dataset_key and s.chunker_version = a.chunker_version
+order by a.run_id
+"""
+
+
+def stale_label_counts(con: Connection, run_ids: Sequence[str] | None) -> list[tuple[str, str, int]]:
+    """(run, chunker version, expected chunks that its newest inventory does not have), runs without any left out.
+
+    A run whose chunker has no inventory is left out too: there is nothing to hold the labels against.
+    """
+    return con.execute(_STALE, {"run_ids": None if run_ids is None else list(run_ids)}).fetchall()

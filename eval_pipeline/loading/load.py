@@ -1,0 +1,174 @@
+"""After a load: what it has put right in quarantine, and which labels its archives know."""
+
+from __future__ import annotations
+
+import datetime as dt
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from eval_pipeline.bundle.files import stem_of
+from eval_pipeline.bundle.layout import Bundle, RunFolder, find_bundle
+from eval_pipeline.config import load_config
+from eval_pipeline.loading.archives import current_archive_hash
+from eval_pipeline.loading.context import Load, LoadOptions, look_beforehand, quarantine
+from eval_pipeline.loading.context import LoadReport as LoadReport
+from eval_pipeline.loading.deliveries import RejectedFile, rejected_files, resolve_files
+from eval_pipeline.loading.left_out import leave_out_sources
+from eval_pipeline.loading.lint import note_stale_labels
+from eval_pipeline.loading.runs import Progress, load_runs
+from eval_pipeline.loading.sources import load_archive, load_golden_set
+from eval_pipeline.loading.write_labels import current_golden_hash
+from eval_pipeline.loading.write_runs import known_parts
+from eval_pipeline.settings import Settings
+from eval_pipeline.store.kept import kept_folder, stamp_of
+from eval_pipeline.store.lock import Tell
+from eval_pipeline.store.open import Connection, open_writer, transaction
+from eval_pipeline.store.runs import waiting_runs
+
+ANY_PART = "run"
+
+
+@dataclass(frozen=True)
+class _Good:
+    """What a load has delivered well, or found as it was: run folders, golden sets, archives, with their hashes."""
+
+    runs: Mapping[str, Sequence[RunFolder]]
+    parts: Mapping[str, Mapping[str, str]]
+    golden_sets: Mapping[str, str | None]
+    archives: Mapping[tuple[str | None, str], str | None]
+
+
+def settle(load: Load, bundles: Sequence[Bundle]) -> None:
+    """Resolve what a good delivery has taken the place of; hold labels against archives where either is new."""
+    with open_writer(load.settings.db, tell=load.tell) as con, transaction(con):
+        if load.report.golden_sets or load.report.archives:
+            known = note_stale_labels(con, now=load.now)
+            touched = {
+                *load.report.golden_sets,
+                *(name.split("/")[0] for name in load.report.archives if "/" in name),
+            }
+            shared = any("/" not in name for name in load.report.archives)
+            load.report.warnings += [one for one in known if shared or one.dataset in touched]
+        written = set(load.report.runs)
+        load.report.waiting = [run_id for run_id in waiting_runs(con) if run_id in written]
+        rejected = rejected_files(con)
+        if rejected:
+            good = _good(con, load, bundles)
+            resolve_files(con, [one for one in rejected if _is_resolved(one, good)], now=load.now)
+
+
+def _good(con: Connection, load: Load, bundles: Sequence[Bundle]) -> _Good:
+    rejected = set(load.report.rejected)
+    runs: dict[str, list[RunFolder]] = {}
+    for folder in [] if load.report.stopped else _folders(bundles):
+        if folder.path.name not in rejected:
+            runs.setdefault(folder.path.name, []).append(folder)
+    golden = {one.dataset for bundle in bundles for one in bundle.golden_sets if one.dataset not in rejected}
+    archives = {
+        (one.dataset, one.chunker_version)
+        for bundle in bundles
+        for one in bundle.archives
+        if "/".join(name for name in (one.dataset, one.chunker_version) if name) not in rejected
+    }
+    return _Good(
+        runs,
+        known_parts(con, list(runs)),
+        {dataset: current_golden_hash(con, dataset) for dataset in golden},
+        {named: current_archive_hash(con, *named) for named in archives},
+    )
+
+
+def _folders(bundles: Sequence[Bundle]) -> Iterator[RunFolder]:
+    for bundle in bundles:
+        yield from bundle.runs
+
+
+def _is_resolved(rejected: RejectedFile, good: _Good) -> bool:
+    """Rows stay in quarantine as long as the bytes that they stood in are those of the store."""
+    path = Path(rejected.path)
+    stem = stem_of(path)
+    if rejected.run_id is not None:
+        folders = good.runs.get(rejected.run_id, ())
+        if not folders or rejected.content_hash in good.parts.get(rejected.run_id, {}).values():
+            return False
+        return any(_delivers(folder, path, stem) for folder in folders) or not path.exists()
+    if path.parent.name == "inventories":
+        named = (rejected.dataset, stem)
+        return good.archives.get(named, rejected.content_hash) != rejected.content_hash
+    dataset = rejected.dataset or (path.parent.name if stem == "queries" else path.name)
+    return good.golden_sets.get(dataset, rejected.content_hash) != rejected.content_hash
+
+
+def _delivers(folder: RunFolder, path: Path, stem: str) -> bool:
+    """Whether the folder holds the part that was rejected; a folder that was taken has no fault of its own."""
+    named = {*folder.parts.values(), *folder.called.values()}
+    return path in named or stem in (*folder.parts, ANY_PART) or stem_of(path) == folder.path.name
+
+
+def load_bundles(
+    paths: Sequence[Path],
+    settings: Settings,
+    *,
+    now: dt.datetime,
+    tell: Tell | None = None,
+    progress: Progress | None = None,
+    options: LoadOptions | None = None,
+    stop: Callable[[], bool] | None = None,
+) -> LoadReport:
+    """Take in everything the folders deliver; what cannot be taken is quarantined, the rest goes on."""
+    return load_found(
+        [find_bundle(path) for path in paths],
+        settings,
+        now=now,
+        tell=tell,
+        progress=progress,
+        options=options,
+        stop=stop,
+    )
+
+
+def load_found(
+    bundles: Sequence[Bundle],
+    settings: Settings,
+    *,
+    now: dt.datetime,
+    tell: Tell | None = None,
+    progress: Progress | None = None,
+    options: LoadOptions | None = None,
+    stop: Callable[[], bool] | None = None,
+) -> LoadReport:
+    """Take in these bundles; between two runs `stop` is asked whether to end with what is written."""
+    chosen = options or LoadOptions()
+    with _kept(settings, chosen, now) as kept:
+        before = look_beforehand(
+            settings, bundles, scopes=chosen.forgotten_scopes, dry_run=chosen.dry_run, tell=tell
+        )
+        inverted_spans = load_config(settings.config).inverted_spans
+        load = Load(
+            settings, LoadReport(), now, kept, before, inverted_spans, tell, chosen, stop or (lambda: False)
+        )
+        for bundle in bundles:
+            quarantine(load, bundle.problems)
+            leave_out_sources(load, bundle)
+            for golden in bundle.golden_sets:
+                load_golden_set(load, golden)
+            for archive in bundle.archives:
+                load_archive(load, archive)
+        load_runs(load, [run for bundle in bundles for run in bundle.runs], progress=progress)
+        if not chosen.dry_run:
+            settle(load, bundles)
+    return load.report
+
+
+@contextmanager
+def _kept(settings: Settings, options: LoadOptions, now: dt.datetime) -> Iterator[Path]:
+    """Where the deliveries of this load are kept; those of a dry run end with it."""
+    stamp = stamp_of(now)
+    if not options.dry_run:
+        yield kept_folder(settings.db) / stamp
+        return
+    with tempfile.TemporaryDirectory(prefix="eval-pipeline-") as scratch:
+        yield Path(scratch) / stamp

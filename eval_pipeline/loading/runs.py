@@ -1,0 +1,373 @@
+"""Take in runs, in batches of about a second: read on other threads, written together."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from eval_pipeline.bundle.ahead import read_ahead
+from eval_pipeline.bundle.columns import ResultsBlock
+from eval_pipeline.bundle.extractions import read_extractions
+from eval_pipeline.bundle.files import content_hash, stem_of
+from eval_pipeline.bundle.layout import RunFolder
+from eval_pipeline.bundle.packed_lines import PACKED
+from eval_pipeline.bundle.parts import (
+    parse_time,
+    problem_of,
+    read_index_report,
+    read_run,
+    read_run_document,
+    read_spot_checks,
+)
+from eval_pipeline.bundle.problems import Problem, printable
+from eval_pipeline.bundle.results import ERROR, InvertedSpans, read_results
+from eval_pipeline.bundle.texts import write_without_texts
+from eval_pipeline.errors import InputRejected
+from eval_pipeline.loading.context import Load, free_place, quarantine, report_problems, throw_away
+from eval_pipeline.loading.dry_run import StoredRuns, check_runs, stored_runs
+from eval_pipeline.loading.left_out import leave_out_runs, leave_out_written
+from eval_pipeline.loading.lint import note_ranks
+from eval_pipeline.loading.write_parts import PartDelivery
+from eval_pipeline.loading.write_runs import RunDelivery, RunRejected, known_parts, write_runs
+from eval_pipeline.records import Run
+from eval_pipeline.store.kept import keep
+from eval_pipeline.store.lock import let_others_in
+from eval_pipeline.store.open import open_reader, open_writer, transaction
+
+
+def read_part(
+    part: str,
+    path: Path,
+    content: str,
+    *,
+    run_id: str,
+    in_memory: int,
+    called: Path | None = None,
+    inverted_spans: InvertedSpans = ERROR,
+) -> PartDelivery:
+    """One part; results whose rows hold more than `in_memory` bytes are read while they are written.
+
+    `called` is the file that was delivered, where it is another than the one to be read.
+    """
+    named = called or path
+    delivery = PartDelivery(part=part, path=str(named), content_hash=content, n_bytes=named.stat().st_size)
+    if part == "results":
+        delivery.blocks = _blocks_of(_ResultsFile(path, run_id, named, inverted_spans), in_memory)
+        if isinstance(delivery.blocks, list):
+            delivery.problems = [problem for block in delivery.blocks for problem in block.problems]
+    elif part == "extractions":
+        delivery.cases = list(read_extractions(path))
+        _reject_duplicate_cases(delivery)
+        delivery.problems = [
+            problem_of(line, named, run_id=run_id) for line in delivery.cases if line.record is None
+        ]
+    elif part == "judge_spot_check":
+        delivery.checks = list(read_spot_checks(path))
+        delivery.problems = [
+            problem_of(line, named, run_id=run_id) for line in delivery.checks if line.record is None
+        ]
+    elif part == "index_report":
+        try:
+            delivery.report = read_index_report(path)
+        except InputRejected as rejected:
+            if rejected.field is None:
+                raise
+            delivery.problems = [problem_of_rejection(named, rejected, run_id=run_id)]
+    return delivery
+
+
+@dataclass(frozen=True)
+class _ResultsFile:
+    """The blocks of a file too large for memory; it can be read again when its batch has to be written again."""
+
+    path: Path
+    run_id: str
+    called: Path
+    inverted_spans: InvertedSpans
+
+    def __iter__(self) -> Iterator[ResultsBlock]:
+        return read_results(
+            self.path, run_id=self.run_id, called=self.called, inverted_spans=self.inverted_spans
+        )
+
+
+def _blocks_of(file: _ResultsFile, in_memory: int) -> list[ResultsBlock] | _ResultsFile:
+    """The blocks themselves while they are few; what a packed file holds shows only when it is read."""
+    if file.path.stat().st_size > in_memory:
+        return file
+    blocks: list[ResultsBlock] = []
+    size = 0
+    for block in file:
+        blocks.append(block)
+        size += block.nbytes
+        if size > in_memory:
+            return file
+    return blocks
+
+
+def _reject_duplicate_cases(delivery: PartDelivery) -> None:
+    first: dict[str, int] = {}
+    for line in delivery.cases:
+        if line.record is None:
+            continue
+        case_id = line.record.case_id
+        if case_id in first:
+            raise InputRejected(
+                f"case_id {case_id!r} stands on lines {first[case_id]} and {line.number}: every case once",
+                line=line.number,
+                field="case_id",
+                text=line.text,
+            )
+        first[case_id] = line.number
+
+
+def weight_of(part: PartDelivery) -> int:
+    """Bytes that the part holds in memory; a packed file's own size says little."""
+    if not isinstance(part.blocks, list):
+        return part.n_bytes
+    return max(part.n_bytes, sum(int(block.nbytes) for block in part.blocks))
+
+
+def problem_of_rejection(path: Path, rejected: InputRejected, *, run_id: str | None = None) -> Problem:
+    return Problem(
+        path=str(path),
+        reason=rejected.reason,
+        line=rejected.line,
+        run_id=run_id,
+        field=rejected.field,
+        text=rejected.text,
+    )
+
+
+BATCH_BYTES = 48 << 20
+BATCH_RUNS = 200
+IN_MEMORY_BYTES = 48 << 20
+AHEAD_BYTES = 64 << 20
+WITHOUT_TEXTS = ("results", "extractions", "judge_spot_check")
+
+Entry = tuple[RunFolder, Run]
+
+
+Progress = Callable[[int, int], None]
+
+
+def load_runs(load: Load, folders: Sequence[RunFolder], *, progress: Progress | None) -> None:
+    """Take in what of these runs is new or changed; on request, stop with what was read written."""
+    number = 0
+    stored = load.before.runs
+    try:
+        for part, stretch in enumerate(_without_repeats(_in_order(load, folders))):
+            if part and not load.options.dry_run:
+                # Delivered twice by one load: the second is measured against what the first has left.
+                stored = _look(load)
+            for _ in _take_in(load, stretch, stored):
+                number += 1
+                if progress:
+                    progress(number, len(folders))
+            if load.report.stopped:
+                break
+    finally:
+        for place in load.places.values():
+            throw_away(place)
+    if load.report.stopped:
+        load.report.runs_left = len(folders) - number
+
+
+def _take_in(load: Load, stretch: Sequence[Entry], stored: StoredRuns) -> Iterator[None]:
+    """Goes on after every run."""
+    batch: list[RunDelivery] = []
+    size = 0
+    read = partial(_changed_parts, load, stored)
+    with closing(read_ahead(stretch, read, weigh=_size_on_disk, budget=AHEAD_BYTES)) as ahead:
+        for (_, run), found in zip(stretch, ahead, strict=True):
+            if isinstance(found, Problem):
+                load.report.rejected.append(run.run_id)
+                quarantine(load, [found], dataset=run.dataset)
+            elif found is None:
+                load.report.unchanged += 1
+            else:
+                batch.append(found)
+                size += sum(weight_of(part) for part in found.parts)
+            if size >= BATCH_BYTES or len(batch) >= BATCH_RUNS:
+                _write_batch(load, batch, stored)
+                batch, size = [], 0
+            yield
+            if load.stop():
+                load.report.stopped = True
+                break
+    _write_batch(load, batch, stored)
+
+
+def _without_repeats(runs: Sequence[Entry]) -> Iterator[list[Entry]]:
+    """Stretches of runs, in order, in which no run stands twice."""
+    stretch: dict[str, Entry] = {}
+    for entry in runs:
+        if entry[1].run_id in stretch:
+            yield list(stretch.values())
+            stretch = {}
+        stretch[entry[1].run_id] = entry
+    yield list(stretch.values())
+
+
+def _size_on_disk(entry: Entry) -> int:
+    """Bytes of a run's files; what is packed is taken for ten times as much."""
+    return sum(
+        path.stat().st_size * (1 if path.suffix in (".jsonl", ".json") else 10)
+        for path in entry[0].parts.values()
+        if path.is_file()
+    )
+
+
+def _look(load: Load) -> StoredRuns:
+    with open_reader(load.settings.db, tell=load.tell) as con:
+        return stored_runs(con)
+
+
+def _in_order(load: Load, folders: Sequence[RunFolder]) -> list[Entry]:
+    """Runs by their time, so that keys and partitions follow it; those without a time come last."""
+    readable: list[Entry] = []
+    for folder in folders:
+        try:
+            readable.append((folder, read_run(folder.run_file)))
+        except InputRejected as rejected:
+            load.report.rejected.append(printable(folder.path.name))
+            quarantine(load, [problem_of_rejection(folder.run_file, rejected, run_id=folder.path.name)])
+    # A run delivered twice has one place, so that its deliveries stay in the order of the paths.
+    times = {
+        run.run_id: parse_time(run.created_at) if run.created_at else dt.datetime.max for _, run in readable
+    }
+    ordered = sorted(readable, key=lambda entry: (times[entry[1].run_id], entry[1].run_id))
+    return leave_out_runs(load, ordered)
+
+
+def _changed_parts(load: Load, stored: StoredRuns, entry: Entry) -> RunDelivery | Problem | None:
+    """What of a run is new or changed, read and kept; or why it cannot be taken. Other threads call this."""
+    folder, run = entry
+    known = stored.parts.get(run.run_id, {})
+    parts: list[PartDelivery] = []
+    place = free_place(load, f"runs/{run.run_id}")
+    path = folder.run_file
+    try:
+        for part, path in {"run": folder.run_file, **folder.parts}.items():
+            delivered = content_hash(path)
+            if part in WITHOUT_TEXTS:
+                if not load.is_taken(delivered, known.get(part), path=path):
+                    parts.append(_read_part(load, folder, run, part, delivered, place))
+            elif delivered != known.get(part) or path in load.options.read_again:
+                parts.append(read_part(part, path, delivered, run_id=run.run_id, in_memory=IN_MEMORY_BYTES))
+    except InputRejected as rejected:
+        throw_away(place)
+        return problem_of_rejection(folder.called.get(part, path), rejected, run_id=run.run_id)
+    if not parts:
+        return None
+    if load.options.keeps:
+        load.places[run.run_id] = place
+        _keep_run(load, folder, [part.part for part in parts], place)
+    return RunDelivery(run, read_run_document(folder.run_file), parts)
+
+
+def _read_part(
+    load: Load, folder: RunFolder, run: Run, part: str, delivered: str, place: Path
+) -> PartDelivery:
+    """A part as it came; or written without its texts first, to where it is kept, and read from there."""
+    path = folder.parts[part]
+    called = folder.called.get(part, path)
+    content = load.hash_as_taken(delivered)
+    problems = list(folder.problems.get(part, []))
+    if load.options.no_text:
+        target = place / f"{part}{PACKED}"
+        problems += write_without_texts(part, path, target, run_id=run.run_id, called=called)
+        problems = [replace(problem, text="") for problem in problems]
+        path = target
+    found = read_part(
+        part,
+        path,
+        content,
+        run_id=run.run_id,
+        in_memory=IN_MEMORY_BYTES,
+        called=called,
+        inverted_spans=load.inverted_spans,
+    )
+    found.beforehand = problems
+    found.problems = [*problems, *found.problems]
+    return found
+
+
+def _keep_run(load: Load, folder: RunFolder, parts: Sequence[str], place: Path) -> None:
+    for part in parts:
+        if part in folder.parts and not (load.options.no_text and part in WITHOUT_TEXTS):
+            path = folder.parts[part]
+            keep(path, place / (part + path.name.removeprefix(stem_of(path))))
+    keep(folder.run_file, place / "run.json")
+
+
+def _still_new(load: Load, batch: Sequence[RunDelivery], stored: StoredRuns) -> list[RunDelivery]:
+    """Without what another process has written since the batch was read."""
+    changed: list[RunDelivery] = []
+    for delivery in batch:
+        known = stored.parts.get(delivery.run.run_id, {})
+        parts = [
+            part
+            for part in delivery.parts
+            if known.get(part.part) != part.content_hash or Path(part.path) in load.options.read_again
+        ]
+        if parts:
+            changed.append(replace(delivery, parts=parts))
+        else:
+            load.report.unchanged += 1
+    return changed
+
+
+def _write_batch(load: Load, batch: Sequence[RunDelivery], stored: StoredRuns) -> None:
+    """Write a batch; a run that turns out to be unusable is left out and the others are written."""
+    remaining = list(batch)
+    replaced: set[str] = set()
+    while remaining:
+        try:
+            if load.options.dry_run:
+                replaced = check_runs(remaining, stored)
+            else:
+                remaining, replaced = _write(load, remaining)
+            break
+        except RunRejected as found:
+            load.report.rejected.append(found.run_id)
+            path = Path(found.part.path)
+            quarantine(
+                load,
+                [problem_of_rejection(path, found.rejected, run_id=found.run_id)],
+                content=found.part.content_hash,
+            )
+            remaining = [delivery for delivery in remaining if delivery.run.run_id != found.run_id]
+    for delivery in batch:
+        load.places.pop(delivery.run.run_id, None)
+    _report_batch(load, remaining, replaced)
+    if batch and not load.options.dry_run:
+        let_others_in()
+
+
+def _write(load: Load, batch: Sequence[RunDelivery]) -> tuple[list[RunDelivery], set[str]]:
+    """What was new and is written, and the runs among it that were there before."""
+    run_ids = [delivery.run.run_id for delivery in batch]
+    with open_writer(load.settings.db, tell=load.tell) as con, transaction(con):
+        stored = StoredRuns(known_parts(con, run_ids))
+        new = _still_new(load, leave_out_written(load, con, batch), stored)
+        if new:
+            write_runs(con, new, now=load.now)
+            run_ids = [delivery.run.run_id for delivery in new]
+            load.report.warnings += note_ranks(con, run_ids, now=load.now)
+    return new, {delivery.run.run_id for delivery in new} & stored.parts.keys()
+
+
+def _report_batch(load: Load, written: Sequence[RunDelivery], replaced: set[str]) -> None:
+    for delivery in written:
+        load.report.runs.append(delivery.run.run_id)
+        if delivery.run.run_id in replaced:
+            load.report.replaced.append(delivery.run.run_id)
+        for part in delivery.parts:
+            report_problems(load, part.problems)
+            if part.part == "results":
+                load.report.results += part.n_rows

@@ -1,0 +1,82 @@
+"""Leaving older runs on the definitions they were computed with."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import replace
+
+from eval_pipeline.computing.history import drop_pins, pin_cells
+from eval_pipeline.formulas.registry import Registry
+from eval_pipeline.planning.plan import Selection, plan_document
+from eval_pipeline.settings import Settings
+from eval_pipeline.store.lock import Tell
+from eval_pipeline.store.open import open_writer, transaction
+
+
+def pin_older(
+    settings: Settings,
+    registry: Registry,
+    selection: Selection,
+    *,
+    note: str | None = None,
+    now: dt.datetime | None = None,
+    tell: Tell | None = None,
+) -> int:
+    """Pin the stale cells of the selection's definitions and runs that are of runs before `selection.since`."""
+    assert selection.since is not None
+    everything = replace(selection, since=None, is_with_pinned=False)
+    return _pin(settings, registry, everything, but=selection, note=note, now=now, tell=tell)
+
+
+def pin_rest(
+    settings: Settings,
+    registry: Registry,
+    selection: Selection,
+    *,
+    note: str | None = None,
+    now: dt.datetime | None = None,
+    tell: Tell | None = None,
+) -> int:
+    """Pin every stale cell that is not in the selection."""
+    return _pin(settings, registry, Selection(), but=selection, note=note, now=now, tell=tell)
+
+
+def _pin(
+    settings: Settings,
+    registry: Registry,
+    everything: Selection,
+    *,
+    but: Selection,
+    note: str | None,
+    now: dt.datetime | None,
+    tell: Tell | None,
+) -> int:
+    """Leave values as they are; what is missing or delivered anew is no old answer that could stay.
+
+    Facts are never pinned: other formulas are computed from them, and would say that they rest on today's.
+    """
+    stamp = now or dt.datetime.now(dt.UTC).replace(tzinfo=None)
+    with open_writer(settings.db, tell=tell) as con:
+        plan_document(con, registry, but)
+        con.execute("create or replace temp table selected_cells as from stale_cells")
+        plan_document(con, registry, everything)
+        cells = con.execute(
+            "select s.definition, s.source, s.run_key, s.stored_fingerprint from stale_cells s "
+            "anti join selected_cells using (definition, source, run_key) "
+            "where s.reason not in ('missing', 'results') and not starts_with(s.definition, 'facts.')"
+        ).fetchall()
+        with transaction(con):
+            pin_cells(con, cells, now=stamp, note=note)
+    return len({(definition, run_key) for definition, _, run_key, _ in cells})
+
+
+def release_pins(
+    settings: Settings, registry: Registry, selection: Selection, *, tell: Tell | None = None
+) -> int:
+    """Give up the pins in the selection: what they held is stale again."""
+    with open_writer(settings.db, tell=tell) as con:
+        plan_document(con, registry, replace(selection, is_with_pinned=True))
+        cells = con.execute("select definition, source, run_key from stale_cells where is_pinned").fetchall()
+        with transaction(con):
+            drop_pins(con, cells)
+    return len({(definition, run_key) for definition, _, run_key in cells})

@@ -1,0 +1,293 @@
+"""What is stale and why, and what computing it would cost: the plan, before anything is written."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from eval_pipeline.bundle.parts import parse_day
+from eval_pipeline.comparing.pair_states import PairState
+from eval_pipeline.comparing.pairs import (
+    PAIRS,
+    estimated_seconds,
+    is_due,
+    plan_entry,
+    prepare_pairs,
+    states_of_pairs,
+    unknown_baselines,
+)
+from eval_pipeline.computing.definition_versions import meaning_text, meanings_of
+from eval_pipeline.computing.ledger import find_states, unwanted_cells, wanted_cells
+from eval_pipeline.errors import UnknownName, UsageError
+from eval_pipeline.formulas.catalogue import find_definition
+from eval_pipeline.formulas.definition import Definition
+from eval_pipeline.formulas.lock_file import FILE, read_lock
+from eval_pipeline.formulas.registry import Registry
+from eval_pipeline.settings import Settings, shipped_sql
+from eval_pipeline.showing.runs import unknown_runs
+from eval_pipeline.store.lock import Tell
+from eval_pipeline.store.open import Connection, open_reader
+from eval_pipeline.store.runs import run_ids
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which of the stale cells somebody asks about; None is all of them. What is pinned is left unless asked for."""
+
+    definitions: frozenset[str] | None = None
+    run_ids: frozenset[str] | None = None
+    since: str | None = None
+    is_with_pinned: bool = False
+
+
+def select_cells(
+    registry: Registry,
+    *,
+    only: Collection[str] = (),
+    runs: Collection[str] = (),
+    since: str | None = None,
+    with_pinned: bool = False,
+) -> Selection:
+    """Check names and dates, and widen --only to what is computed from the named definitions, and what that needs.
+
+    An aggregate is named with its formula (`aggregates.run_metrics:metrics.hit_at_k`): the others' are not asked for.
+    """
+    if since is not None:
+        try:
+            parse_day(since)
+        except ValueError as error:
+            raise UsageError(f"--since: {error}") from error
+    named = {find_definition(registry, name).name for name in only if name not in (PAIRS, "pairs")}
+    for one in registry:
+        if named & set(one.reads):
+            named.add(one.name)
+    named |= {cell.name for cell in wanted_cells(registry) if cell.source in named}
+    named |= _parents_of(registry, named)
+    # What is named is computed with all that rests on it but comparisons, which rest on everything: these say so.
+    named |= {PAIRS for name in only if name in (PAIRS, "pairs")}
+    return Selection(
+        definitions=frozenset(named) if only else None,
+        run_ids=frozenset(runs) if runs else None,
+        since=since,
+        is_with_pinned=with_pinned,
+    )
+
+
+def _parents_of(registry: Registry, names: Collection[str]) -> set[str]:
+    """Everything these are computed from, however deep: where it is stale it is computed first."""
+    found: set[str] = set()
+    waiting = [name for name in names if name in registry.definitions]
+    while waiting:
+        parents = [name for name in registry.definitions[waiting.pop()].reads if name in registry.definitions]
+        waiting += [name for name in parents if name not in found]
+        found |= set(parents)
+    return found
+
+
+# Cells as people count them: one per derived table × run, however many formulas an aggregate is made of.
+_STALE = """
+create or replace temp table stale_cells as
+select definition, source, run_key, run_id, run_no, reason, stored_fingerprint, is_pinned
+from cell_states
+where reason is not null and ($with_pinned or not is_pinned)
+    and (
+        $definitions is null
+        or list_contains($definitions, definition)
+        or list_contains($definitions, definition || ':' || source)
+    )
+    and ($run_ids is null or list_contains($run_ids, run_id))
+"""
+
+_COSTS = """
+with known as (
+    select definition, source, avg(seconds) as seconds from ledger.cells group by definition, source
+)
+select coalesce(sum(coalesce(known.seconds, (select avg(seconds) from known))), 0)
+from stale_cells
+left join known using (definition, source)
+"""
+
+
+def find_plan(
+    settings: Settings, registry: Registry, selection: Selection | None = None, *, tell: Tell | None = None
+) -> dict[str, Any]:
+    """The document of `plan --json`, without the preview."""
+    with open_reader(settings.db, tell=tell) as con:
+        return plan_document(con, registry, selection or Selection())
+
+
+def plan_document(con: Connection, registry: Registry, selection: Selection) -> dict[str, Any]:
+    """The plan, from an open connection; leaves the stale cells in the temporary table stale_cells."""
+    _check_runs(con, selection)
+    find_states(con, wanted_cells(registry), unwanted=unwanted_cells(registry))
+    con.execute(
+        _STALE,
+        {
+            "definitions": sorted(selection.definitions) if selection.definitions else None,
+            "run_ids": sorted(selection.run_ids) if selection.run_ids else None,
+            "with_pinned": selection.is_with_pinned,
+        },
+    )
+    if selection.since is not None:
+        con.execute(
+            "delete from stale_cells where run_key in (select run_key from raw.runs "
+            "where coalesce(created_at, first_loaded_at) < cast(? as timestamp))",
+            [parse_day(selection.since).isoformat()],
+        )
+    counted = con.execute(
+        "select definition, reason, count(*) from (select definition, run_key, min(reason) as reason "
+        "from stale_cells group by definition, run_key) group by definition, reason order by definition, reason"
+    ).fetchall()
+    pairs = _stale_pairs(con, registry, selection)
+    runs = _runs_of_plan(con, pairs, selection)
+    seconds = con.execute(_COSTS).fetchall()[0][0] + estimated_seconds(con, pairs)
+    meanings = _old_meanings(con, registry)
+    reasons: dict[str, dict[str, int]] = {}
+    for definition, reason, count in counted:
+        reasons.setdefault(definition, {})[reason] = count
+    assets = [
+        _asset(one, reasons[one.name], meanings.get(one.name)) for one in registry if one.name in reasons
+    ]
+    assets += [plan_entry(pairs, registry)] if pairs else []
+    return {
+        "format": 1,
+        "cells": sum(asset["cells"] for asset in assets),
+        "runs": runs,
+        "estimated_seconds": round(float(seconds), 2),
+        "judge_calls": 0,
+        "warnings": [
+            *_warnings(registry, meanings),
+            *unknown_baselines(con, registry),
+            *_frozen(con, selection),
+        ],
+        "assets": assets,
+    }
+
+
+def _check_runs(con: Connection, selection: Selection) -> None:
+    for run_id in unknown_runs(con, selection.run_ids or ()):
+        raise UnknownName("run", run_id, run_ids(con))
+
+
+def _stale_pairs(con: Connection, registry: Registry, selection: Selection) -> list[PairState]:
+    """The comparisons that are to be made, once the cells they rest on are."""
+    if selection.definitions is not None and PAIRS not in selection.definitions:
+        return []
+    if not prepare_pairs(con, registry):
+        return []
+    since = parse_day(selection.since) if selection.since is not None else None
+    return [
+        one
+        for one in states_of_pairs(con, registry)
+        if is_due(one, reasons=None, run_ids=selection.run_ids)
+        and (since is None or one.b_at.date() >= since)
+    ]
+
+
+def _runs_of_plan(con: Connection, pairs: Sequence[PairState], selection: Selection) -> list[str]:
+    """The runs with something to compute, in run order; a comparison counts for its second run."""
+    wanted = {
+        one.run_b if selection.run_ids is None or one.run_b in selection.run_ids else one.run_a
+        for one in pairs
+    }
+    rows = con.execute(
+        "select run_id from raw.runs where run_key in (select run_key from stale_cells) "
+        "or run_id in (select unnest(?)) order by coalesce(created_at, first_loaded_at), run_id",
+        [sorted(wanted)],
+    ).fetchall()
+    return [run_id for (run_id,) in rows]
+
+
+def _old_meanings(con: Connection, registry: Registry) -> dict[str, dict[str, Any]]:
+    """The meaning that most stored cells of a definition were computed with."""
+    most_used = con.execute(
+        "select definition, arg_max(fingerprint, n) from (select definition, fingerprint, count(*) as n "
+        "from ledger.cells where source = '' group by definition, fingerprint) group by definition"
+    ).fetchall()
+    used = dict(most_used)
+    renamed = {f"{one.schema}.{one.header.was}": one.name for one in registry if one.header.was}
+    found: dict[str, dict[str, Any]] = {}
+    for meaning in meanings_of(con, [*registry.definitions, *renamed]):
+        name = renamed.get(meaning["name"], meaning["name"])
+        if used.get(meaning["name"]) == meaning["fingerprint"] or name not in used:
+            found[name] = meaning
+    return found
+
+
+def _asset(one: Definition, reasons: Mapping[str, int], old: Mapping[str, Any] | None) -> dict[str, Any]:
+    return {
+        "name": one.name,
+        "cells": sum(reasons.values()),
+        "reasons": dict(reasons),
+        "old_version": old["version"] if old else None,
+        "new_version": one.header.version,
+        "old_fingerprint": old["fingerprint"] if old else None,
+        "new_fingerprint": one.fingerprint,
+        "diff": _diff(one, old),
+    }
+
+
+def _diff(one: Definition, old: Mapping[str, Any] | None) -> str:
+    """What changed in the definition itself; empty when only something it reads changed."""
+    if old is None or old["own_fingerprint"] == one.own_fingerprint:
+        return ""
+    header = {
+        "parameters": dict(one.header.parameters),
+        "applies": one.header.applies,
+        "undefined": one.header.undefined,
+        "aggregate": one.header.aggregate,
+    }
+    before = meaning_text(json.loads(old["header"]), old["body"]).splitlines(keepends=True)
+    after = meaning_text(header, one.body).splitlines(keepends=True)
+    if before == after:
+        return "a helper that it calls changed\n"
+    return "".join(
+        difflib.unified_diff(
+            before, after, f"{one.name} version {old['version']}", f"version {one.header.version}"
+        )
+    )
+
+
+def _warnings(registry: Registry, meanings: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    return [
+        f"{one.name} means something else than version {old['version']} did and still says version "
+        f"{one.header.version}: raise `version` in {one.path.name}"
+        for one in registry
+        if (old := meanings.get(one.name)) is not None
+        and old["own_fingerprint"] != one.own_fingerprint
+        and old["version"] >= one.header.version
+        and not _is_agreed(registry, one)
+    ]
+
+
+def _frozen(con: Connection, selection: Selection) -> list[str]:
+    """What would be stale and stays as it is, because the texts behind it were forgotten."""
+    rows = con.execute(
+        "select run_id, count(distinct definition) from cell_states where is_frozen "
+        "and reason_unless_frozen is not null and ($run_ids is null or list_contains($run_ids, run_id)) "
+        "and ($definitions is null or list_contains($definitions, definition) "
+        "or list_contains($definitions, definition || ':' || source)) "
+        "group by run_id, run_no order by run_no",
+        {
+            "run_ids": sorted(selection.run_ids) if selection.run_ids else None,
+            "definitions": sorted(selection.definitions) if selection.definitions else None,
+        },
+    ).fetchall()
+    if not rows:
+        return []
+    shown = ", ".join(run_id for run_id, _ in rows[:3]) + (" …" if len(rows) > 3 else "")
+    return [
+        f"{sum(n for _, n in rows):,} cells of {shown} are frozen and left as they are: the texts they were computed "
+        "from were forgotten"
+    ]
+
+
+def _is_agreed(registry: Registry, one: Definition) -> bool:
+    """Whether the lock file holds this meaning, or eval-pipeline.toml made it: then no version waits to be raised."""
+    if one.short_name in registry.config.formulas or one.name in registry.config.formulas:
+        return True
+    locked = read_lock(one.path.parent.parent / FILE) or read_lock(shipped_sql() / FILE)
+    return locked.get(one.name, (0, ""))[1] == one.own_fingerprint

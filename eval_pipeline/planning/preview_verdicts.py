@@ -1,0 +1,199 @@
+"""Which comparisons and gates would be decided otherwise: the newest pairs judged as stored, and as they would be."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from eval_pipeline.comparing.gate import judge_pair
+from eval_pipeline.comparing.material import Paired, find_pair, read_pair
+from eval_pipeline.comparing.noise import find_noise, is_within
+from eval_pipeline.comparing.options import comparison_reading
+from eval_pipeline.comparing.pair_rows import aggregates_of
+from eval_pipeline.comparing.pair_states import PairState
+from eval_pipeline.comparing.pairs import find_pairs, is_gated
+from eval_pipeline.comparing.significance import compare_metric, entries_of, verdict_of
+from eval_pipeline.comparing.verdicts import deltas_of
+from eval_pipeline.comparing.warnings import chunk_level_metrics
+from eval_pipeline.computing.scope import Scope, visible_catalogue
+from eval_pipeline.computing.scratch import (
+    as_if_catalogue,
+    drop,
+    evaluate,
+    keep_computed,
+    keep_expected,
+    lay_over,
+    runs_behind,
+)
+from eval_pipeline.errors import UsageError
+from eval_pipeline.formulas.registry import Registry
+from eval_pipeline.stats import PairedResult, seed_for
+from eval_pipeline.store.open import Connection
+
+MOST_PAIRS: Final = 6
+# How many nights a gate's trend may look back over.
+NIGHTS: Final = 120
+RUN_METRICS: Final = "aggregates.run_metrics"
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What is said of a pair: better, worse or neither by each metric, and the gate's verdict with its reasons."""
+
+    tests: Mapping[str, PairedResult]
+    metrics: Mapping[str, str]
+    gate: str | None
+    reasons: Sequence[str]
+
+
+def preview_verdicts(
+    con: Connection,
+    registry: Registry,
+    scopes: Sequence[tuple[Scope, set[str]]],
+    keys: Collection[str],
+    *,
+    most_pairs: int = MOST_PAIRS,
+) -> dict[str, Any]:
+    """What the plan would turn round among the newest pairs, in the metric keys that it changes.
+
+    The plan's states stand in cell_states and stale_cells; `scopes` are what of it was previewed.
+    """
+    stale = keep_expected(con)
+    previewed = {run_key for scope, _ in scopes for run_key in scope.run_keys}
+    touched = _pairs(con, registry, previewed, left_out=stale - previewed)
+    pairs, n_pairs = touched[:most_pairs], len(touched)
+    if not pairs:
+        return {"pairs": 0, "of": n_pairs, "flips": []}
+    run_keys = [key for one in pairs for key in (one.run_a_key, one.run_b_key)]
+    behind = runs_behind(con, run_keys, most=NIGHTS)
+    now = dt.datetime.now(dt.UTC).replace(tzinfo=None)
+    before = {one: _judge(con, registry, one, keys) for one in pairs}
+    with as_if_catalogue(con, behind, now=now) as store:
+        _compute(con, registry, _within(scopes, set(behind)))
+        lay_over(con, store, registry.definitions, registry.helpers, now=now)
+        after = {one: _judge(con, registry, one, keys, before[one]) for one in pairs}
+    flips = [flip for one in pairs for flip in _flips(one, before[one], after[one])]
+    return {"pairs": len(pairs), "of": n_pairs, "flips": flips}
+
+
+def _pairs(
+    con: Connection, registry: Registry, previewed: set[int], *, left_out: set[int]
+) -> list[PairState]:
+    """The pairs with a run that was previewed and none that should have been; the newest first, then gated ones."""
+    touched = [
+        one
+        for one in find_pairs(con, registry)
+        if not one.is_left
+        and not previewed.isdisjoint((one.run_a_key, one.run_b_key))
+        and left_out.isdisjoint((one.run_a_key, one.run_b_key))
+    ]
+    return sorted(touched, key=lambda one: (one.b_at, one.run_b, one.is_baseline), reverse=True)
+
+
+def _within(scopes: Sequence[tuple[Scope, set[str]]], run_keys: set[int]) -> list[tuple[Scope, set[str]]]:
+    return [
+        (replace(scope, run_keys=kept), stale)
+        for scope, stale in scopes
+        if (kept := [key for key in scope.run_keys if key in run_keys])
+    ]
+
+
+def _compute(con: Connection, registry: Registry, scopes: Sequence[tuple[Scope, set[str]]]) -> None:
+    with visible_catalogue(con, registry.helpers.values()) as store:
+        for scope, stale in scopes:
+            chain = [one for one in registry if one.name in stale and one.schema in ("facts", "metrics")]
+            evaluate(con, store, chain, scope)
+            keep_computed(con, store, chain, registry.definitions[RUN_METRICS], scope)
+            drop(con, [one.name for one in chain])
+
+
+def _judge(
+    con: Connection,
+    registry: Registry,
+    one: PairState,
+    keys: Collection[str],
+    before: Judged | None = None,
+) -> Judged | None:
+    """What is said of the pair by the catalogue that is read; None where nothing can be said.
+
+    Of the metrics that are not among `keys` what was found `before` holds.
+    """
+    try:
+        a, b = find_pair(con, one.run_a, one.run_b)
+        paired = read_pair(con, registry, a, b)
+    except UsageError:
+        return None
+    held = is_gated(registry, (one.run_a, one.run_b), suite=b.suite, dataset=b.dataset)
+    gate = judge_pair(con, registry, paired) if held else None
+    tests = _tests(paired, registry, {} if before is None else before.tests, keys)
+    return Judged(
+        tests=tests,
+        metrics=_metric_verdicts(con, registry, paired, tests, keys),
+        gate=gate["verdict"] if gate else None,
+        reasons=[*gate["preconditions"], *_failing(gate)] if gate else [],
+    )
+
+
+def _tests(
+    paired: Paired, registry: Registry, known: Mapping[str, PairedResult], keys: Collection[str]
+) -> dict[str, PairedResult]:
+    """As the comparison of the two runs tests their metrics."""
+    untestable = {} if paired.is_exact else dict.fromkeys(chunk_level_metrics(registry, paired))
+    a, b = paired.a.run_id, paired.b.run_id
+    return {
+        one.metric: known[one.metric]
+        if one.metric in known and one.metric not in keys
+        else compare_metric(
+            one, seed=seed_for(a, b, one.metric), groups=paired.groups, is_interval_wanted=False
+        )
+        for one in paired.compared
+        if one.metric not in untestable
+    }
+
+
+def _metric_verdicts(
+    con: Connection,
+    registry: Registry,
+    paired: Paired,
+    tests: Mapping[str, PairedResult],
+    keys: Collection[str],
+) -> dict[str, str]:
+    formulas = registry.keys()
+    shown = [key for key in keys if key in tests]
+    entries = dict(zip(tests, entries_of(list(tests.values())), strict=True))
+    reading = comparison_reading(registry.config)
+    sources = {key: formulas[key].name for key in shown}
+    bands = find_noise(con, paired.a, paired.b, sources=sources, k=reading.compare_k).bands
+    before, after = aggregates_of(con, paired.a), aggregates_of(con, paired.b)
+    deltas = deltas_of({key: before.get(key) for key in shown}, {key: after.get(key) for key in shown})
+    return {
+        key: verdict_of(
+            entries[key]["delta"],
+            entries[key]["p_adjusted"],
+            formulas[key].header.direction,
+            in_band=is_within(deltas[key], bands[key]),
+        )
+        for key in shown
+    }
+
+
+def _failing(gate: Mapping[str, Any]) -> list[str]:
+    return [f"{rule['metric']}: {rule['reason']}" for rule in gate["rules"] if rule["verdict"] != "pass"]
+
+
+def _flips(one: PairState, before: Judged | None, after: Judged | None) -> list[dict[str, Any]]:
+    if before is None or after is None:
+        return []
+    pair = {"run_a": one.run_a, "run_b": one.run_b}
+    found: list[dict[str, Any]] = []
+    if before.gate != after.gate:
+        found.append(
+            {**pair, "kind": "gate", "old": before.gate, "new": after.gate, "reasons": list(after.reasons)}
+        )
+    for key, old in before.metrics.items():
+        new = after.metrics.get(key)
+        if new is not None and new != old:
+            found.append({**pair, "kind": "comparison", "metric": key, "old": old, "new": new})
+    return found

@@ -1,0 +1,89 @@
+"""What stands where: every derived table × every run, and every pair of runs, fresh or not and why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from eval_pipeline.comparing.pairs import PAIRS, prepare_pairs, states_of_pairs, status_entry
+from eval_pipeline.computing.ledger import find_states, frozen_runs, unwanted_cells, wanted_cells
+from eval_pipeline.formulas.registry import Registry
+from eval_pipeline.loading.deliveries import count_problems
+from eval_pipeline.loading.lint import all_findings, count_findings
+from eval_pipeline.settings import Settings
+from eval_pipeline.store.lock import Tell
+from eval_pipeline.store.open import first_value, open_reader
+from eval_pipeline.store.runs import attempts, waiting_runs
+
+STATES = ("fresh", "stale", "missing", "pinned", "frozen")
+
+_COUNTS = """
+with cells as (
+    select definition, run_key,
+        case
+            when bool_or(reason = 'missing') then 'missing'
+            when bool_or(reason is not null and not is_pinned) then 'stale'
+            when bool_or(is_frozen) then 'frozen'
+            when bool_or(is_pinned) then 'pinned'
+            else 'fresh'
+        end as state,
+        coalesce(min(reason) filter (where reason <> 'missing'), 'missing') as reason
+    from (
+        select definition, run_key, reason, is_pinned and reason is not null as is_pinned, is_frozen
+        from cell_states
+    )
+    group by definition, run_key
+)
+select definition, state, case when state <> 'fresh' then reason end as reason, count(*)
+from cells
+group by definition, state, case when state <> 'fresh' then reason end
+order by definition
+"""
+
+
+def find_status(settings: Settings, registry: Registry, *, tell: Tell | None = None) -> dict[str, Any]:
+    """The document of `status --json`."""
+    with open_reader(settings.db, tell=tell) as con:
+        find_states(con, wanted_cells(registry), unwanted=unwanted_cells(registry))
+        rows = con.execute(_COUNTS).fetchall()
+        pairs = status_entry(states_of_pairs(con, registry) if prepare_pairs(con, registry) else [], registry)
+        runs = int(first_value(con, "select count(*) from raw.runs"))
+        waiting = waiting_runs(con)
+        frozen = frozen_runs(con)
+        known = attempts(con).values()
+        warnings = count_findings(con)
+        quarantined = count_problems(con)
+    assets: dict[str, dict[str, Any]] = {
+        one.name: {
+            "name": one.name,
+            "version": one.header.version,
+            "fingerprint": one.fingerprint,
+            **dict.fromkeys(STATES, 0),
+            "reasons": {},
+        }
+        for one in registry
+    }
+    for definition, state, reason, count in rows:
+        asset = assets[definition]
+        asset[state] += count
+        if reason and state == "stale":
+            asset["reasons"][reason] = asset["reasons"].get(reason, 0) + count
+    assets[PAIRS] = pairs
+    cells = {state: sum(asset[state] for asset in assets.values()) for state in STATES}
+    return {
+        "format": 1,
+        "runs": runs,
+        "cells": cells,
+        "assets": list(assets.values()),
+        "waiting": waiting,
+        "frozen_runs": frozen,
+        "incomplete": [run.run_id for run in known if run.has_golden_set and not run.is_complete],
+        "superseded": {run.run_id: run.superseded_by for run in known if run.superseded_by},
+        "quarantined": quarantined,
+        "warnings": warnings,
+    }
+
+
+def find_lint(settings: Settings, *, tell: Tell | None = None) -> list[dict[str, Any]]:
+    """What looks odd in the golden sets and in the runs, as `status --lint` shows it."""
+    with open_reader(settings.db, tell=tell) as con:
+        return [finding.entry() for finding in all_findings(con)]

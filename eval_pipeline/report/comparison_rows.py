@@ -1,0 +1,161 @@
+"""What of a comparison is worth reading first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from eval_pipeline.comparing.options import SIGNIFICANT
+from eval_pipeline.report.numbers import NOTHING, amount, amount_change, interval, p_value
+from eval_pipeline.report.pages.material import MetricFacts
+
+FAMILIES: Final[Mapping[str, tuple[str, ...]]] = {
+    "Finding the expected chunks": ("hit_at_k", "reciprocal_rank", "chunk_overlap", "span_overlap"),
+    "Finding the expected documents": ("recall_at_k_doc",),
+    "Finding supports": ("anchor_any", "anchor_all", "anchor_precision", "anchor_rank", "scope_miss"),
+    "Answering": ("answer_strings", "citation_coverage", "attribution", "recency_conflict"),
+    "Refusing": ("refusal_correctness", "abstention", "hallucination"),
+    "What the judge says": ("judge_scores",),
+    "Running": ("failures", "empty_results", "latency_summary"),
+    "Extracting fields": ("extraction_summary",),
+}
+OTHERS: Final = "Other formulas"
+HEADLINES: Final = (
+    "hit@5",
+    "mrr",
+    "recall@5_doc",
+    "recall_any@5",
+    "groundedness",
+    "citation_coverage",
+    "refusal_correctness",
+    "judge_correctness",
+    "error_rate",
+    "extraction.macro_f1",
+    "latency_p50_ms",
+    "latency_p95_ms",
+)
+SLICED: Final = ("hit@5", "mrr", "recall_any@5", "groundedness", "citation_coverage", "recall@5_doc")
+PREFERRED_K: Final = "@5"
+
+
+def by_family(metrics: Iterable[MetricFacts]) -> dict[str, list[MetricFacts]]:
+    """Family → its metrics; families without one are left out."""
+    family_of = {
+        formula: (family, place)
+        for family, formulas in FAMILIES.items()
+        for place, formula in enumerate(formulas)
+    }
+    found: dict[str, list[tuple[int, MetricFacts]]] = {family: [] for family in (*FAMILIES, OTHERS)}
+    for one in metrics:
+        family, place = family_of.get(one.formula) or family_of.get(one.base, (OTHERS, 0))
+        found[family].append((place, one))
+    return {
+        family: [one for _, one in sorted(entries, key=lambda entry: entry[0])]
+        for family, entries in found.items()
+        if entries
+    }
+
+
+def representatives(metrics: Iterable[MetricFacts]) -> list[MetricFacts]:
+    """One key per formula, at k = 5 where there are several; every key of a judge."""
+    by_formula: dict[str, list[MetricFacts]] = {}
+    for family in by_family(metrics).values():
+        for one in family:
+            by_formula.setdefault(one.formula, []).append(one)
+    found = []
+    for keys in by_formula.values():
+        preferred = [one for one in keys if PREFERRED_K in one.key]
+        found += keys if keys[0].scale == "ordinal" else (preferred or keys)[:1]
+    return found
+
+
+def is_share(one: MetricFacts) -> bool:
+    """Whether it lies between 0 and 1."""
+    return tuple(one.value_range) == (0, 1)
+
+
+def chosen(wanted: Sequence[str], available: Iterable[str], *, most: int) -> list[str]:
+    """The first few of what is wanted that are there."""
+    known = set(available)
+    return [key for key in wanted if key in known][:most]
+
+
+MOVED: Final = ("win", "loss", "rank_up", "rank_down", "regression")
+
+
+def moved_queries(report: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The queries whose first expected chunk moved, farthest first; of equal moves the worse one first."""
+    entries = [entry for entry in report["per_query"] if entry["regression"] or entry["kind"] in MOVED]
+    return sorted(entries, key=lambda entry: (-abs(_move(entry)), _move(entry)))
+
+
+def _move(entry: Mapping[str, Any]) -> float:
+    """By how much the reciprocal rank changed: what the reader of a list feels."""
+    return _reciprocal(entry["b_hit_rank"]) - _reciprocal(entry["a_hit_rank"])
+
+
+def _reciprocal(rank: int | None) -> float:
+    return 0.0 if rank is None else 1 / rank
+
+
+def surest_metric(report: Mapping[str, Any]) -> str | None:
+    """The metric whose difference is least likely to be chance, if any is significant after the adjustment."""
+    found = [
+        (entry["p_adjusted"], -abs(entry["delta"]), metric)
+        for metric, entry in report["significance"].items()
+        if entry["p_adjusted"] is not None and entry["p_adjusted"] < SIGNIFICANT and entry["delta"]
+    ]
+    return min(found)[2] if found else None
+
+
+def within_noise(report: Mapping[str, Any], metric: str) -> bool | None:
+    """Whether the difference is no larger than identical runs differ; None where that is not known."""
+    band, delta = report["noise"].get(metric), report["deltas"].get(metric)
+    if band is None or delta is None:
+        return None
+    return bool(band["low"] <= delta <= band["high"])
+
+
+def defined_metrics(report: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+    """Metrics with a value in at least one run, and those without any."""
+    metrics = list(report["aggregate_a"])
+    defined = [
+        metric
+        for metric in metrics
+        if report["aggregate_a"][metric] is not None or report["aggregate_b"][metric] is not None
+    ]
+    return defined, [metric for metric in metrics if metric not in defined]
+
+
+def shown_first(names: Sequence[str], most: int) -> str:
+    """The first few names, and how many more there are."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def rules_worth_showing(gate: Mapping[str, Any]) -> tuple[list[Mapping[str, Any]], str]:
+    """The gate's rules without the trends that are none, and one sentence about these."""
+    quiet = [rule for rule in gate["rules"] if rule["kind"] == "drift" and rule["verdict"] == "pass"]
+    shown = [rule for rule in gate["rules"] if rule not in quiet]
+    if not quiet:
+        return shown, ""
+    nights = max(rule["n"] for rule in quiet)
+    return shown, f"No lasting decline over up to {nights} nights in {len(quiet)} metrics."
+
+
+def part_cells(report: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:
+    """What the runs measured as a whole, where they differ or were tested: a, b, b − a, interval, p adjusted, cases."""
+    for name, entry in report["parts"].items():
+        if entry["a"] == entry["b"] and "test" not in entry:
+            continue
+        yield (
+            name,
+            [
+                amount(entry["a"]),
+                amount(entry["b"]),
+                amount_change(entry["a"], entry["b"]),
+                interval(entry.get("ci_low"), entry.get("ci_high")),
+                p_value(entry.get("p_adjusted")),
+                f"{entry['n']:,}" if "n" in entry else NOTHING,
+            ],
+        )

@@ -1,0 +1,365 @@
+"""What pages show, collected from the store in one go, and handed to the report to be written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from eval_pipeline.comparing.stored import gate_verdicts
+from eval_pipeline.errors import UnknownName, UsageError
+from eval_pipeline.formulas.registry import Registry
+from eval_pipeline.report.pages.material import (
+    ChunkRow,
+    FormulaState,
+    GateMark,
+    GateVerdict,
+    MetricFacts,
+    PairMaterial,
+    QueryRow,
+    QueryTexts,
+    RunFacts,
+    RunMaterial,
+    SuiteMaterial,
+    SuiteRun,
+)
+from eval_pipeline.settings import Settings
+from eval_pipeline.showing import page_rows
+from eval_pipeline.showing.marks import marks_of_runs
+from eval_pipeline.showing.runs import PART_HEADLINES, part_headlines
+from eval_pipeline.store.lock import Tell
+from eval_pipeline.store.open import Connection, open_reader
+from eval_pipeline.store.runs import RunRow, computed_with, find_run, per_query_values, suite_attempts
+
+HITS_READ: Final = 10
+# Below this many queries everything is read; of more only as many as a page lists.
+QUERIES_READ: Final = 2_000
+RUNS_SHOWN: Final = 400
+LABELLED_CHUNKS: Final = "labels.expected_chunks"
+
+
+def run_page(
+    settings: Settings, registry: Registry, run_id: str, *, with_text: bool = True, tell: Tell | None = None
+) -> str:
+    """The page of one run."""
+    from eval_pipeline.report.pages.run_page import render_run_page
+
+    return render_run_page(read_run(settings, registry, run_id, with_text=with_text, tell=tell))
+
+
+def pair_page(
+    settings: Settings,
+    registry: Registry,
+    run_a: str,
+    run_b: str,
+    *,
+    document: Mapping[str, Any] | None = None,
+    with_text: bool = True,
+    tell: Tell | None = None,
+) -> str:
+    """The page of two runs; `document` is their comparison where somebody has computed it already."""
+    from eval_pipeline.report.pages.pair_page import render_pair_page
+
+    if document is None:
+        from eval_pipeline.comparing.compare import compare
+
+        document = compare(settings, registry, run_a, run_b, tell=tell)
+    return render_pair_page(read_pair(settings, registry, document, with_text=with_text, tell=tell))
+
+
+def suite_page(
+    settings: Settings, registry: Registry, *, suite: str | None = None, tell: Tell | None = None
+) -> str:
+    """The page of one suite, or of all."""
+    from eval_pipeline.report.pages.suite_page import render_suite_page
+
+    return render_suite_page(read_suites(settings, registry, suite=suite, tell=tell))
+
+
+def write_page(page: str, path: Path) -> None:
+    """Put the page into place as a whole."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_name(f".{path.name}.draft")
+        draft.write_text(page, "utf-8")
+        draft.replace(path)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror or error}") from error
+
+
+def read_run(
+    settings: Settings, registry: Registry, run_id: str, *, with_text: bool = True, tell: Tell | None = None
+) -> RunMaterial:
+    """Everything that the page of a run shows."""
+    from eval_pipeline.showing.show import run_document
+
+    with open_reader(settings.db, tell=tell) as con:
+        run = find_run(con, run_id)
+        queries = [QueryRow(*row) for row in page_rows.query_rows(con, run)]
+        formulas = [one for one in registry.formulas if registry.applies_to(one, run.dataset)]
+        return RunMaterial(
+            document=run_document(con, registry, run),
+            facts=_facts(con, [run])[0],
+            metrics=metric_facts(registry, run.dataset),
+            states=_states(con, registry, [run])[0],
+            queries=queries,
+            values=per_query_values(con, run, formulas),
+            texts=_texts(con, [run], [row.query_key for row in queries[:QUERIES_READ]], queries),
+            latencies=page_rows.recorded_latencies(con, run),
+            field_errors=_field_errors(con, run),
+            with_text=with_text,
+        )
+
+
+def read_pair(
+    settings: Settings,
+    registry: Registry,
+    document: Mapping[str, Any],
+    *,
+    with_text: bool = True,
+    tell: Tell | None = None,
+) -> PairMaterial:
+    """Everything that the page of two runs shows beside their comparison."""
+    from eval_pipeline.report.comparison_rows import moved_queries
+
+    moved = {entry["query_id"] for entry in moved_queries(document)[:QUERIES_READ]}
+    with open_reader(settings.db, tell=tell) as con:
+        a, b = find_run(con, document["run_a"]), find_run(con, document["run_b"])
+        rows_a, rows_b = ([QueryRow(*row) for row in page_rows.query_rows(con, run)] for run in (a, b))
+        wanted = [row for row in rows_b if row.query_id in moved]
+        return PairMaterial(
+            document=document,
+            facts=_two(_facts(con, [a, b])),
+            metrics=metric_facts(registry, a.dataset, b.dataset),
+            states=_two(_states(con, registry, [a, b])),
+            queries=({row.query_id: row for row in rows_a}, {row.query_id: row for row in rows_b}),
+            texts=_texts(con, [a, b], [row.query_key for row in wanted], wanted),
+            with_text=with_text,
+        )
+
+
+def _two(entries: Sequence[Any]) -> tuple[Any, Any]:
+    first, second = entries
+    return first, second
+
+
+def metric_facts(registry: Registry, *datasets: str) -> list[MetricFacts]:
+    """The catalogue's metrics that one of these datasets wants, in its order."""
+    return [
+        MetricFacts(
+            key=key,
+            formula=one.short_name,
+            base=(one.reading_of or one.name).split(".", 1)[1],
+            meaning=one.keys[key],
+            applies=one.header.applies,
+            undefined=_with_parameters(one.header.undefined, one.header.parameters),
+            scale=one.header.scale,
+            value_range=one.header.value_range,
+            direction=one.header.direction,
+            is_chunk_level=LABELLED_CHUNKS in registry.inputs_of(one),
+        )
+        for key, one in registry.keys().items()
+        if any(registry.applies_to(one, dataset) for dataset in datasets)
+    ]
+
+
+def _with_parameters(text: str | None, parameters: Mapping[str, Any]) -> str | None:
+    if text is None:
+        return None
+    for name, value in parameters.items():
+        text = text.replace(f"${{{name}}}", str(value))
+    return text
+
+
+def _facts(con: Connection, runs: Sequence[RunRow]) -> list[RunFacts]:
+    found = {}
+    for row in page_rows.run_facts(con, [run.run_key for run in runs]):
+        fields = [*row[1:-1], json.loads(row[-1]).get("config") or {}]
+        found[row[0]] = RunFacts(*fields)
+    return [found[run.run_key] for run in runs]
+
+
+def _states(con: Connection, registry: Registry, runs: Sequence[RunRow]) -> list[dict[str, FormulaState]]:
+    """Formula → what its values of each run rest on and whether that holds; of other tables only what does not."""
+    marks = marks_of_runs(con, registry, [run.run_key for run in runs])
+    found = []
+    for run in runs:
+        computed = computed_with(con, run)
+        own = marks.get(run.run_key, {})
+        states = {}
+        for one in registry:
+            is_formula = one.schema == "metrics" and registry.applies_to(one, run.dataset)
+            mark = own.get(one.name)
+            if is_formula or mark:
+                known = computed.get(one.name, {})
+                state, reason = mark or ("fresh" if one.name in computed else "missing", None)
+                states[one.short_name] = FormulaState(
+                    one.short_name,
+                    known.get("version"),
+                    known.get("fingerprint"),
+                    state,
+                    reason,
+                    tuple(one.keys),
+                )
+        found.append(states)
+    return found
+
+
+def _texts(
+    con: Connection, runs: Sequence[RunRow], query_keys: Sequence[int], rows: Sequence[QueryRow]
+) -> dict[str, QueryTexts]:
+    """Query id → what was expected and what each run retrieved."""
+    hits = [_chunks(page_rows.hits_of(con, run, query_keys, most=HITS_READ)) for run in runs]
+    expected = _chunks(page_rows.expected_chunks(con, runs[-1], query_keys))
+    found = {}
+    wanted = set(query_keys)
+    for row in rows:
+        if row.query_key not in wanted:
+            continue
+        retrieved = [of_run.get(row.query_key, []) for of_run in hits]
+        known = {chunk.chunk_id: chunk.text for side in retrieved for chunk in side if chunk.text}
+        labelled = [
+            ChunkRow(chunk.chunk_id, chunk.text or known.get(chunk.chunk_id))
+            for chunk in expected.get(row.query_key, [])
+        ]
+        found[row.query_id] = QueryTexts(labelled, retrieved)
+    return found
+
+
+def _chunks(rows: Sequence[tuple[Any, ...]]) -> dict[int, list[ChunkRow]]:
+    found: dict[int, list[ChunkRow]] = {}
+    for query_key, *fields in rows:
+        found.setdefault(query_key, []).append(ChunkRow(*fields))
+    return found
+
+
+def _field_errors(con: Connection, run: RunRow) -> dict[str, dict[str, int]]:
+    from eval_pipeline.computing.history import computed_rows
+
+    kinds = ("omission", "hallucination", "format_error", "wrong_value")
+    return {
+        row["field"]: {kind: row[f"n_{kind}"] for kind in kinds}
+        for row in computed_rows(con, "aggregates.field_accuracy", run)
+    }
+
+
+def read_suites(
+    settings: Settings, registry: Registry, *, suite: str | None = None, tell: Tell | None = None
+) -> list[SuiteMaterial]:
+    """Every suite, or the one that is asked for; runs on several datasets are apart."""
+    with open_reader(settings.db, tell=tell) as con:
+        found = page_rows.suites(con, suite)
+        if not found and suite is not None:
+            raise UnknownName("suite", suite, page_rows.suite_names(con))
+        if not found:
+            raise UsageError("there is no run yet: `eval-pipeline load PATH` takes runs in")
+        return [_suite(con, registry, name, dataset) for name, dataset in found]
+
+
+def _suite(con: Connection, registry: Registry, name: str | None, dataset: str) -> SuiteMaterial:
+    known = suite_attempts(con, name, dataset)
+    shown = known[-RUNS_SHOWN:]
+    keys = [run.run_key for run in shown]
+    runs = [RunRow(run.run_key, run.run_id, dataset, None) for run in shown]
+    quarantined = page_rows.quarantined_counts(con, keys)
+    values = page_rows.whole_values(con, keys)
+    parts = part_headlines(con, registry, [run.run_id for run in shown])
+    meanings = page_rows.meanings_behind(con, keys)
+    marks = marks_of_runs(con, registry, keys)
+    verdicts = {key: _gate_verdict(one) for key, one in gate_verdicts(con, keys).items()}
+    drafts = [
+        SuiteRun(
+            facts,
+            run.night,
+            n_golden=run.n_golden - run.n_not_asked or run.n_golden,
+            n_results=run.n_results,
+            n_failed=run.n_failed,
+            n_quarantined=quarantined.get(run.run_key, 0),
+            is_complete=run.is_complete,
+            is_answer=run.is_last_complete,
+            replaced_by=run.superseded_by,
+            values={**values.get(run.run_key, {}), **_part_values(parts.get(run.run_id, {}))},
+            fingerprints=meanings.get(run.run_key, {}),
+            n_stale=sum(state == "stale" for state, _ in marks.get(run.run_key, {}).values()),
+            is_shown=False,
+            gate=verdicts.get(run.run_key),
+        )
+        for facts, run in zip(_facts(con, runs), shown, strict=True)
+    ]
+    return SuiteMaterial(
+        suite=name,
+        dataset=dataset,
+        runs=with_shown_attempts(drafts),
+        n_left_out=len(known) - len(shown),
+        metrics=[*metric_facts(registry, dataset), *_part_facts(registry)],
+        gate=_gate(registry),
+        baseline=_baseline(registry, name, dataset),
+    )
+
+
+def _part_values(headlines: Mapping[str, tuple[float, int]]) -> dict[str, tuple[float | None, int]]:
+    return {one.key: headlines[one.name] for one in PART_HEADLINES if one.name in headlines}
+
+
+def _part_facts(registry: Registry) -> list[MetricFacts]:
+    """What is measured over a whole run, as the catalogue describes it."""
+    return [
+        MetricFacts(
+            key=headline.key,
+            formula=one.short_name,
+            base=one.short_name,
+            meaning=one.keys[headline.column],
+            applies=None,
+            undefined=None,
+            scale="fraction",
+            value_range=(0, 1) if headline.is_share else (0, None),
+            direction="higher" if headline.is_share else "lower",
+        )
+        for headline in PART_HEADLINES
+        if (one := registry.definitions.get(headline.table)) and headline.column in one.keys
+    ]
+
+
+def _gate_verdict(document: Mapping[str, Any]) -> GateVerdict:
+    """The worst of what the rules about a metric as a whole said."""
+    metrics: dict[str, str] = {}
+    for rule in document["rules"]:
+        said = {metrics.get(rule["metric"], "pass"), rule["verdict"]}
+        if rule["slice"] is None:
+            metrics[rule["metric"]] = next(one for one in ("fail", "inconclusive", "pass") if one in said)
+    return GateVerdict(document["verdict"], document["baseline"], metrics)
+
+
+def with_shown_attempts(runs: Sequence[SuiteRun]) -> list[SuiteRun]:
+    """The runs by their nights, with the answer of each night marked; of a night without one, its last attempt."""
+    from dataclasses import replace
+
+    answered = {run.night for run in runs if run.is_answer}
+    last = {run.night: run.facts.run_id for run in sorted(runs, key=lambda run: run.facts.attempt or 1)}
+    ordered = sorted(enumerate(runs), key=lambda place: (place[1].night, place[0]))
+    return [
+        replace(
+            run, is_shown=run.is_answer or (run.night not in answered and last[run.night] == run.facts.run_id)
+        )
+        for _, run in ordered
+    ]
+
+
+def _gate(registry: Registry) -> dict[str, GateMark]:
+    """Metric → how far the gate lets it fall."""
+    from eval_pipeline.comparing.gate_rules import read_gate
+
+    gate = read_gate(registry.config.gate, registry, path=registry.config.path)
+    return {
+        rule.metric: GateMark(
+            rule.is_higher_better, None if rule.target is not None else rule.margin, rule.target
+        )
+        for rule in gate.rules
+        if rule.slice is None
+    }
+
+
+def _baseline(registry: Registry, suite: str | None, dataset: str) -> str | None:
+    """The run that others are held against, where eval-pipeline.toml names one for the suite or the dataset."""
+    return registry.config.baseline_of(suite, dataset)

@@ -1,0 +1,101 @@
+"""The page around the content: what the browser may do, the style, the script, headings and ways to move around."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from eval_pipeline.report.pages.html import Child, Html, join, tag
+
+FOLDER: Final = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the page with a heading; `name` is its place in the address."""
+
+    name: str
+    title: str
+    content: Sequence[Child]
+
+
+@dataclass(frozen=True)
+class Page:
+    """A whole page."""
+
+    kind: str
+    title: str
+    heading: Child
+    lead: Sequence[Child]
+    sections: Sequence[Section]
+    footer: Sequence[Child]
+
+
+def size_of(sections: Iterable[Section]) -> int:
+    """How many bytes their contents take."""
+    return sum(len(join(one.content).encode()) for one in sections)
+
+
+def render_page(page: Page) -> str:
+    """One file that asks nobody for anything."""
+    style, script = _source("page.css"), _source("page.js")
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", http_equiv="Content-Security-Policy", content=_policy(style, script)),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name="color-scheme", content="light dark"),
+        tag("link", rel="icon", href="data:,"),
+        tag("title", page.title),
+        tag("style", Html(style)),
+    )
+    body = tag(
+        "body",
+        tag("a", "Skip to the content", class_="skip", href="#content"),
+        _header(page),
+        tag("main", [_section(one) for one in page.sections], id="content", tabindex="-1"),
+        tag("footer", page.footer),
+        tag("script", Html(script)),
+    )
+    return "<!doctype html>\n" + tag("html", head, body, lang="en") + "\n"
+
+
+def _source(name: str) -> str:
+    return (FOLDER / name).read_text("utf-8")
+
+
+def _policy(style: str, script: str) -> str:
+    """Nothing may be loaded or run but this style and this script."""
+    return (
+        f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _hash(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _header(page: Page) -> Html:
+    links = [tag("li", tag("a", one.title, href=f"#{one.name}")) for one in page.sections]
+    return tag(
+        "header",
+        tag("p", page.kind, class_="kind-of-page"),
+        tag("h1", page.heading),
+        page.lead,
+        tag("nav", tag("ul", links), aria_label="On this page"),
+    )
+
+
+def _section(one: Section) -> Html:
+    return tag(
+        "section",
+        tag("h2", one.title, id=f"{one.name}-heading"),
+        one.content,
+        id=one.name,
+        aria_labelledby=f"{one.name}-heading",
+    )

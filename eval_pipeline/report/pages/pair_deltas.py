@@ -1,0 +1,230 @@
+"""The differences of two runs, with how sure they are and what moves by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from eval_pipeline.comparing.significance import BETTER, UNCLEAR, verdict_of
+from eval_pipeline.report.comparison_rows import (
+    by_family,
+    defined_metrics,
+    is_share,
+    part_cells,
+    representatives,
+    within_noise,
+)
+from eval_pipeline.report.numbers import NOTHING, change, interval, p_value, value
+from eval_pipeline.report.pages.figures import figure
+from eval_pipeline.report.pages.html import Child, Html, data_text, join, tag
+from eval_pipeline.report.pages.material import MetricFacts, PairMaterial
+from eval_pipeline.report.pages.pair_charts import Difference, forest_chart
+from eval_pipeline.report.pages.widgets import Column, Group, badge, data_table, metric_name
+from eval_pipeline.words import count
+
+ADJUSTMENTS: Final = {"benjamini_hochberg": "Benjamini–Hochberg"}
+
+Report = Mapping[str, Any]
+
+
+def deltas_section(material: PairMaterial) -> list[Child]:
+    """The picture of one metric per formula, and the table of all."""
+    document = material.document
+    defined, undefined = defined_metrics(document)
+    facts = {one.key: one for one in material.metrics}
+    shown = [facts[key] for key in defined if key in facts]
+    return [
+        *_pictures(document, [one for one in shown if one.key not in document["caveats"]]),
+        _table(document, shown),
+        _caveats(document),
+        _reading(document),
+        tag("p", "Undefined in both runs: ", data_text(", ".join(undefined)), ".", class_="note")
+        if undefined
+        else None,
+    ]
+
+
+def _pictures(document: Report, metrics: Sequence[MetricFacts]) -> list[Html]:
+    drawn = []
+    for name, title, is_wanted in (
+        ("forest", "Differences, one metric per formula", is_share),
+        ("forest-scores", "Differences of scores from 0 to 5", lambda one: one.scale == "ordinal"),
+    ):
+        differences = [
+            found
+            for one in representatives(metrics)
+            if is_wanted(one) and (found := difference_of(document, one)) is not None
+        ]
+        if differences:
+            drawn.append(figure(forest_chart(differences, name=name, title=title)))
+    return drawn
+
+
+def difference_of(document: Report, one: MetricFacts) -> Difference | None:
+    """What is drawn of a metric; nothing without a difference over the queries of both runs."""
+    tested = document["significance"][one.key]
+    if tested["delta"] is None:
+        return None
+    band = document["noise"].get(one.key)
+    return Difference(
+        metric=one.key,
+        delta=tested["delta"],
+        low=tested["ci_low"],
+        high=tested["ci_high"],
+        band=(band["low"], band["high"]) if band else None,
+        verdict=_verdict(document, one),
+    )
+
+
+def _verdict(document: Report, one: MetricFacts) -> str:
+    tested = document["significance"][one.key]
+    return verdict_of(
+        tested["delta"], tested["p_adjusted"], one.direction, in_band=within_noise(document, one.key)
+    )
+
+
+def _table(document: Report, metrics: Sequence[MetricFacts]) -> Html:
+    has_bands = any(document["noise"].values())
+    groups = [
+        Group(family, [_row(document, one, has_bands=has_bands) for one in entries])
+        for family, entries in by_family(metrics).items()
+    ]
+    titles = ["a", "b", "b − a", "95 % interval", "p adjusted", "n", "could show"]
+    numbers = [Column(title, is_number=True) for title in [*titles, *(["noise band"] if has_bands else [])]]
+    return data_table("deltas", _caption(document), [Column("metric"), *numbers, Column("verdict")], groups)
+
+
+def _caption(document: Report) -> str:
+    adjusted = ADJUSTMENTS.get(document["adjustment"], document["adjustment"])
+    return (
+        "a and b are each run's own aggregates. Interval, p and n are of the queries that both runs define; p adjusted "
+        f"by {adjusted} over all metrics."
+    )
+
+
+def _row(document: Report, one: MetricFacts, *, has_bands: bool) -> list[Child]:
+    tested = document["significance"][one.key]
+    return [
+        metric_name(one.key),
+        value(document["aggregate_a"][one.key]),
+        value(document["aggregate_b"][one.key]),
+        change(document["deltas"][one.key]),
+        interval(tested["ci_low"], tested["ci_high"]),
+        p_value(tested["p_adjusted"]),
+        f"{tested['n']:,}",
+        NOTHING if tested["mde"] is None else f"±{tested['mde']:.3f}",
+        *([_band(document, one.key)] if has_bands else []),
+        _verdict_cell(document, one),
+    ]
+
+
+def _band(document: Report, metric: str) -> str:
+    band = document["noise"].get(metric)
+    return interval(band["low"], band["high"]) if band else NOTHING
+
+
+def _verdict_cell(document: Report, one: MetricFacts) -> Child:
+    caveat = document["caveats"].get(one.key)
+    if caveat:
+        return badge("not comparable")
+    verdict = _verdict(document, one)
+    if verdict == UNCLEAR:
+        return "within noise" if within_noise(document, one.key) and document["deltas"][one.key] else ""
+    return badge(verdict, "good" if verdict == BETTER else "bad")
+
+
+def _caveats(document: Report) -> Html | None:
+    reasons = sorted(set(document["caveats"].values()))
+    return tag("p", f"Not comparable: {'; '.join(reasons)}.", class_="note") if reasons else None
+
+
+def _reading(document: Report) -> Html:
+    pairs = document["identical_pairs"]
+    noise = (
+        "Noise band: how far runs of one commit and configuration differ from each other."
+        if any(document["noise"].values())
+        else f"The noise band is not known yet: it takes {pairs['needed']:,} pairs of identical runs, and so far there "
+        f"{'is' if pairs['n'] == 1 else 'are'} {pairs['n']:,}."
+    )
+    return tag(
+        "p",
+        "A verdict is given where p adjusted is below 0.05 and the difference is outside the noise band. “Could show” "
+        "is the smallest difference that so many queries would have shown in four of five cases. ",
+        noise,
+        class_="note",
+    )
+
+
+def fallback_section(document: Report) -> list[Child]:
+    """Why ids are not compared, and what is compared instead."""
+    metrics, tested = document["fallback_metrics"], document["fallback_significance"]
+    thresholds = document["sensitivity"]
+    rows: list[list[Child]] = [
+        [
+            metric_name(metric),
+            value(metrics["a"][metric]),
+            value(metrics["b"][metric]),
+            change(metrics["deltas"][metric]),
+            interval(tested[metric]["ci_low"], tested[metric]["ci_high"]),
+            p_value(tested[metric]["p_adjusted"]),
+            f"{tested[metric]['n']:,}",
+        ]
+        for metric in metrics["deltas"]
+    ]
+    titles = ("a", "b", "b − a", "95 % interval", "p adjusted", "n")
+    columns = [Column("metric"), *(Column(title, is_number=True) for title in titles)]
+    n = count(metrics["a"]["n"], "query", plural="queries")
+    return [
+        tag(
+            "p",
+            "The runs were not chunked alike, so ids of chunks say nothing: labels name the chunks of one chunker. "
+            "Here a hit counts in both runs when it is of an expected document and shares enough characters with an "
+            "expected chunk: by default half of the shorter of the two. Verdicts and ranks on this page are by this "
+            "criterion.",
+        ),
+        data_table(
+            "fallback", f"Both runs by the same criterion, over {n} whose spans are known.", columns, rows
+        ),
+        join(tag("h3", "If more, or less, had to be shared"), _sensitivity(thresholds))
+        if thresholds
+        else None,
+    ]
+
+
+def _sensitivity(thresholds: Mapping[str, Mapping[str, int]]) -> Html:
+    kinds = list(next(iter(thresholds.values())))
+    rows: list[list[Child]] = [
+        [f"{float(share):.0%}", *(f"{counts[kind]:,}" for kind in kinds)]
+        for share, counts in thresholds.items()
+    ]
+    columns = [Column("shared"), *(Column(kind.replace("_", " "), is_number=True) for kind in kinds)]
+    return data_table("sensitivity", "Verdicts by the share of characters that is asked for.", columns, rows)
+
+
+def parts_table(document: Report) -> Html | None:
+    """Extraction, speed, cost and indexing of the runs as a whole; None where nothing of it differs."""
+    rows: list[list[Child]] = [[metric_name(name), *cells] for name, cells in part_cells(document)]
+    columns = [Column("measure")]
+    titles = ("a", "b", "b − a", "95 % interval", "p adjusted", "cases")
+    columns += [Column(title, is_number=True) for title in titles]
+    caption = "Measured over a whole run. Extraction is tested over the cases of both runs; percentiles are not tested."
+    return data_table("run-parts", caption, columns, rows) if rows else None
+
+
+def moved_slices_table(slices: Sequence[Mapping[str, Any]]) -> Html:
+    """The slices with the surest movement, each by the metric that says so."""
+    rows: list[list[Child]] = [
+        [
+            join(data_text(entry["slice"]), " = ", data_text(entry["slice_value"], most=80)),
+            metric_name(entry["metric"]),
+            f"{entry['n_queries']:,}",
+            f"{entry['n']:,}",
+            change(entry["delta"]),
+            p_value(entry["p_adjusted"]),
+        ]
+        for entry in slices
+    ]
+    columns = [Column("slice"), Column("metric")]
+    columns += [Column(title, is_number=True) for title in ("queries", "n", "b − a", "p adjusted")]
+    caption = "Sign tests, adjusted over every slice and metric in which enough moved to be tested."
+    return data_table("moved-slices", caption, columns, rows)

@@ -1,0 +1,268 @@
+"""The parts of a run's page that are about the whole run: extraction, speed, the judge, indexing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from eval_pipeline.report.numbers import value
+from eval_pipeline.report.pages.figures import figure
+from eval_pipeline.report.pages.html import Child, Html, data_text, join, tag
+from eval_pipeline.report.pages.page import Section
+from eval_pipeline.report.pages.run_charts import field_chart, latency_chart, stage_chart
+from eval_pipeline.report.pages.widgets import (
+    Column,
+    badge,
+    bullets,
+    callout,
+    data_table,
+    more,
+    named_ids,
+    tiles,
+)
+from eval_pipeline.words import count
+
+UNSTABLE_ABOVE: Final = 0.2
+LISTED_CASES: Final = 500
+LISTED_FIELDS: Final = 300
+ERROR_TYPES: Final = ("omission", "hallucination", "format_error", "wrong_value")
+AVERAGES: Final = {
+    "macro": "Macro: mean of the documents",
+    "micro": "Micro: all fields pooled",
+    "macro_strict": "Macro, strict recall",
+    "micro_strict": "Micro, strict recall",
+}
+
+Block = Mapping[str, Any]
+
+
+def extraction_section(extraction: Block, field_errors: Mapping[str, Mapping[str, int]]) -> list[Child]:
+    """Macro and micro, strict beside, the target, the fields and the cases."""
+    if extraction["eval_count"] is None:
+        return [tag("p", "Delivered, and not computed yet: ", tag("code", "eval-pipeline run"), ".")]
+    failed = extraction["failed_cases"]
+    return [
+        _verdict(extraction),
+        _averages(extraction),
+        join(
+            tag("h3", f"Failed cases ({len(failed):,})"),
+            tag("p", "They did not run and count nowhere."),
+            named_ids(failed),
+        )
+        if failed
+        else None,
+        _fields(extraction["fields"], field_errors),
+        _cases(extraction["cases"]),
+    ]
+
+
+def _verdict(extraction: Block) -> Html:
+    if not extraction["eval_count"]:
+        return callout(tag("p", "No case was scored."), is_warning=True)
+    is_met = extraction["target_met"]
+    return tag(
+        "p",
+        badge("target met" if is_met else "target not met", "good" if is_met else "bad"),
+        f" Macro F1 is {value(extraction['macro']['f1'])} over {count(extraction['eval_count'], 'document')}; the "
+        f"target is {extraction['target']:.2f}.",
+        class_="lead",
+    )
+
+
+def _averages(extraction: Block) -> Html:
+    rows = [
+        [title, *(value(extraction[average][rate]) for rate in ("precision", "recall", "f1"))]
+        for average, title in AVERAGES.items()
+    ]
+    columns = [Column(""), *(Column(rate, is_number=True) for rate in ("precision", "recall", "F1"))]
+    totals = (
+        f"{extraction['total_true_positives']:,} fields correct, {extraction['total_false_positives']:,} wrong or not "
+        f"asked for, {extraction['total_false_negatives']:,} counted as missed. Strict recall also misses what is "
+        "there and wrong."
+    )
+    return data_table("extraction", totals, columns, rows)
+
+
+def _fields(fields: Mapping[str, Block], errors: Mapping[str, Mapping[str, int]]) -> Html | None:
+    if not fields:
+        return None
+    ordered = sorted(
+        fields.items(), key=lambda item: (item[1]["accuracy"] is None, item[1]["accuracy"] or 0, item[0])
+    )
+    rows: list[list[Child]] = [
+        [
+            data_text(name, most=120),
+            value(entry["accuracy"]),
+            f"{entry['n']:,}",
+            *(f"{errors.get(name, {}).get(kind, 0):,}" for kind in ERROR_TYPES),
+        ]
+        for name, entry in ordered[:LISTED_FIELDS]
+    ]
+    columns = [Column("field"), Column("accuracy", is_number=True), Column("n", is_number=True)]
+    columns += [Column(kind.replace("_", " "), is_number=True) for kind in ERROR_TYPES]
+    caption = "Share of the documents with the field in which it is right, and how often it went wrong in which way."
+    table = data_table("field-accuracy", caption, columns, rows)
+    chart = field_chart(fields)
+    return join(tag("h3", "Fields"), figure(chart, table) if chart else table)
+
+
+def _cases(cases: Mapping[str, Block]) -> Html | None:
+    if not cases:
+        return None
+    ordered = sorted(cases.items(), key=lambda item: (item[1]["f1"], item[0]))
+    keys = ("precision", "recall", "f1", "recall_strict", "f1_strict")
+    counts = ("true_positives", "false_positives", "false_negatives", "total_gt_fields")
+    rows: list[list[Child]] = [
+        [
+            data_text(name, most=120),
+            *(value(entry[key]) for key in keys),
+            *(f"{entry[key]:,}" for key in counts),
+        ]
+        for name, entry in ordered[:LISTED_CASES]
+    ]
+    columns = [
+        Column("document"),
+        *(Column(key.replace("_", " "), is_number=True) for key in (*keys, *counts)),
+    ]
+    shown = (
+        f"the weakest {LISTED_CASES} of {len(cases):,}"
+        if len(cases) > LISTED_CASES
+        else f"all {len(cases):,}"
+    )
+    return more(f"Each document ({shown})", data_table("cases", "Weakest first.", columns, rows))
+
+
+def latency_section(performance: Block, latencies: Sequence[float]) -> Iterator[Section]:
+    """How long it took, where that was recorded."""
+    whole = performance["latency_ms"]
+    stages = stage_chart(performance["latency_breakdown_ms"])
+    if not whole["n"] and stages is None:
+        return
+    entries = {"total": whole, **performance["latency_breakdown_ms"]}
+    rows = [
+        [name.replace("_", " "), f"{entry['n']:,}", *(_ms(entry[key]) for key in ("p50", "p95", "mean"))]
+        for name, entry in entries.items()
+        if entry["n"]
+    ]
+    columns = [Column(""), *(Column(name, is_number=True) for name in ("n", "p50 ms", "p95 ms", "mean ms"))]
+    suite = performance["total_suite_ms"]
+    caption = "Failed queries and timeouts count like all others." + (
+        f" The whole run took {_ms(suite)} ms." if suite else ""
+    )
+    table = data_table("latency-numbers", caption, columns, rows)
+    drawn = figure(latency_chart(latencies, whole["p50"], whole["p95"])) if latencies and whole["n"] else None
+    yield Section("latency", "Time", [drawn, figure(stages, table) if stages else table])
+
+
+def _ms(number: float | None) -> str:
+    return "—" if number is None else f"{number:,.0f}"
+
+
+def judge_section(document: Block) -> Iterator[Section]:
+    """How much was judged, at what cost, and how far the judge can be believed."""
+    coverage, reliability = document["judge_coverage"], document["judge_reliability"]
+    performance, problems = document["performance"], document["judge_config_problems"]
+    is_judged = any(coverage.values()) or reliability["spot_check_n"] or performance["judge_tokens"]
+    if not is_judged and not problems:
+        return
+    yield Section(
+        "judge",
+        "The judge",
+        [
+            tiles(
+                [
+                    ("groundedness scores", f"{coverage['groundedness_n']:,}", _inconsistent(coverage)),
+                    ("correctness scores", f"{coverage['correctness_n']:,}", None),
+                    ("disagreement", _rate(reliability["disagreement_rate"]), _checked(reliability)),
+                    ("tokens", f"{performance['judge_tokens'] or 0:,}", _cost(performance["judge_cost"])),
+                ]
+            ),
+            _reliability(reliability),
+            join(tag("h3", "Problems of its configuration"), bullets(data_text(one) for one in problems))
+            if problems
+            else None,
+        ],
+    )
+
+
+def _inconsistent(coverage: Block) -> str | None:
+    n = coverage["inconsistent_n"]
+    return f"{count(n, 'full score')} in spite of unsupported claims" if n else None
+
+
+def _rate(rate: float | None) -> str:
+    return "—" if rate is None else f"{rate:.1%}"
+
+
+def _checked(reliability: Block) -> str:
+    n = reliability["spot_check_n"]
+    return f"of {count(n, 'spot check')}" if n else "no spot check"
+
+
+def _cost(cost: float | None) -> str:
+    return "cost not known" if cost is None else f"cost {cost:,.4f}"
+
+
+def _reliability(reliability: Block) -> Html | None:
+    rate = reliability["disagreement_rate"]
+    if rate is None or rate <= UNSTABLE_ABOVE:
+        return None
+    return callout(
+        tag(
+            "p",
+            f"The judge is unstable: second verdicts disagree with the first in {rate:.1%} of the pairs.",
+        ),
+        is_warning=True,
+    )
+
+
+def indexing_section(indexing: Block) -> list[Child]:
+    """What the indexer made of the documents, and what it left out."""
+    if indexing["docs_processed"] is None:
+        return [tag("p", "Delivered, and not computed yet: ", tag("code", "eval-pipeline run"), ".")]
+    types = indexing["by_doc_type"]
+    rows = [
+        ["all", *_coverage(indexing)],
+        *([data_text(name, most=80), *_coverage(entry)] for name, entry in types.items()),
+    ]
+    names = (
+        "documents",
+        "without chunks",
+        "rate",
+        "chunks",
+        "embedded",
+        "skipped",
+        "over context",
+        "tokens min",
+        "mean",
+        "p95",
+        "max",
+    )
+    columns = [Column("document type"), *(Column(name, is_number=True) for name in names)]
+    reasons = [
+        join(data_text(reason, most=120), f": {n:,}") for reason, n in indexing["skip_reasons"].items()
+    ]
+    version = indexing["index_version_info"]
+    return [
+        data_table("coverage", join("Index: ", _versions(version)), columns, rows),
+        join(tag("h3", "Why chunks were skipped"), bullets(reasons)) if reasons else None,
+    ]
+
+
+def _versions(version: Block) -> Html:
+    known = [f"{name.replace('_', ' ')} {value}" for name, value in version.items() if value is not None]
+    return data_text(", ".join(known) or "no versions recorded")
+
+
+def _coverage(entry: Block) -> list[Child]:
+    tokens = entry["tokens_per_chunk"]
+    return [
+        f"{entry['docs_processed']:,}",
+        f"{entry['docs_with_0_chunks']:,}",
+        value(entry["no_chunks_generated_rate"]),
+        f"{entry['chunks_attempted']:,}",
+        f"{entry['chunks_embedded']:,}",
+        f"{entry['chunks_skipped']:,}",
+        value(entry["chunks_skipped_context_rate"]),
+        *("—" if tokens[name] is None else f"{tokens[name]:,.0f}" for name in ("min", "mean", "p95", "max")),
+    ]

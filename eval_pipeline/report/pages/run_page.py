@@ -1,0 +1,414 @@
+"""The page of one run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from eval_pipeline.report.comparison_rows import HEADLINES, SLICED, by_family, chosen, is_share
+from eval_pipeline.report.numbers import NOTHING, rank, value
+from eval_pipeline.report.pages.about_runs import (
+    footer_line,
+    formula_table,
+    run_facts,
+    stale_callout,
+    state_badge,
+)
+from eval_pipeline.report.pages.figures import figure
+from eval_pipeline.report.pages.html import Child, Html, data_text, join, tag
+from eval_pipeline.report.pages.material import MetricFacts, QueryRow, QueryTexts, RunMaterial
+from eval_pipeline.report.pages.page import Page, Section, render_page, size_of
+from eval_pipeline.report.pages.queries import (
+    PAGE_BYTES,
+    QueryEntry,
+    QueryTable,
+    found_ranks,
+    labelled_text,
+    query_table,
+    sides,
+)
+from eval_pipeline.report.pages.run_blocks import (
+    extraction_section,
+    indexing_section,
+    judge_section,
+    latency_section,
+)
+from eval_pipeline.report.pages.run_charts import MOST_BARS, Bar, curve_chart, slice_chart
+from eval_pipeline.report.pages.widgets import (
+    Column,
+    Group,
+    badge,
+    breakable_name,
+    callout,
+    data_table,
+    facts_list,
+    metric_name,
+    more,
+    named_ids,
+    tiles,
+)
+from eval_pipeline.words import count
+
+SHOWN_METRICS: Final = ("recall@5_doc", "groundedness", "citation_coverage", "judge_correctness")
+MOST_METRICS: Final = 5
+ZERO_IS_BAD: Final = ("groundedness", "citation_coverage", "refusal_correctness", "abstention_accuracy")
+LATE: Final = 5
+
+FAILED, MISSED, LATE_HIT, ANSWER, FINE, UNLABELLED = (
+    "failed",
+    "not found",
+    f"found after {LATE}",
+    "answer to check",
+    "found",
+    "no expected chunk",
+)
+ORDER: Final = (FAILED, MISSED, ANSWER, LATE_HIT, UNLABELLED, FINE)
+
+QueryValues = Mapping[str, float | None]
+
+
+def run_query_table(material: RunMaterial, *, room: int) -> Html:
+    """The table, in so many bytes; `kind` says how the query went."""
+    defined = [key for key, entry in material.document["metrics"].items() if entry["n"]]
+    metrics = chosen(SHOWN_METRICS, defined, most=MOST_METRICS)
+    entries = [_entry(row, material, metrics) for row in material.queries]
+    entries.sort(key=lambda entry: ORDER.index(entry.kind))
+    columns = [
+        Column("question"),
+        Column("kind"),
+        Column("rank", is_number=True),
+        *(Column(breakable_name(key), is_number=True) for key in metrics),
+        Column("category"),
+    ]
+    return query_table(
+        QueryTable(
+            name="run-queries",
+            caption="Queries with something to look at first. Rank: where the first expected chunk stands.",
+            columns=columns,
+            entries=entries,
+            mark="failed only",
+        ),
+        room=room,
+    )
+
+
+def kind_of(row: QueryRow, values: QueryValues) -> str:
+    """How the query went, in one word."""
+    if row.is_failed:
+        return FAILED
+    if row.n_expected and row.first_rank is None:
+        return MISSED
+    if any(values.get(key) == 0 for key in ZERO_IS_BAD):
+        return ANSWER
+    if not row.n_expected:
+        return UNLABELLED
+    return LATE_HIT if row.first_rank is not None and row.first_rank > LATE else FINE
+
+
+def _entry(row: QueryRow, material: RunMaterial, metrics: list[str]) -> QueryEntry:
+    values = {key: _finite(value) for key, value in material.values.get(row.query_id, {}).items()}
+    kind = kind_of(row, values)
+    mood = {FAILED: "bad", MISSED: "bad", FINE: "good"}.get(kind)
+    cells: list[Child] = [
+        badge(kind, mood),
+        rank(row.first_rank),
+        *(_number(values.get(key)) for key in metrics),
+        data_text(row.category, most=60) if row.category else None,
+    ]
+    keys: list[float | str | None] = [
+        kind,
+        row.first_rank,
+        *(values.get(key) for key in metrics),
+        row.category,
+    ]
+    return QueryEntry(
+        query_id=row.query_id,
+        question=row.question if material.with_text else None,
+        kind=kind,
+        is_marked=row.is_failed,
+        cells=cells,
+        keys=keys,
+        detail=lambda with_text: _detail(row, material, with_text=with_text and material.with_text),
+    )
+
+
+def _finite(value: float | None) -> float | None:
+    """A formula of one's own may yield what is no number."""
+    return value if value is not None and math.isfinite(value) else None
+
+
+def _number(value: float | None) -> str:
+    return NOTHING if value is None else f"{value:.2f}"
+
+
+def _detail(row: QueryRow, material: RunMaterial, *, with_text: bool) -> Html | None:
+    texts = material.texts.get(row.query_id, QueryTexts(hits=[()]))
+    below = [labelled_text("Error", row.error), labelled_text("Answer", row.answer)] if with_text else None
+    return sides(
+        texts,
+        headings=["Retrieved"],
+        matched=[found_ranks(row.first_rank)],
+        with_text=with_text,
+        below=below,
+    )
+
+
+PANELS: Final = 4
+LISTED: Final = 100
+NO_LABEL: Final = "(none)"
+ORDERED: Final = {"difficulty": ("easy", "medium", "hard")}
+
+SliceValues = Mapping[str, Mapping[str, Any]]
+
+
+def slices_section(material: RunMaterial) -> Iterator[Section]:
+    """Every dimension that says more than the whole run does."""
+    metrics = material.document["metrics"]
+    shares = [one.key for one in material.metrics if is_share(one) and metrics[one.key]["n"]]
+    keys = chosen(SLICED, shares, most=PANELS) or shares[:PANELS]
+    content: list[Html] = []
+    if keys:
+        for dimension, values in material.document["slices"].items():
+            if set(values) - {NO_LABEL}:
+                content.append(_dimension(dimension, values, material, keys))
+    if content:
+        yield Section(
+            "slices",
+            "Slices",
+            [
+                tag(
+                    "p", "The dashed line is the whole run. A query can stand under several tags and vaults."
+                ),
+                *content,
+            ],
+        )
+
+
+def _dimension(dimension: str, values: SliceValues, material: RunMaterial, keys: list[str]) -> Html:
+    metrics = material.document["metrics"]
+    ordered = _ordered(dimension, values)
+    shown = ordered[:MOST_BARS]
+    bars = [
+        Bar(key, label, entry["value"], entry["n"])
+        for label in shown
+        for key in keys
+        if (entry := values[label]["metrics"][key])["n"]
+    ]
+    table = _numbers(dimension, values, material, ordered[:LISTED])
+    left_out = f" The {len(shown)} largest of {len(ordered):,}." if len(ordered) > len(shown) else ""
+    summary = f"All numbers by {dimension}" + (
+        f" (the first {LISTED} of {len(ordered):,})" if len(ordered) > LISTED else ""
+    )
+    if not bars:
+        return more(summary, table)
+    whole = {key: metrics[key]["value"] for key in keys}
+    drawn = [key for key in keys if any(bar.metric == key for bar in bars)]
+    chart = slice_chart(dimension, bars, whole, drawn)
+    return figure(chart, tag("p", left_out, class_="note") if left_out else None, more(summary, table))
+
+
+def _ordered(dimension: str, values: SliceValues) -> list[str]:
+    """In the order that the words have, else the largest first."""
+    known = ORDERED.get(dimension, ())
+    return sorted(
+        values,
+        key=lambda label: (
+            label == NO_LABEL,
+            known.index(label) if label in known else len(known),
+            -values[label]["n_queries"],
+            label,
+        ),
+    )
+
+
+def _numbers(dimension: str, values: SliceValues, material: RunMaterial, labels: list[str]) -> Html:
+    metrics = material.document["metrics"]
+    keys = [one.key for one in material.metrics if metrics[one.key]["n"]]
+    columns = [
+        Column(dimension),
+        Column("queries", is_number=True),
+        *(Column(key, is_number=True) for key in keys),
+    ]
+    rows: list[list[Child]] = [
+        [
+            data_text(label, most=80),
+            f"{values[label]['n_queries']:,}{'*' if values[label].get('is_small') else ''}",
+            *(_cell(values[label]["metrics"][key]) for key in keys),
+        ]
+        for label in labels
+    ]
+    caption = "Values, with n in brackets."
+    if any(values[label].get("is_small") for label in labels):
+        caption += " * few queries: a single one moves a value by more than a tenth."
+    return data_table(f"slice-{dimension}-numbers", caption, columns, rows)
+
+
+def _cell(entry: Mapping[str, Any]) -> str:
+    return f"{value(entry['value'])} ({entry['n']:,})" if entry["n"] else "—"
+
+
+LOWER: Final = "lower is better"
+
+
+def render_run_page(material: RunMaterial) -> str:
+    """The whole page as text."""
+    document = material.document
+    run_id = document["run_id"]
+    return render_page(
+        Page(
+            kind="Evaluation run",
+            title=f"{run_id} · evaluation run",
+            heading=data_text(run_id),
+            lead=[_lead(material), facts_list(run_facts(material.facts)), _warnings(material)],
+            sections=_sections(material),
+            footer=[footer_line(document["format"])],
+        )
+    )
+
+
+def _lead(material: RunMaterial) -> Html:
+    document = material.document
+    total, failed = document["total_queries"], document["failed_queries"]
+    missing, unknown = len(document["missing_query_ids"]), len(document["unknown_query_ids"])
+    said = [
+        f"{count(total, 'query', plural='queries')} answered",
+        f"{failed:,} of them failed" if failed else "none failed",
+    ]
+    if missing:
+        said.append(f"{missing:,} without a result")
+    if unknown:
+        said.append(f"{unknown:,} results that no golden query knows")
+    return tag("p", ", ".join(said) + ".", class_="lead")
+
+
+def _warnings(material: RunMaterial) -> Html:
+    problems = material.document["judge_config_problems"]
+    judge = (
+        callout(
+            tag(
+                "p", "The judge's scores cannot be compared over time: ", data_text("; ".join(problems)), "."
+            ),
+            is_warning=True,
+        )
+        if problems
+        else None
+    )
+    return join(stale_callout(material.states), judge)
+
+
+def _sections(material: RunMaterial) -> list[Section]:
+    """The queries get what room the other parts leave."""
+    document = material.document
+    parts = list(_parts(material))
+    formulas = Section("formulas", "Formulas", [formula_table([material.states], [""])])
+    room = PAGE_BYTES - size_of([*parts, formulas])
+    queries = Section("queries", "Queries", [run_query_table(material, room=room), *_left_out(document)])
+    return [*parts, queries, formulas]
+
+
+def _parts(material: RunMaterial) -> Iterator[Section]:
+    document = material.document
+    yield Section("headlines", "Headlines", [_headlines(material)])
+    yield Section("metrics", "All metrics", [_curves(material), _metric_table(material)])
+    yield from slices_section(material)
+    if document["extraction"] is not None:
+        content = extraction_section(document["extraction"], material.field_errors)
+        yield Section("extraction", "Extraction", content)
+    yield from latency_section(document["performance"], material.latencies)
+    yield from judge_section(document)
+    if document["indexing"] is not None:
+        yield Section("indexing", "Indexing", indexing_section(document["indexing"]))
+
+
+def _headlines(material: RunMaterial) -> Html:
+    metrics = material.document["metrics"]
+    facts = {one.key: one for one in material.metrics}
+    keys = chosen(HEADLINES, [key for key, entry in metrics.items() if entry["n"]], most=len(HEADLINES))
+    if not keys:
+        return tag("p", "No headline metric is defined for this run.")
+    entries: list[tuple[Child, Child, Child]] = [
+        (
+            breakable_name(key),
+            value(metrics[key]["value"]),
+            join(f"n {metrics[key]['n']:,} ", state_badge(material.states.get(facts[key].formula))),
+        )
+        for key in keys
+    ]
+    extraction = material.document["extraction"]
+    if extraction is not None and extraction["eval_count"]:
+        met = "met" if extraction["target_met"] else "not met"
+        entries.append(
+            (
+                "extraction macro F1",
+                value(extraction["macro"]["f1"]),
+                f"target {extraction['target']:.2f} {met}",
+            )
+        )
+    return tiles(entries)
+
+
+def _curves(material: RunMaterial) -> Html | None:
+    ordered = [one.key for entries in by_family(material.metrics).values() for one in entries]
+    chart = curve_chart(material.document["metrics"], ordered)
+    return figure(chart) if chart else None
+
+
+def _metric_table(material: RunMaterial) -> Html:
+    metrics = material.document["metrics"]
+    defined = [one for one in material.metrics if metrics[one.key]["n"]]
+    undefined = [one for one in material.metrics if not metrics[one.key]["n"]]
+    groups = [
+        Group(family, [_metric_row(one, material) for one in entries])
+        for family, entries in by_family(defined).items()
+    ]
+    columns = [
+        Column("metric"),
+        Column("value", is_number=True),
+        Column("n", is_number=True),
+        Column("what it says", style="meaning"),
+    ]
+    return join(
+        data_table("metrics", "Mean over the queries that each metric applies to.", columns, groups),
+        _undefined(undefined) if undefined else None,
+    )
+
+
+def _metric_row(one: MetricFacts, material: RunMaterial) -> Sequence[Child]:
+    entry = material.document["metrics"][one.key]
+    remark = f"; {LOWER}" if one.direction == "lower" else ""
+    return [
+        join(metric_name(one.key), " ", state_badge(material.states.get(one.formula))),
+        value(entry["value"]),
+        f"{entry['n']:,}",
+        f"{one.meaning}{remark}",
+    ]
+
+
+def _undefined(metrics: Sequence[MetricFacts]) -> Html:
+    rows = [
+        [
+            metric_name(one.key),
+            join("applies where ", tag("code", " ".join(one.applies.split())))
+            if one.applies
+            else "needs recorded values",
+            one.undefined or "",
+        ]
+        for one in metrics
+    ]
+    columns = [Column("metric"), Column("and no query here does"), Column("edge cases", style="meaning")]
+    return join(
+        tag("h3", "Undefined here"),
+        tag("p", "These are null, not 0: nothing in this run is what they ask about."),
+        data_table("undefined", "Metrics without a query to apply to.", columns, rows),
+    )
+
+
+def _left_out(document: Mapping[str, Any]) -> Iterator[Html]:
+    for name, title, remark in (
+        ("missing_query_ids", "Missing", "Golden queries without a result; they count nowhere."),
+        ("unknown_query_ids", "Unknown", "Results that no golden query knows; they are ignored."),
+    ):
+        ids = document[name]
+        if ids:
+            yield join(tag("h3", f"{title} ({len(ids):,})"), tag("p", remark), named_ids(ids))

@@ -1,0 +1,144 @@
+"""The published pages: of every new run, of every new comparison, of the suites; written where out of date."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from eval_pipeline.comparing.pairs import prepare_pairs
+from eval_pipeline.computing.measure import Progress
+from eval_pipeline.errors import EvalPipelineError
+from eval_pipeline.formulas.registry import Registry
+from eval_pipeline.report.pages.collect import pair_page, run_page, suite_page, write_page
+from eval_pipeline.settings import Settings, default_file
+from eval_pipeline.store.lock import Tell
+from eval_pipeline.store.open import Connection, first_value, open_reader
+
+
+class ComputedRun(NamedTuple):
+    """A run, its suite, and when the last of its tables was computed."""
+
+    run_id: str
+    suite: str | None
+    made_at: dt.datetime
+
+
+def computed_recently(con: Connection) -> list[ComputedRun]:
+    """Those of the newest runs that are computed, in run order; the newest runs are set up already."""
+    rows = con.execute(
+        "select r.run_id, r.suite, max(c.computed_at) from temp.recent_runs r join ledger.cells c using (run_key) "
+        "group by r.run_id, r.suite, r.ordered_at order by r.ordered_at, r.run_id"
+    ).fetchall()
+    return [ComputedRun(*row) for row in rows]
+
+
+def stored_recently(con: Connection) -> list[tuple[str, str, dt.datetime]]:
+    """The stored comparisons of the newest runs that are wanted now, with when they were made."""
+    return con.execute(
+        "select a.run_id, r.run_id, p.computed_at from comparisons.pairs p "
+        "join temp.wanted_pairs w on w.run_a_key = p.run_a_key and w.run_b_key = p.run_b_key "
+        "join temp.recent_runs r on r.run_key = p.run_b_key join raw.runs a on a.run_key = p.run_a_key "
+        "order by r.ordered_at, r.run_id, a.run_id"
+    ).fetchall()
+
+
+def recent_verdict(con: Connection) -> dt.datetime | None:
+    """When the last gate about one of the newest runs was judged."""
+    found: dt.datetime | None = first_value(
+        con,
+        "select max(judged_at) from comparisons.gates where run_b_key in (select run_key from temp.recent_runs)",
+    )
+    return found
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page to publish: of a run, of a pair, or of a suite (None: of all); `made_at` is when its numbers were made."""
+
+    runs: tuple[str, ...]
+    suite: str | None
+    path: Path
+    made_at: dt.datetime
+
+    @property
+    def name(self) -> str:
+        """What it is called in a list of pages."""
+        if self.runs:
+            return " → ".join(self.runs)
+        return "all suites" if self.suite is None else f"suite {self.suite}"
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it is not there, or was written before its numbers were made."""
+        if not self.path.is_file():
+            return True
+        written = dt.datetime.fromtimestamp(self.path.stat().st_mtime, dt.UTC).replace(tzinfo=None)
+        return written < self.made_at
+
+
+@dataclass(frozen=True)
+class Published:
+    """What one call wrote, and what of it could not be written."""
+
+    pages: Sequence[Page]
+    errors: Sequence[EvalPipelineError]
+
+
+def wanted_pages(con: Connection, settings: Settings, registry: Registry) -> list[Page]:
+    """The pages of the newest runs of every suite, of their comparisons, and of the suites; oldest first."""
+    prepare_pairs(con, registry)
+    runs = computed_recently(con)
+    found = [_page(settings, (one.run_id,), one.made_at) for one in runs]
+    found += [_page(settings, (a, b), made_at) for a, b, made_at in stored_recently(con)]
+    if not runs:
+        return found
+    judged_at = recent_verdict(con)
+    made_at = max([one.made_at for one in runs] + ([judged_at] if judged_at else []))
+    named = sorted({one.suite for one in runs if one.suite is not None})
+    for suite in named if len(named) > 1 or any(one.suite is None for one in runs) else []:
+        own = max(one.made_at for one in runs if one.suite == suite)
+        found.append(Page((), suite, default_file(settings, (), suite), own))
+    return [*found, Page((), None, default_file(settings, (), None), made_at)]
+
+
+def _page(settings: Settings, runs: tuple[str, ...], made_at: dt.datetime) -> Page:
+    return Page(runs, None, default_file(settings, runs, None), made_at)
+
+
+def due_pages(con: Connection, settings: Settings, registry: Registry) -> list[Page]:
+    """Those of the wanted pages that are missing or older than their numbers."""
+    return [page for page in wanted_pages(con, settings, registry) if page.is_due]
+
+
+def publish_pages(
+    settings: Settings,
+    registry: Registry,
+    *,
+    tell: Tell | None = None,
+    progress: Progress | None = None,
+) -> Published:
+    """Write what is due into the folder of reports; a page that cannot be made keeps no other from being written."""
+    with open_reader(settings.db, tell=tell) as con:
+        due = due_pages(con, settings, registry)
+    written: list[Page] = []
+    errors: list[EvalPipelineError] = []
+    for position, page in enumerate(due, start=1):
+        try:
+            write_page(_text(settings, registry, page, tell=tell), page.path)
+            written.append(page)
+        except EvalPipelineError as error:
+            errors.append(error)
+        if progress:
+            progress(position, len(due))
+    return Published(written, errors)
+
+
+def _text(settings: Settings, registry: Registry, page: Page, *, tell: Tell | None) -> str:
+    if not page.runs:
+        return suite_page(settings, registry, suite=page.suite, tell=tell)
+    if len(page.runs) == 1:
+        return run_page(settings, registry, page.runs[0], tell=tell)
+    return pair_page(settings, registry, page.runs[0], page.runs[1], tell=tell)

@@ -1,0 +1,147 @@
+"""The parts of a run's document that are about the whole run: speed, the judge, extraction, indexing.
+
+Numbers come from derived tables as they were computed; here they are only put into the document's form.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from eval_pipeline.computing.history import Point, delivered_rows, rows_at, run_file
+from eval_pipeline.store.open import Connection
+from eval_pipeline.store.runs import RunRow
+
+# What such a name stands for changes without notice, so that two runs under it cannot be compared.
+MOVING_ALIAS = re.compile(
+    r"(?:.*[-:@/_])?(?:latest|current|stable|default|main|master|head|nightly|preview)", re.IGNORECASE
+)
+NAMES = ("model", "version", "temperature", "prompt_version")
+
+
+def judge_config_problems(config: Mapping[str, Any] | None, *, is_judged: bool) -> list[str]:
+    """Short texts, each starting with the setting at fault; none where no judge is configured or was used."""
+    judge = (config or {}).get("judge")
+    if judge is None and not is_judged:
+        return []
+    return [problem for name in NAMES if (problem := _problem(name, (judge or {}).get(name)))]
+
+
+def _problem(name: str, value: Any) -> str | None:
+    if value is None or not str(value).strip():
+        return f"{name} is missing"
+    if name == "temperature":
+        return None if value == 0 else f"temperature is {value:g}, not 0"
+    if name == "version" and MOVING_ALIAS.fullmatch(value.strip()):
+        return f"version {value!r} is a moving alias"
+    return None
+
+
+NOW = Point()
+STAGES = ("folder_selection", "retrieval", "generation", "judge")
+RATES = ("precision", "recall", "f1")
+CASE_RATES = (*RATES, "recall_strict", "f1_strict")
+CASE_COUNTS = ("true_positives", "false_positives", "false_negatives", "total_gt_fields", "correct_fields")
+TOTALS = ("total_true_positives", "total_false_positives", "total_false_negatives", "eval_count")
+VERSIONS = ("chunker_version", "embedding_model", "index_version")
+
+Row = Mapping[str, Any]
+Block = dict[str, Any]
+
+
+def run_blocks(con: Connection, run: RunRow, point: Point = NOW) -> Block:
+    """The blocks in the order of the contract, as they are or as they were; what is not known any more is undefined."""
+    judge = _only(rows_at(con, "aggregates.judge_summary", run, point))
+    delivered = delivered_rows(con, run)
+    return {
+        "performance": _performance(_only(rows_at(con, "aggregates.latency_summary", run, point)), judge),
+        "judge_coverage": {
+            name: judge.get(name, 0) for name in ("groundedness_n", "correctness_n", "inconsistent_n")
+        },
+        "judge_reliability": {
+            "disagreement_rate": judge.get("disagreement_rate"),
+            "spot_check_n": judge.get("spot_check_n", 0),
+        },
+        "judge_config_problems": judge_config_problems(
+            run_file(con, run).get("config"), is_judged=judge.get("is_judged", False)
+        ),
+        "extraction": _extraction(con, run, point) if "extractions" in delivered else None,
+        "indexing": _indexing(con, run, point) if delivered.get("index_report") else None,
+    }
+
+
+def _only(rows: Iterable[Row] | None) -> Row:
+    return next(iter(rows or ()), {})
+
+
+def number_of(value: Any) -> int | float | None:
+    """A number as JSON knows it: whole ones without a point, nothing for what is not finite."""
+    if value is None or not math.isfinite(value):
+        return None
+    return int(value) if value == int(value) else float(value)
+
+
+def _performance(latency: Row, judge: Row) -> Block:
+    return {
+        "latency_ms": _latency(latency, "total"),
+        "latency_breakdown_ms": {stage: _latency(latency, stage) for stage in STAGES},
+        "total_suite_ms": number_of(latency.get("total_suite_ms")),
+        "judge_tokens": number_of(judge.get("judge_tokens", 0)),
+        "judge_cost": judge.get("judge_cost"),
+    }
+
+
+def _latency(row: Row, stage: str) -> Block:
+    values = {name: number_of(row.get(f"{stage}_{name}_ms")) for name in ("p50", "p95", "mean")}
+    return {"n": row.get(f"{stage}_n", 0), **values}
+
+
+def _extraction(con: Connection, run: RunRow, point: Point) -> Block:
+    summary = _only(rows_at(con, "aggregates.extraction_summary", run, point))
+    cases = rows_at(con, "metrics.extraction", run, point) or []
+    outcomes = rows_at(con, "facts.extraction_outcomes", run, point) or []
+    fields = rows_at(con, "aggregates.field_accuracy", run, point) or []
+    averages = ("macro", "micro", "macro_strict", "micro_strict")
+    return {
+        **{average: {rate: summary.get(f"{average}_{rate}") for rate in RATES} for average in averages},
+        **{name: summary.get(name) for name in (*TOTALS, "target", "target_met")},
+        "cases": {case["case_id"]: case_metrics(case) for case in cases if case["f1"] is not None},
+        "fields": {
+            row["field"]: {"accuracy": row["accuracy"], "n": row["n"]}
+            for row in sorted(fields, key=lambda row: str(row["field"]))
+        },
+        "failed_cases": sorted(case["case_id"] for case in outcomes if case["has_failed"]),
+    }
+
+
+def case_metrics(case: Row) -> Block:
+    """The metrics of one case, rounded as everything that is stored."""
+    rates = {name: round(case[name], 4) + 0.0 for name in CASE_RATES}
+    return {**rates, **{name: int(case[name]) for name in CASE_COUNTS}}
+
+
+def _indexing(con: Connection, run: RunRow, point: Point) -> Block:
+    rows = rows_at(con, "aggregates.indexing_summary", run, point) or []
+    whole = _only(row for row in rows if row["doc_type"] is None)
+    types = sorted((row for row in rows if row["doc_type"] is not None), key=lambda row: str(row["doc_type"]))
+    return {**_coverage(whole), "by_doc_type": {row["doc_type"]: _coverage(row) for row in types}}
+
+
+def _coverage(row: Row) -> Block:
+    reasons: Mapping[str, int] = row.get("skip_reasons") or {}
+    return {
+        "docs_processed": row.get("docs_processed"),
+        "docs_with_0_chunks": row.get("docs_with_0_chunks"),
+        "no_chunks_generated_rate": row.get("no_chunks_generated_rate"),
+        "chunks_attempted": row.get("chunks_attempted"),
+        "chunks_embedded": row.get("chunks_embedded"),
+        "chunks_skipped": row.get("chunks_skipped"),
+        "skip_reasons": dict(sorted(reasons.items())),
+        "chunks_skipped_context_rate": row.get("chunks_skipped_context_rate"),
+        "tokens_per_chunk": {
+            name: number_of(row.get(f"tokens_{name}")) for name in ("min", "max", "mean", "p95")
+        },
+        "index_version_info": {name: row.get(name) for name in VERSIONS},
+    }

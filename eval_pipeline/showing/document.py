@@ -1,0 +1,173 @@
+"""A run's aggregate_json: computed from what is stored (no query is asked again), and written back."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from eval_pipeline.computing.aggregates import (
+    DOCUMENT_KEYS,
+    PLAIN_KEYS,
+    empty_document,
+    read_documents,
+    to_json,
+)
+from eval_pipeline.computing.scope import Scope, visible_catalogue
+from eval_pipeline.computing.scratch import evaluate, scratch
+from eval_pipeline.errors import UsageError
+from eval_pipeline.formulas.definition import Definition, Helper, quoted
+from eval_pipeline.formulas.registry import Registry
+from eval_pipeline.formulas.text_columns import text_columns
+from eval_pipeline.settings import Settings
+from eval_pipeline.store.frozen import emptied_places
+from eval_pipeline.store.lock import Tell
+from eval_pipeline.store.open import Connection, first_value, open_reader, open_writer, transaction
+from eval_pipeline.store.runs import RunRow, find_run
+
+
+def compute_document(
+    con: Connection,
+    run: RunRow,
+    *,
+    definitions: Sequence[Definition],
+    helpers: Mapping[str, Helper],
+    rounding: str,
+    as_stored: Collection[str] = (),
+) -> dict[str, Any]:
+    """The summary under these definitions, parents first; nothing is written. The run's golden set has to be there.
+
+    The keys `as_stored` keep the values that stand in the store.
+    """
+    dataset_key = first_value(con, "select dataset_key from raw.runs where run_key = ?", [run.run_key])
+    assert run.golden_key is not None
+    scope = Scope(dataset_key, run.golden_key, [run.run_key])
+    with visible_catalogue(con, helpers.values()) as store:
+        evaluate(con, store, definitions, scope)
+        values = {
+            key: _mean(con, one, key, rounding=rounding)
+            for one in definitions
+            for key in one.keys
+            if key in DOCUMENT_KEYS
+        }
+        document = read_documents(con, store, [run.run_key])[run.run_key]
+
+    def value(key: str, stored: float | None) -> float | None:
+        return stored if key in as_stored else values.get(key)
+
+    return document | {
+        "hit_at_k": {k: value(f"hit@{k}", old) for k, old in document["hit_at_k"].items()},
+        "recall_at_k_doc": {
+            k: value(f"recall@{k}_doc", old) for k, old in document["recall_at_k_doc"].items()
+        },
+        **{key: value(key, document[key]) for key in PLAIN_KEYS},
+    }
+
+
+def _mean(con: Connection, formula: Definition, key: str, *, rounding: str) -> float | None:
+    found: float | None = first_value(
+        con,
+        f"select rounded_by(exact_sum({quoted(key)}) / nullif(count({quoted(key)}), 0), ?) "
+        f"from {scratch(formula.name)}",
+        [rounding],
+    )
+    return found
+
+
+def put_document(con: Connection, run: RunRow, text: str) -> None:
+    """Make this the run's aggregate_json; the same text again writes nothing."""
+    known = first_value(
+        con, "select aggregate_json from aggregates.run_documents where run_key = ?", [run.run_key]
+    )
+    if known == text:
+        return
+    with transaction(con):
+        con.execute("delete from aggregates.run_documents where run_key = ?", [run.run_key])
+        con.execute("insert into aggregates.run_documents values (?, ?)", [run.run_key, text])
+
+
+def compute_aggregate(
+    settings: Settings, registry: Registry, run_id: str, *, tell: Tell | None = None
+) -> dict[str, Any]:
+    """The summary under the formulas that hold now; nothing is written. Frozen values are taken as they are stored."""
+    with open_reader(settings.db, tell=tell) as con:
+        run = find_run(con, run_id)
+        if run.golden_key is None:
+            raise UsageError(
+                f"run {run_id!r} waits for its golden set: load datasets/{run.dataset}/ with `eval-pipeline load PATH`"
+            )
+        emptied = emptied_places(con, run.run_key)
+        definitions = _behind_the_document(registry, run.dataset)
+        frozen = [one for one in definitions if text_columns(registry, one) & emptied]
+        return compute_document(
+            con,
+            run,
+            definitions=[one for one in definitions if one not in frozen],
+            helpers=registry.helpers,
+            rounding=rounding_of(registry),
+            as_stored={key for one in frozen for key in one.keys},
+        )
+
+
+def rounding_of(registry: Registry) -> str:
+    """How aggregates are rounded for storage."""
+    return str(registry.get("aggregates.run_metrics").header.parameters["rounding"])
+
+
+def _behind_the_document(registry: Registry, dataset: str) -> list[Definition]:
+    """The formulas of the summary's keys and all that these read, parents first."""
+    wanted: set[str] = set()
+
+    def add(one: Definition) -> None:
+        if one.name not in wanted:
+            wanted.add(one.name)
+            for parent in one.reads:
+                if parent in registry.definitions:
+                    add(registry.definitions[parent])
+
+    for key, one in registry.keys().items():
+        if key in DOCUMENT_KEYS and registry.applies_to(one, dataset):
+            add(one)
+    return [one for one in registry if one.name in wanted]
+
+
+def store_aggregate(
+    settings: Settings, run_id: str, aggregate: Mapping[str, Any], *, tell: Tell | None = None
+) -> None:
+    """Make the aggregate the run's aggregate_json; an unknown run is an error, no other run changes."""
+    # Asked read-only first: an unknown name, or no store at all, must not leave a new file behind.
+    with open_reader(settings.db, tell=tell) as con:
+        find_run(con, run_id)
+    document = checked_document(aggregate, run_id=run_id)
+    with open_writer(settings.db, tell=tell) as con:
+        put_document(con, find_run(con, run_id), to_json(document))
+
+
+def checked_document(aggregate: Mapping[str, Any], *, run_id: str) -> dict[str, Any]:
+    """The aggregate with its keys in their order and its values rounded as stored ones are; an error if it is none."""
+    if not isinstance(aggregate, Mapping):
+        raise UsageError(f"the aggregate of {run_id!r} is a {type(aggregate).__name__}, expected a mapping")
+    return _like(empty_document(), aggregate, place=f"the aggregate of {run_id!r}")
+
+
+def _like(pattern: Mapping[str, Any], given: Mapping[str, Any], *, place: str) -> dict[str, Any]:
+    missing, unknown = sorted(pattern.keys() - given.keys()), sorted(map(str, given.keys() - pattern.keys()))
+    if missing or unknown:
+        wrong = f"lacks {missing[0]!r}" if missing else f"has {unknown[0]!r}"
+        raise UsageError(f"{place} {wrong}; its keys are: {', '.join(pattern)}")
+    return {key: _value(wanted, given[key], place=f"{place}: {key}") for key, wanted in pattern.items()}
+
+
+def _value(wanted: Any, given: Any, *, place: str) -> Any:
+    if isinstance(wanted, dict):
+        if not isinstance(given, Mapping):
+            raise UsageError(f"{place} is {given!r}, expected a mapping")
+        return _like(wanted, given, place=place)
+    is_count = isinstance(wanted, int)
+    is_number = isinstance(given, int if is_count else int | float) and not isinstance(given, bool)
+    if is_number and math.isfinite(given):
+        return given if is_count else round(float(given), 4) + 0.0
+    if given is None and not is_count:
+        return None
+    expected = "a whole number" if is_count else "a finite number, or None where it is undefined"
+    raise UsageError(f"{place} is {given!r}, expected {expected}")

@@ -1,0 +1,133 @@
+"""A run as files: its document, its configuration, its extraction results, and one row per query."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from eval_pipeline.computing.history import computed_parameters, computed_rows, run_file
+from eval_pipeline.errors import UsageError
+from eval_pipeline.formulas.definition import PER_QUERY
+from eval_pipeline.formulas.registry import Registry
+from eval_pipeline.settings import Settings
+from eval_pipeline.showing.blocks import case_metrics
+from eval_pipeline.showing.marks import states_of_run
+from eval_pipeline.showing.show import FORMAT, run_document
+from eval_pipeline.store.lock import Tell
+from eval_pipeline.store.open import Connection, open_reader
+from eval_pipeline.store.runs import RunRow, computed_with, find_run, per_query_values
+
+METRICS = "metrics.json"
+CONFIG = "config.json"
+EVAL_RESULTS = "eval-results.json"
+PER_QUERY_TABLE = "per_query.parquet"
+CASES = "metrics.extraction"
+
+Document = dict[str, Any]
+
+
+def export_run(
+    settings: Settings, registry: Registry, run_id: str, folder: Path, *, tell: Tell | None = None
+) -> list[Path]:
+    """Write the run's four files into the folder, over earlier ones; returns their paths."""
+    with open_reader(settings.db, tell=tell) as con:
+        run = find_run(con, run_id)
+        document = run_document(con, registry, run) | {"states": states_of_run(con, registry, run)}
+        identity = {"format": FORMAT, "run_id": run.run_id, "dataset": run.dataset}
+        config = identity | (run_file(con, run).get("config") or {}) | identity
+        results = eval_results(con, run, document["extraction"])
+        table = per_query_table(con, registry, run)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return [
+            _write(folder / METRICS, _as_json(document)),
+            _write(folder / CONFIG, _as_json(config)),
+            _write(folder / EVAL_RESULTS, _as_json(results)),
+            _write(folder / PER_QUERY_TABLE, _as_parquet(table)),
+        ]
+    except OSError as error:
+        raise UsageError(f"{folder} cannot be written to: {error.strerror or error}") from error
+
+
+def eval_results(con: Connection, run: RunRow, extraction: Mapping[str, Any] | None) -> Document:
+    """Every extraction case and their aggregate, with the version of the formulas that computed them."""
+    summary = next(iter(computed_rows(con, "aggregates.extraction_summary", run)), {})
+    outcomes: dict[str, dict[str, str]] = {}
+    for row in computed_rows(con, "facts.field_outcomes", run):
+        outcomes.setdefault(row["case_id"], {})[row["field"]] = row["outcome"]
+    cases = [case for case in computed_rows(con, CASES, run) if case["f1"] is not None]
+    apart = ("cases", "fields", "failed_cases")
+    return {
+        "format": FORMAT,
+        "run_id": run.run_id,
+        "dataset": run.dataset,
+        "formula": {
+            "formula_version": summary.get("formula_version"),
+            **computed_with(con, run).get(CASES, {"version": None, "fingerprint": None}),
+            "parameters": computed_parameters(con, CASES, run),
+        },
+        "eval_results": [
+            {
+                "case_id": case["case_id"],
+                "metrics": case_metrics(case),
+                "field_outcomes": dict(sorted(outcomes.get(case["case_id"], {}).items())),
+                "is_data_error": case["total_gt_fields"] == 0,
+            }
+            for case in cases
+        ],
+        "aggregate": extraction and {name: value for name, value in extraction.items() if name not in apart},
+        "fields": _fields(computed_rows(con, "aggregates.field_accuracy", run)),
+        "failed_cases": extraction["failed_cases"] if extraction else [],
+    }
+
+
+def _fields(rows: Sequence[Mapping[str, Any]]) -> Document:
+    counts = ("omission", "hallucination", "format_error", "wrong_value")
+    return {
+        row["field"]: {
+            "accuracy": row["accuracy"],
+            "n": row["n"],
+            "errors": {name: row[f"n_{name}"] for name in counts},
+        }
+        for row in sorted(rows, key=lambda row: str(row["field"]))
+    }
+
+
+def per_query_table(con: Connection, registry: Registry, run: RunRow) -> pa.Table:
+    """Wide: a row per scored query in golden order, a column per key, unrounded; null where it does not apply."""
+    formulas = [
+        one
+        for one in sorted(registry.metrics, key=lambda one: one.name)
+        if one.grain == PER_QUERY and registry.applies_to(one, run.dataset)
+    ]
+    values = per_query_values(con, run, formulas)
+    columns: dict[str, pa.Array] = {
+        "run_id": pa.array([run.run_id] * len(values), pa.string()),
+        "query_id": pa.array(list(values), pa.string()),
+    }
+    for key in (key for one in formulas for key in one.keys):
+        columns[key] = pa.array([metrics.get(key) for metrics in values.values()], pa.float64())
+    return pa.table(columns)
+
+
+def _as_json(document: Mapping[str, Any]) -> Callable[[Path], object]:
+    text = json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
+    return lambda path: path.write_text(text, "utf-8")
+
+
+def _as_parquet(table: pa.Table) -> Callable[[Path], object]:
+    from pyarrow import parquet
+
+    return lambda path: parquet.write_table(table, path)
+
+
+def _write(path: Path, write: Callable[[Path], object]) -> Path:
+    """All of the file, or what stood there before."""
+    unfinished = path.with_name(path.name + ".part")
+    write(unfinished)
+    unfinished.replace(path)
+    return path

@@ -1,0 +1,36 @@
+"""What stands of a run's values and does not hold any more, or is left as it is on purpose."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from eval_pipeline.computing.ledger import find_states, unwanted_cells, wanted_cells
+from eval_pipeline.formulas.registry import Registry
+from eval_pipeline.showing.page_rows import marked_cells
+from eval_pipeline.store.open import Connection
+from eval_pipeline.store.runs import RunRow
+
+Mark = tuple[str, str | None]
+
+
+def marks_of_runs(con: Connection, registry: Registry, run_keys: Sequence[int]) -> dict[int, dict[str, Mark]]:
+    """run_key → definition → (state, reason), of what is not fresh; an aggregate's mark belongs to its formula."""
+    find_states(con, wanted_cells(registry), unwanted=unwanted_cells(registry), run_keys=run_keys)
+    found: dict[int, dict[str, Mark]] = {}
+    for run_key, definition, reason, is_pinned, is_frozen in marked_cells(con):
+        mark = ("missing", None) if reason == "missing" else ("pinned" if is_pinned else "stale", reason)
+        if is_frozen:
+            mark = ("frozen", "texts forgotten")
+        found.setdefault(run_key, {}).setdefault(definition, mark)
+    return found
+
+
+def states_of_run(con: Connection, registry: Registry, run: RunRow) -> list[dict[str, Any]]:
+    """The tables with values of the run that are stale, missing, pinned or frozen; none of them when all are fresh."""
+    marks = marks_of_runs(con, registry, [run.run_key]).get(run.run_key, {})
+    return [
+        {"table": one.name, "state": marks[one.name][0], "reason": marks[one.name][1]}
+        for one in registry
+        if one.name in marks and one.schema != "facts"
+    ]

@@ -1,0 +1,170 @@
+"""Rows that only pages show: where a run comes from, its queries with what there is to read, the runs of a suite."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from eval_pipeline.store.open import Connection
+from eval_pipeline.store.runs import RunRow
+
+Tuples = list[tuple[Any, ...]]
+
+
+def run_facts(con: Connection, run_keys: Sequence[int]) -> Tuples:
+    """(run_key, run_id, dataset, suite, night, created_at, attempt, replaces, replicate_of, commit_hash, document)."""
+    return con.execute(
+        "select r.run_key, r.run_id, d.dataset_id, r.suite, r.night, r.created_at, r.attempt, r.replaces, "
+        "r.replicate_of, r.commit_hash, r.document "
+        "from raw.runs r join raw.datasets d using (dataset_key) where r.run_key in (select unnest(?))",
+        [list(run_keys)],
+    ).fetchall()
+
+
+def query_rows(con: Connection, run: RunRow) -> Tuples:
+    """(query_key, query_id, question, category, error, is_failed, n_expected, first_rank, answer) in golden order."""
+    ranks = (
+        "(select query_key, n_expected, first_rank from facts.chunk_ranks where run_key = $run)"
+        if _has_table(con, "facts", "chunk_ranks")
+        else "(select cast(null as integer) as query_key, null as n_expected, null as first_rank)"
+    )
+    return con.execute(
+        "select q.query_key, i.query_id, asked.text, c.slice_value, "
+        "case when coalesce(r.error, '') <> '' then r.error when r.timed_out then 'timed out' end, "
+        "coalesce(r.error, '') <> '' or coalesce(r.timed_out, false), "
+        "f.n_expected, f.first_rank, said.text "
+        "from (from labels.query_details where golden_key = $golden) q "
+        "join raw.query_ids i using (query_key) "
+        "join (from raw.results where run_key = $run) r on r.query_key = q.query_key "
+        "left join raw.texts asked on asked.text_key = q.text_key "
+        "left join raw.texts said on said.text_key = r.answer_text_key "
+        "left join (from labels.slices where golden_key = $golden and slice = 'category') c "
+        "on c.query_key = q.query_key "
+        f"left join {ranks} f on f.query_key = q.query_key "
+        "order by q.query_no, q.query_key",
+        {"run": run.run_key, "golden": run.golden_key},
+    ).fetchall()
+
+
+def _has_table(con: Connection, schema: str, table: str) -> bool:
+    found = con.execute(
+        "select 1 from duckdb_tables() where database_name = current_database() and schema_name = ? "
+        "and table_name = ?",
+        [schema, table],
+    ).fetchall()
+    return bool(found)
+
+
+# The chunks of the archives that hold for a dataset now, each with the newest text that one of them has.
+_ARCHIVED = """
+with archived as (
+    select a.chunk_key, arg_max(a.text_key, a.archive_key) as text_key
+    from raw.archive_chunks a
+    join raw.archives v on v.archive_key = a.archive_key and v.superseded_at is null
+    join raw.datasets d on d.dataset_id = $dataset and coalesce(v.dataset_key, d.dataset_key) = d.dataset_key
+    where {condition}
+    group by a.chunk_key
+)
+"""
+
+
+def hits_of(con: Connection, run: RunRow, query_keys: Sequence[int], *, most: int) -> Tuples:
+    """(query_key, chunk_id, text) of the first hits of these queries, in rank order.
+
+    A text that was not delivered with the hit is looked up in the inventory of the run's own chunker.
+    """
+    own_chunker = "v.chunker_version = (select chunker_version from raw.runs where run_key = $run)"
+    return con.execute(
+        _ARCHIVED.format(condition=own_chunker)
+        + "select h.query_key, c.chunk_id, coalesce(t.text, other.text) "
+        "from (from raw.hits where run_key = $run and rank <= $most and query_key in (select unnest($queries))) h "
+        "join raw.chunk_ids c using (chunk_key) left join archived x using (chunk_key) "
+        "left join raw.texts t on t.text_key = h.text_key left join raw.texts other on other.text_key = x.text_key "
+        "order by h.query_key, h.rank",
+        {"run": run.run_key, "dataset": run.dataset, "most": most, "queries": list(query_keys)},
+    ).fetchall()
+
+
+def expected_chunks(con: Connection, run: RunRow, query_keys: Sequence[int]) -> Tuples:
+    """(query_key, chunk_id, text) of the labelled chunks, with the text of whatever inventory has one."""
+    return con.execute(
+        _ARCHIVED.format(condition="a.text_key is not null") + "select e.query_key, c.chunk_id, t.text "
+        "from (from labels.expected_chunks where golden_key = $golden and query_key in (select unnest($queries))) e "
+        "join raw.chunk_ids c using (chunk_key) left join archived x using (chunk_key) "
+        "left join raw.texts t on t.text_key = x.text_key order by e.query_key, e.item_no",
+        {"golden": run.golden_key, "dataset": run.dataset, "queries": list(query_keys)},
+    ).fetchall()
+
+
+def recorded_latencies(con: Connection, run: RunRow) -> list[float]:
+    """Every recorded total time of the run, ascending."""
+    if not _has_table(con, "metrics", "latency"):
+        return []
+    rows = con.execute(
+        "select latency_total_ms from metrics.latency where run_key = ? and isfinite(latency_total_ms) order by 1",
+        [run.run_key],
+    ).fetchall()
+    return [float(value) for (value,) in rows]
+
+
+def suites(con: Connection, name: str | None) -> list[tuple[str | None, str]]:
+    """(suite, dataset) of every suite, or of the one that is asked for, the one with the newest run first."""
+    return con.execute(
+        "select r.suite, d.dataset_id from raw.runs r join raw.datasets d using (dataset_key) "
+        "where $name is null or r.suite = $name group by r.suite, d.dataset_id "
+        "order by max(coalesce(r.created_at, r.first_loaded_at)) desc, r.suite nulls last, d.dataset_id",
+        {"name": name},
+    ).fetchall()
+
+
+def suite_names(con: Connection) -> list[str]:
+    """Every name of a suite."""
+    return [
+        row[0]
+        for row in con.execute("select distinct suite from raw.runs where suite is not null").fetchall()
+    ]
+
+
+def quarantined_counts(con: Connection, run_keys: Sequence[int]) -> dict[int, int]:
+    """run_key → how many of its delivered rows are in quarantine, where there are any."""
+    rows = con.execute(
+        "select run_key, cast(sum(n_quarantined) as bigint) from raw.run_parts "
+        "where run_key in (select unnest(?)) and n_quarantined > 0 group by run_key",
+        [list(run_keys)],
+    ).fetchall()
+    return dict(rows)
+
+
+def whole_values(con: Connection, run_keys: Sequence[int]) -> dict[int, dict[str, tuple[float | None, int]]]:
+    """run_key → metric → (value, n), of whole runs."""
+    found: dict[int, dict[str, tuple[float | None, int]]] = {}
+    for run_key, metric, value, n in con.execute(
+        "select run_key, metric, value, n from aggregates.run_metrics where slice = '' "
+        "and run_key in (select unnest(?))",
+        [list(run_keys)],
+    ).fetchall():
+        found.setdefault(run_key, {})[metric] = (value, n)
+    return found
+
+
+def meanings_behind(con: Connection, run_keys: Sequence[int]) -> dict[int, dict[str, str]]:
+    """run_key → formula, or summary of the run → the fingerprint that its aggregates rest on."""
+    found: dict[int, dict[str, str]] = {}
+    for run_key, source, fingerprint in con.execute(
+        "select run_key, case when source = '' then definition else source end, "
+        "case when source = '' then fingerprint else source_fingerprint end from ledger.cells "
+        "where (source <> '' or starts_with(definition, 'aggregates.')) and run_key in (select unnest(?))",
+        [list(run_keys)],
+    ).fetchall():
+        found.setdefault(run_key, {})[source.split(".", 1)[1]] = fingerprint
+    return found
+
+
+def marked_cells(con: Connection) -> Tuples:
+    """(run_key, definition, reason, is_pinned, is_frozen) of what pages show and is not fresh, formulas' own first."""
+    return con.execute(
+        "select run_key, case when source = '' then definition else source end, reason, is_pinned, is_frozen "
+        "from temp.cell_states where (reason is not null or is_frozen) "
+        "and (starts_with(definition, 'metrics.') or starts_with(definition, 'aggregates.')) "
+        "order by run_key, source, definition"
+    ).fetchall()

@@ -1,0 +1,224 @@
+"""One run as a document: what `show RUN_ID --json` prints."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from typing import Any, Final
+
+from eval_pipeline.computing.history import Point, computed_rows, parse_point, stood_at
+from eval_pipeline.errors import UsageError
+from eval_pipeline.formulas.definition import Definition
+from eval_pipeline.formulas.registry import Registry
+from eval_pipeline.formulas.text_columns import text_columns
+from eval_pipeline.loading.deliveries import quarantined_parts
+from eval_pipeline.settings import Settings
+from eval_pipeline.showing.blocks import run_blocks
+from eval_pipeline.showing.marks import states_of_run
+from eval_pipeline.store.frozen import emptied_places
+from eval_pipeline.store.lock import Tell
+from eval_pipeline.store.open import Connection, first_value, open_reader
+from eval_pipeline.store.runs import (
+    RunRow,
+    aggregates_of,
+    attempts,
+    computed_with,
+    failed_count,
+    find_run,
+    per_query_values,
+    query_ids_of,
+    slice_sizes,
+)
+
+EXTRACTION: Final = "metrics.extraction"
+
+
+def other_readings(con: Connection, registry: Registry, run: RunRow) -> dict[str, dict[str, Any]]:
+    """Name → what it is a reading of, and its values; what is read per query stands among the metrics already."""
+    found = {}
+    for one in registry:
+        if one.reading_of is None or not registry.applies_to(one, run.dataset):
+            continue
+        values = dict(_values(one, computed_rows(con, one.name, run))) if _is_part(one) else {}
+        if values:
+            found[one.short_name] = {"reading_of": one.reading_of.split(".", 1)[1], "values": values}
+    return found
+
+
+def _is_part(one: Definition) -> bool:
+    return one.schema == "aggregates" or one.reading_of == EXTRACTION
+
+
+def _values(one: Definition, rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, float | None]]:
+    """The numbers of the whole run: the row of its own, or the F1 of its cases as it is averaged."""
+    if one.reading_of == EXTRACTION:
+        f1 = next(key for key, column in one.column_of_key.items() if column == "f1")
+        cases = [row[f1] for row in rows if row[f1] is not None]
+        if cases:
+            yield "macro_f1", round(math.fsum(cases) / len(cases), 4)
+            yield "eval_count", len(cases)
+        return
+    # Of the indexing there is a row per type of document beside the one of the whole run.
+    whole = [row for row in rows if row.get("doc_type") is None]
+    if len(whole) == 1:
+        for key in one.keys:
+            if isinstance(whole[0][key], int | float) and not isinstance(whole[0][key], bool):
+                yield key, whole[0][key]
+
+
+FORMAT = 1
+# Below so many queries a single one moves a value of the slice by more than a tenth.
+SMALL_SLICE = 10
+SLICES = ("tag", "category", "difficulty", "vault", "answerable")
+
+Values = Mapping[str, tuple[float | None, int]]
+
+
+def show_run(
+    settings: Settings, registry: Registry, run_id: str, *, as_of: str | None = None, tell: Tell | None = None
+) -> dict[str, Any]:
+    """The run's aggregates and slices, with the definitions they were computed with."""
+    point = parse_point(as_of)
+    with open_reader(settings.db, tell=tell) as con:
+        run = find_run(con, run_id)
+        document = run_document(con, registry, run)
+        if as_of is not None:
+            document |= _as_they_were(con, registry, run, point)
+            document["as_of"] = as_of
+        else:
+            document["states"] = states_of_run(con, registry, run)
+        return document
+
+
+def _night(con: Connection, run: RunRow) -> dict[str, Any]:
+    """Which night the run belongs to, and whether it stands for it."""
+    attempt = attempts(con, [run.run_id])[run.run_id]
+    return {
+        "night": attempt.night.isoformat(),
+        "is_complete": attempt.is_complete,
+        "is_last_complete": attempt.is_last_complete,
+        "superseded_by": attempt.superseded_by,
+        "golden_queries": attempt.n_golden,
+        "not_asked": attempt.n_not_asked,
+    }
+
+
+def _as_they_were(con: Connection, registry: Registry, run: RunRow, point: Point) -> dict[str, Any]:
+    """Metrics, slices and meanings at an earlier point; a meaning asked for by fingerprint shows its own metrics."""
+    stood = stood_at(con, run, point)
+    if not stood:
+        raise UsageError(f"nothing was computed for {run.run_id} at that point: {_first_computed(con, run)}")
+    keys = [key for key, one in registry.keys().items() if registry.applies_to(one, run.dataset)]
+    keys += sorted({key for values in stood.values() for key in values} - set(keys))
+    values = {
+        place: {key: (stored.value, stored.n) for key, stored in metrics.items()}
+        for place, metrics in stood.items()
+    }
+    versions = dict(con.execute("select fingerprint, version from ledger.definitions").fetchall())
+    meanings = {stored.source: stored.fingerprint for stored in stood.get(("", ""), {}).values()}
+    now = {one.name: one.fingerprint for one in registry.metrics}
+    return {
+        "readings": {},
+        "older_definitions": sorted(
+            name.split(".", 1)[1] for name, meaning in meanings.items() if meaning != now.get(name)
+        ),
+        "metrics": _metrics(values.get(("", ""), {}), keys),
+        "slices": _slices(values, slice_sizes(con, run), keys),
+        **run_blocks(con, run, point),
+        "formulas": {
+            name.split(".", 1)[1]: {"version": versions.get(fingerprint), "fingerprint": fingerprint}
+            for name, fingerprint in sorted(meanings.items())
+        },
+    }
+
+
+def _first_computed(con: Connection, run: RunRow) -> str:
+    first = first_value(
+        con,
+        "select min(computed_at) from (select min(computed_at) as computed_at from ledger.cells where run_key = ? "
+        "union all select min(valid_from) from ledger.aggregate_history where run_key = ?)",
+        [run.run_key, run.run_key],
+    )
+    return f"its first values are of {first:%Y-%m-%d %H:%M} UTC" if first else "it has not been computed yet"
+
+
+def run_document(con: Connection, registry: Registry, run: RunRow) -> dict[str, Any]:
+    """The document of contract 3."""
+    scored, missing, unknown = query_ids_of(con, run)
+    aggregates = aggregates_of(con, run)
+    keys = [key for key, one in registry.keys().items() if registry.applies_to(one, run.dataset)]
+    computed = computed_with(con, run)
+    emptied = emptied_places(con, run.run_key)
+    return {
+        "format": FORMAT,
+        "run_id": run.run_id,
+        "dataset": run.dataset,
+        "total_queries": len(scored),
+        "failed_queries": failed_count(con, run),
+        "missing_query_ids": missing,
+        "unknown_query_ids": unknown,
+        "metrics": _metrics(aggregates.get(("", ""), {}), keys),
+        "slices": _slices(aggregates, slice_sizes(con, run), keys),
+        **run_blocks(con, run),
+        "readings": other_readings(con, registry, run),
+        "formulas": {
+            one.short_name: computed.get(one.name, {"version": None, "fingerprint": None})
+            | ({"frozen": True} if emptied and text_columns(registry, one) & emptied else {})
+            for one in sorted(registry.metrics, key=lambda d: d.name)
+            if registry.applies_to(one, run.dataset)
+        },
+        "night": _night(con, run),
+        "quarantined": quarantined_parts(con, run.run_key),
+    }
+
+
+def _metrics(values: Values, keys: list[str]) -> dict[str, dict[str, Any]]:
+    return {key: {"value": values.get(key, (None, 0))[0], "n": values.get(key, (None, 0))[1]} for key in keys}
+
+
+def _slices(
+    aggregates: Mapping[tuple[str, str], Values], sizes: Mapping[tuple[str, str], int], keys: list[str]
+) -> dict[str, Any]:
+    return {
+        name: {
+            value: {
+                "n_queries": n,
+                "is_small": n < SMALL_SLICE,
+                "metrics": _metrics(aggregates.get((name, value), {}), keys),
+            }
+            for (dimension, value), n in sorted(sizes.items())
+            if dimension == name
+        }
+        for name in SLICES
+    }
+
+
+def show_queries(
+    settings: Settings, registry: Registry, run_id: str, *, tell: Tell | None = None
+) -> Iterator[dict[str, Any]]:
+    """One document per scored query, unrounded, in golden order."""
+    with open_reader(settings.db, tell=tell) as con:
+        run = find_run(con, run_id)
+        formulas = [one for one in registry.formulas if registry.applies_to(one, run.dataset)]
+        values = per_query_values(con, run, sorted(formulas, key=lambda d: d.name))
+    for query_id, metrics in values.items():
+        yield {"query_id": query_id, "metrics": dict(metrics)}
+
+
+def json_value(value: Any) -> Any:
+    """A value of the store as JSON knows it; what JSON cannot say is null or text."""
+    if isinstance(value, float):
+        return value if abs(value) <= 1.7976931348623157e308 else None
+    if isinstance(value, Decimal):
+        return float(value)
+    if isinstance(value, dt.datetime | dt.date | dt.time):
+        return value.isoformat()
+    if isinstance(value, dict):
+        return {str(key): json_value(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [json_value(item) for item in value]
+    if value is None or isinstance(value, str | int | bool):
+        return value
+    return str(value)

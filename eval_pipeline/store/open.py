@@ -1,0 +1,158 @@
+"""Opening the store: always the same configuration, always behind the lock, never for longer than needed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from eval_pipeline.errors import StoreBusy, StoreError, StoreMissing
+from eval_pipeline.store.damage import (
+    is_there,
+    opening_failed,
+    refuse_foreign,
+    refuse_other_files,
+    what_failed,
+)
+from eval_pipeline.store.engine import attached
+from eval_pipeline.store.lock import PATIENCE_SECONDS, Tell, reader_lock, writer_lock
+from eval_pipeline.store.schema import is_current, migrate, refresh_shipped_views
+
+Connection = duckdb.DuckDBPyConnection
+# What a statement raises; an table or function that is not there is the second.
+StatementError = duckdb.Error
+UnknownInStore = duckdb.CatalogException
+
+RETRY_SECONDS = 0.05
+
+
+@contextmanager
+def open_writer(db: Path, *, tell: Tell | None = None) -> Iterator[Connection]:
+    """The store for reading and writing; created, or brought up to date, when needed."""
+    with says_what_failed(db):
+        db.parent.mkdir(parents=True, exist_ok=True)
+        with writer_lock(db, tell=tell), connect(db, read_only=False) as con:
+            migrate(con)
+            refresh_shipped_views(con)
+            yield con
+
+
+@contextmanager
+def says_what_failed(db: Path) -> Iterator[None]:
+    """A full disk, a folder without rights, a broken file: in words, whoever was told by the system first."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except Exception as error:
+        failed = what_failed(db, error)
+        if failed is None:
+            raise
+        raise failed from error
+
+
+@contextmanager
+def open_reader(db: Path, *, tell: Tell | None = None, for_others: bool = False) -> Iterator[Connection]:
+    """The store for reading, for the length of a query or two; `for_others` than this package, by itself."""
+    if not is_there(db):
+        raise StoreMissing(
+            f"there is no store at {db}: `eval-pipeline load PATH` makes one, "
+            "--db or EVAL_PIPELINE_DB names another place"
+        )
+    while True:
+        with (
+            says_what_failed(db),
+            reader_lock(db, tell=tell),
+            connect(db, read_only=True, for_others=for_others) as con,
+        ):
+            if is_current(con):
+                yield con
+                return
+        with open_writer(db, tell=tell):
+            pass
+
+
+@contextmanager
+def open_as_it_is(db: Path, *, tell: Tell | None = None) -> Iterator[Connection | None]:
+    """The store for reading without bringing it up to date, for who must not write; None where there is none."""
+    if not is_there(db):
+        yield None
+        return
+    with says_what_failed(db), reader_lock(db, tell=tell), connect(db, read_only=True) as con:
+        if not is_current(con):
+            raise StoreError(
+                f"{db} was written by an earlier version, and bringing it up to date would write to it: "
+                "`eval-pipeline status` does that"
+            )
+        yield con
+
+
+@contextmanager
+def open_in_memory() -> Iterator[Connection]:
+    """A store that lives as long as the block, for examples."""
+    with attached(None) as con:
+        migrate(con)
+        refresh_shipped_views(con)
+        yield con
+
+
+@contextmanager
+def transaction(con: Connection) -> Iterator[None]:
+    """All of the block's writes, or none of them."""
+    con.execute("begin transaction")
+    try:
+        yield
+    except BaseException:
+        with suppress(duckdb.Error):
+            con.execute("rollback")
+        raise
+    con.execute("commit")
+
+
+@contextmanager
+def connect(db: Path, *, read_only: bool, for_others: bool = False) -> Iterator[Connection]:
+    """Open the file, waiting for programs that hold it without knowing our lock; call it behind the lock."""
+    refuse_other_files(db)
+    with ExitStack() as stack:
+        con = _wait_for(db, stack, read_only=read_only, for_others=for_others)
+        refuse_foreign(con, db)
+        yield con
+
+
+def _wait_for(db: Path, stack: ExitStack, *, read_only: bool, for_others: bool) -> Connection:
+    started = time.monotonic()
+    while True:
+        try:
+            return stack.enter_context(attached(db, read_only=read_only, for_others=for_others))
+        except duckdb.ResourceInUseException as error:
+            raise StoreBusy(
+                f"{db} is open in this very process, beside eval-pipeline: close that connection, or make it with "
+                "`duckdb.connect(path, read_only=True)` if both only read. Then try again."
+            ) from error
+        except duckdb.IOException as error:
+            message = str(error)
+            if "lock" not in message.lower():
+                raise opening_failed(db, error) from error
+            if time.monotonic() - started > PATIENCE_SECONDS:
+                raise StoreBusy(
+                    f"{db} is held by another program: {message}. Close it and try again."
+                ) from error
+        except duckdb.Error as error:
+            raise opening_failed(db, error) from error
+        time.sleep(RETRY_SECONDS)
+
+
+def first_row(con: Connection, sql: str, parameters: Sequence[object] = ()) -> tuple[Any, ...] | None:
+    """The first row of a query, with the result closed (an open one would block the connection)."""
+    rows = con.execute(sql, list(parameters)).fetchall()
+    return rows[0] if rows else None
+
+
+def first_value(con: Connection, sql: str, parameters: Sequence[object] = ()) -> Any:
+    """The first column of the first row, or None."""
+    row = first_row(con, sql, parameters)
+    return row[0] if row else None

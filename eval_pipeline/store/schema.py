@@ -1,0 +1,131 @@
+"""The views that people and notebooks read, in the schema main."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+import duckdb
+
+from eval_pipeline.formulas.definition import Definition, literal
+from eval_pipeline.settings import shipped_sql
+
+_NUMBERED = re.compile(r"(\d{4})_\w+\.sql\Z")
+
+
+@cache
+def _files() -> tuple[tuple[int, Path], ...]:
+    folder = shipped_sql() / "schema"
+    return tuple(
+        (int(matched[1]), path)
+        for path in sorted(folder.iterdir())
+        if (matched := _NUMBERED.match(path.name))
+    )
+
+
+def is_current(con: duckdb.DuckDBPyConnection) -> bool:
+    """Whether every schema file was applied to this store."""
+    return applied_numbers(con) >= {number for number, _ in _files()}
+
+
+def newest_number() -> int:
+    """The number of the last schema file that this version knows."""
+    return max(number for number, _ in _files())
+
+
+def migrate(con: duckdb.DuckDBPyConnection) -> None:
+    """Apply what is missing, all of it or nothing."""
+    if is_current(con):
+        return
+    applied = applied_numbers(con)
+    con.execute("begin transaction")
+    try:
+        con.execute(
+            "create table if not exists main.schema_migrations "
+            "(number integer not null, name varchar not null, applied_at timestamp not null)"
+        )
+        for number, path in _files():
+            if number in applied:
+                continue
+            con.execute(path.read_text("utf-8"))
+            con.execute(
+                "insert into main.schema_migrations values (?, ?, ?)",
+                [number, path.name, dt.datetime.now(dt.UTC).replace(tzinfo=None)],
+            )
+    except BaseException:
+        con.execute("rollback")
+        raise
+    con.execute("commit")
+
+
+def applied_numbers(con: duckdb.DuckDBPyConnection) -> set[int]:
+    """The schema files that were applied to this store; none in a database that is no store."""
+    # Asked at every opening: listing the columns of the catalogue would cost as much as the opening itself.
+    try:
+        rows = con.execute(
+            "select number from main.schema_migrations where typeof(number) = 'INTEGER'"
+        ).fetchall()
+    except (duckdb.CatalogException, duckdb.BinderException):
+        return set()
+    return {number for (number,) in rows}
+
+
+NO_METRICS = "select 0 as run_key, 0 as query_key, '' as metric, cast(null as double) as value where false"
+
+
+def refresh_views(con: duckdb.DuckDBPyConnection, metrics: Mapping[str, Definition]) -> None:
+    """Make the public views anew where their text changed; `metrics` are the keys that per_query_metrics shows."""
+    _replace_changed(con, {"per_query_metrics": _per_query_metrics(con, metrics)})
+
+
+def refresh_shipped_views(con: duckdb.DuckDBPyConnection) -> None:
+    """Make the views of sql/views anew where their file changed."""
+    wanted = {path.stem: path.read_text("utf-8") for path in _view_files()}
+    if "per_query_metrics" not in _known(con):
+        wanted["per_query_metrics"] = _per_query_metrics(con, {})
+    _replace_changed(con, wanted)
+
+
+def _view_files() -> list[Path]:
+    return sorted((shipped_sql() / "views").glob("*.sql"))
+
+
+def _known(con: duckdb.DuckDBPyConnection) -> dict[str, str]:
+    return dict(con.execute("select name, text from main.view_texts").fetchall())
+
+
+def _replace_changed(con: duckdb.DuckDBPyConnection, wanted: Mapping[str, str]) -> None:
+    known = _known(con)
+    for name, text in wanted.items():
+        if known.get(name) != text:
+            con.execute(f"create or replace view main.{name} as {text}")
+            con.execute("delete from main.view_texts where name = ?", [name])
+            con.execute("insert into main.view_texts values (?, ?)", [name, text])
+
+
+def _per_query_metrics(con: duckdb.DuckDBPyConnection, metrics: Mapping[str, Definition]) -> str:
+    """Every metric table turned long; one arm per key, so that a filter on the metric reads one column."""
+    existing = set(
+        con.execute(
+            "select table_name, column_name from duckdb_columns() where schema_name = 'metrics'"
+        ).fetchall()
+    )
+    arms = [
+        f"select run_key, query_key, {literal(key)} as metric, {_name(key)} as value "
+        f"from metrics.{_name(one.short_name)}"
+        for key, one in metrics.items()
+        if (one.short_name, key) in existing and (one.short_name, "query_key") in existing
+    ]
+    return (
+        "select runs.run_id, query_ids.query_id, long.metric, long.value from ("
+        + " union all ".join(arms or [NO_METRICS])
+        + ") as long inner join raw.runs as runs on long.run_key = runs.run_key "
+        "inner join raw.query_ids as query_ids on long.query_key = query_ids.query_key"
+    )
+
+
+def _name(value: str) -> str:
+    return '"' + value.replace('"', '""') + '"'

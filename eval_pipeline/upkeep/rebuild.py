@@ -1,0 +1,257 @@
+"""The way back from a broken store: a new one, made from the kept deliveries in their order.
+
+The new store is made beside the old file and takes its place at the end, so that a process that dies leaves the old
+file where it was. The old file is moved aside and never deleted.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from eval_pipeline.bundle.layout import RUN_PARTS
+from eval_pipeline.errors import StoreError, StoreMissing, UsageError
+from eval_pipeline.loading.context import LoadOptions, LoadReport
+from eval_pipeline.loading.load import load_bundles
+from eval_pipeline.settings import Settings
+from eval_pipeline.store.compact import require_whole
+from eval_pipeline.store.frozen import (
+    ARCHIVE,
+    GOLDEN_SET,
+    RUN,
+    Owners,
+    add_marks,
+    empty_findings,
+    empty_quarantine,
+    empty_texts,
+    remove_unused_texts,
+    tables_of_part,
+)
+from eval_pipeline.store.kept import kept_folder
+from eval_pipeline.store.lock import Tell, writer_lock
+from eval_pipeline.store.open import (
+    Connection,
+    first_value,
+    open_reader,
+    open_writer,
+    says_what_failed,
+    transaction,
+)
+from eval_pipeline.store.tombstones import Mirror, add_tombstones, read_mirror, read_tombstones
+from eval_pipeline.upkeep.deliveries import stamps
+from eval_pipeline.upkeep.rows import find_target, quarantine_of, remove_unused_ids
+
+STAMP = "%Y%m%dT%H%M%S.%f"
+STAMP_LENGTH = len("20260901T000000.000000")
+BUNDLE_FOLDERS = ("datasets", "inventories", "runs")
+LOST_ALWAYS = (
+    "replaced values (`show --as-of`, formula_history)",
+    "pins (`apply --since`)",
+    "who delivered what from where",
+)
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass
+class RebuildReport:
+    """What came back, where the old file is, and what could not come back."""
+
+    deliveries: int = 0
+    golden_sets: list[str] = field(default_factory=list)
+    archives: list[str] = field(default_factory=list)
+    runs: list[str] = field(default_factory=list)
+    results: int = 0
+    quarantined: int = 0
+    forgotten: list[str] = field(default_factory=list)
+    moved_to: Path | None = None
+    not_back: list[str] = field(default_factory=list)
+
+
+def why_unreadable(settings: Settings) -> str | None:
+    """What is wrong with the store's file; None when nothing is."""
+    try:
+        with open_reader(settings.db) as con:
+            _read_everything(con)
+    except StoreMissing:
+        return f"there is no file at {settings.db}"
+    except StoreError as error:
+        return str(error)
+    return None
+
+
+def _read_everything(con: Connection) -> None:
+    """A file may open and be broken further in: every column of every table is read."""
+    tables = con.execute(
+        "select schema_name, table_name from duckdb_tables() "
+        "where database_name = current_database() and not internal"
+    ).fetchall()
+    for schema, table in tables:
+        first_value(con, f'select bit_xor(hash(t)) from {schema}."{table}" t')
+
+
+def rebuild(
+    settings: Settings,
+    *,
+    now: dt.datetime,
+    tell: Tell | None = None,
+    progress: Progress | None = None,
+) -> RebuildReport:
+    """Make the store anew; whoever wants to use it meanwhile waits."""
+    deliveries = [stamp for stamp in stamps(settings.db) if _is_bundle(stamp)]
+    if not deliveries:
+        raise UsageError(
+            f"{kept_folder(settings.db)} holds no deliveries, so there is nothing to make a store from. If you have "
+            f"them elsewhere, move {settings.db.name} away and call `eval-pipeline load PATH`"
+        )
+    mirror = read_mirror(settings.db)
+    fresh = replace(settings, db=settings.db.with_name(settings.db.name + ".rebuilding"))
+    report = RebuildReport(deliveries=len(deliveries))
+    with says_what_failed(settings.db), writer_lock(settings.db, tell=tell):
+        _remove(fresh.db)
+        try:
+            with open_writer(fresh.db) as con, transaction(con):
+                add_tombstones(con, mirror.tombstones)
+            for number, stamp in enumerate(deliveries, start=1):
+                _add(report, _load(fresh, stamp, now=now))
+                if progress:
+                    progress(number, len(deliveries))
+            with open_writer(fresh.db) as con, transaction(con):
+                _forget_texts_again(con, mirror, report, now=now)
+            require_whole(fresh.db)
+            report.moved_to = _take_the_place(fresh.db, settings.db, now=now)
+        finally:
+            _remove(fresh.db)
+    report.not_back = [*LOST_ALWAYS, *report.not_back]
+    return report
+
+
+def _is_bundle(stamp: Path) -> bool:
+    return any((stamp / name).is_dir() for name in BUNDLE_FOLDERS)
+
+
+def _load(fresh: Settings, stamp: Path, *, now: dt.datetime) -> LoadReport:
+    """One delivery, as of the time when it came."""
+    try:
+        time = dt.datetime.strptime(stamp.name[:STAMP_LENGTH], STAMP)
+    except ValueError:
+        time = now
+    return load_bundles([stamp], fresh, now=time, options=LoadOptions(rebuilding=True))
+
+
+def _add(report: RebuildReport, loaded: LoadReport) -> None:
+    for name in ("golden_sets", "archives", "runs", "forgotten"):
+        known = getattr(report, name)
+        known += [one for one in getattr(loaded, name) if one not in known]
+    report.results += loaded.results
+    report.quarantined += loaded.quarantined
+
+
+def _forget_texts_again(con: Connection, mirror: Mirror, report: RebuildReport, *, now: dt.datetime) -> None:
+    """What was emptied is empty and frozen again, unless it was delivered anew since.
+
+    The kept files hold no texts any more where forgetting came to its end; where it did not, it does here.
+    """
+    for one in read_tombstones(con):
+        if one.scope != "texts" or one.dataset is not None:
+            continue
+        target = find_target(con, one.kind, one.name)
+        runs = [key for key in target.run_keys if not _came_after(con, RUN, key, one.forgotten_at)]
+        owners = Owners(
+            runs,
+            [key for key in target.golden_keys if not _came_after(con, GOLDEN_SET, key, one.forgotten_at)],
+            [key for key in target.archive_keys if not _came_after(con, ARCHIVE, key, one.forgotten_at)],
+        )
+        empty_texts(con, owners, now=one.forgotten_at)
+        if one.lifted_at is None:
+            empty_quarantine(con, *quarantine_of(target))
+            empty_findings(con, target.run_ids, one.name if target.is_dataset else None)
+    for emptied in mirror.texts:
+        for owner_key, places in _owners_of(
+            con, emptied.owner, emptied.name, emptied.chunker_version, emptied.places
+        ):
+            still = [
+                place
+                for place in places
+                if not _came_after(con, emptied.owner, owner_key, emptied.forgotten_at, place=place)
+            ]
+            add_marks(con, emptied.owner, owner_key, still, now=emptied.forgotten_at)
+    if first_value(con, "select 1 from ledger.forgotten_texts limit 1"):
+        report.not_back.append(
+            "values that were computed from texts forgotten since: their cells are frozen and empty"
+        )
+    remove_unused_texts(con)
+    remove_unused_ids(con)
+
+
+def _owners_of(
+    con: Connection, owner: str, name: str | None, version: str | None, places: tuple[str, ...]
+) -> Iterator[tuple[int, tuple[str, ...]]]:
+    sql = {
+        RUN: "select run_key from raw.runs where run_id = ?",
+        GOLDEN_SET: "select golden_key from labels.golden_sets join raw.datasets using (dataset_key) "
+        "where dataset_id = ?",
+        ARCHIVE: "select archive_key from raw.archives join raw.datasets using (dataset_key) "
+        "where dataset_id = ? and chunker_version = ?",
+    }[owner]
+    for (key,) in con.execute(sql, [name, version] if owner == ARCHIVE else [name]).fetchall():
+        yield key, places
+
+
+def _came_after(
+    con: Connection, owner: str, key: int, moment: dt.datetime, *, place: str | None = None
+) -> bool:
+    """Whether what stands there was delivered after that moment."""
+    if owner == RUN:
+        parts = [
+            part for part in ("run", *RUN_PARTS) if place and place.rsplit(".", 1)[0] in tables_of_part(part)
+        ]
+        return bool(
+            first_value(
+                con,
+                "select 1 from raw.run_parts join ledger.deliveries using (delivery_key) "
+                "where run_key = ? and delivered_at > ? and (? or run_parts.part in (select unnest(?)))",
+                [key, moment, place is None, parts],
+            )
+        )
+    table = "labels.golden_sets" if owner == GOLDEN_SET else "raw.archives"
+    return bool(first_value(con, f"select 1 from {table} where {owner} = ? and loaded_at > ?", [key, moment]))
+
+
+def _take_the_place(fresh: Path, db: Path, *, now: dt.datetime) -> Path | None:
+    """The old file gets a name of its own before the new one takes its place: at no time is there none."""
+    wal = db.with_name(db.name + ".wal")
+    aside = _free_name(db.with_name(f"{db.name}.broken-{now:%Y%m%dT%H%M%S}"))
+    moved = None
+    if db.exists():
+        moved = aside
+        try:
+            os.link(db, aside)
+        except OSError:
+            # A file system without links, or a folder in the store's place.
+            db.rename(aside)
+    if wal.exists():
+        wal.rename(aside.with_name(aside.name + ".wal"))
+    fresh.replace(db)
+    return moved
+
+
+def _free_name(wanted: Path) -> Path:
+    number = 1
+    found = wanted
+    while found.exists():
+        found = wanted.with_name(f"{wanted.name}-{number}")
+        number += 1
+    return found
+
+
+def _remove(fresh: Path) -> None:
+    for suffix in ("", ".wal", ".lock", ".turn"):
+        with suppress(FileNotFoundError):
+            fresh.with_name(fresh.name + suffix).unlink()
+    shutil.rmtree(fresh.with_name(fresh.name + ".tmp"), ignore_errors=True)
