@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from eval_pipeline.adapters.mapping import UNITS, RowMapping, Source
-from eval_pipeline.adapters.tables import WHOLE, find_value, opened, own_rows
+from eval_pipeline.adapters.tables import WHOLE, _opened, find_value, own_rows
 from eval_pipeline.bundle.lines import Line
 from eval_pipeline.errors import InputRejected
 
@@ -34,10 +34,10 @@ def mapped_rows(path: Path, mapping: RowMapping, *, scattered: bool = False) -> 
 
     With a row per hit, a query that returns after others raises ScatteredRows, unless `scattered` says to hold all.
     """
-    yield from mapped_lines(own_rows(path, mapping.file), mapping, scattered=scattered)
+    yield from _mapped_lines(own_rows(path, mapping.file), mapping, scattered=scattered)
 
 
-def mapped_lines(
+def _mapped_lines(
     rows: Iterable[Line[Row]], mapping: RowMapping, *, scattered: bool = False
 ) -> Iterator[Line[Row]]:
     """The same for rows that were read already."""
@@ -45,7 +45,7 @@ def mapped_lines(
         yield from _grouped(rows, mapping, scattered=scattered)
         return
     for line in rows:
-        yield line if line.record is None else Line(line.number, "", record=as_result(line.record, mapping))
+        yield line if line.record is None else Line(line.number, "", record=_as_result(line.record, mapping))
 
 
 @dataclass
@@ -100,7 +100,7 @@ def _of_hit_rows(rows: Sequence[Row], mapping: RowMapping) -> Row:
     return result
 
 
-def as_result(row: Row, mapping: RowMapping) -> Row:
+def _as_result(row: Row, mapping: RowMapping) -> Row:
     """One row of somebody's own as a result."""
     result = _without_hits(row, mapping)
     if mapping.of("hits"):
@@ -131,7 +131,7 @@ def _items(row: Row, mapping: RowMapping) -> Any:
 
 def _listed(value: Any, separator: str | None) -> Any:
     """A list; of an object its keys and values, of a text what stands between the separators."""
-    value = opened(value)
+    value = _opened(value)
     if _is_absent(value):
         return []
     if isinstance(value, dict):

@@ -9,9 +9,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from eval_pipeline.adapters.mapped_rows import mapped_lines
+from eval_pipeline.adapters._mapping_guess import Guess, guess_mapping
+from eval_pipeline.adapters.mapped_rows import _mapped_lines
 from eval_pipeline.adapters.mapping import SETTINGS, TABLES, check_mapping
-from eval_pipeline.adapters.mapping_guess import Guess, guess_mapping
 from eval_pipeline.adapters.tables import WHITE_SPACE, FileForm, form_of, own_rows
 from eval_pipeline.bundle.lines import Line
 from eval_pipeline.bundle.problems import printable
@@ -36,7 +36,7 @@ _RUN = """\
 """
 
 
-def mapping_text(guess: Guess, file_name: str) -> str:
+def _mapping_text(guess: Guess, file_name: str) -> str:
     """The file, ready to be edited."""
     lines = [
         f"# What the fields of {_comment(file_name)} mean. All that can be said here is in docs/bundle.md.",
@@ -117,10 +117,10 @@ def propose_mapping(path: Path) -> Proposal:
     if not rows:
         raise UsageError(f"{path} has no row that can be read; expected are objects of names and values")
     guess = guess_mapping(rows, form)
-    text = mapping_text(guess, path.name)
+    text = _mapping_text(guess, path.name)
     mapping = check_mapping(tomllib.loads(text), "the proposed mapping", data_file=path)
     sample = [Line(number, "", record=row) for number, row in enumerate(rows, start=1)]
-    mapped = mapped_lines(sample, mapping, scattered=True)
+    mapped = _mapped_lines(sample, mapping, scattered=True)
     shown = [line.record for line in islice(mapped, SHOWN_ROWS) if line.record]
     return Proposal(
         text,

@@ -24,7 +24,7 @@ def find_value(value: Any, place: str) -> Any:
     if place == WHOLE:
         return value
     if isinstance(value, str):
-        value = opened(value)
+        value = _opened(value)
     if isinstance(value, dict):
         if place in value:
             return value[place]
@@ -38,7 +38,7 @@ def find_value(value: Any, place: str) -> Any:
     return None
 
 
-def opened(value: Any) -> Any:
+def _opened(value: Any) -> Any:
     """The list or object that a text holds as JSON, as cells of a table do; everything else as it is."""
     if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
         try:
@@ -50,7 +50,7 @@ def opened(value: Any) -> Any:
 
 def places_in(row: Any, *, place: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
     """Every place that holds something else than an object, with what it holds."""
-    value = opened(row)
+    value = _opened(row)
     if isinstance(value, dict) and depth < DEEPEST:
         for key, inner in value.items():
             yield from places_in(inner, place=f"{place}.{key}" if place else str(key), depth=depth + 1)

@@ -22,7 +22,7 @@ _PLAIN = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_
 
 
 @cache
-def arrow_schema(kind: type[Record]) -> pa.Schema:
+def _arrow_schema(kind: type[Record]) -> pa.Schema:
     """One column per field; what is taken as delivered is a number under `score` and text elsewhere."""
     return pa.schema(list(_fields(kind)))
 
@@ -46,13 +46,13 @@ def _arrow_type(hint: Any, name: str) -> pa.DataType:
     return _PLAIN[hint]
 
 
-def table_of(records: Sequence[Record], kind: type[Record]) -> pa.Table:
+def _table_of(records: Sequence[Record], kind: type[Record]) -> pa.Table:
     """Checked records as the same columns that the fast reader makes."""
     rows = [msgspec.to_builtins(record) for record in records]
-    return pa.Table.from_pylist(rows, schema=arrow_schema(kind))
+    return pa.Table.from_pylist(rows, schema=_arrow_schema(kind))
 
 
-def ids_are_clean(column: pa.ChunkedArray | pa.Array) -> bool:
+def _ids_are_clean(column: pa.ChunkedArray | pa.Array) -> bool:
     """Whether every id is there, not empty and not too long."""
     if column.null_count:
         return False
@@ -62,15 +62,15 @@ def ids_are_clean(column: pa.ChunkedArray | pa.Array) -> bool:
     return bool(lengths["min"].as_py() > 0 and lengths["max"].as_py() <= ID_LENGTH)
 
 
-def numbers_are_finite(array: pa.Array) -> bool:
+def _numbers_are_finite(array: pa.Array) -> bool:
     """Whether no floating-point number anywhere inside is NaN or infinite; a sum that overflows counts as doubt."""
     kind = array.type
     if pa.types.is_floating(kind):
         return math.isfinite(pc.sum(array).as_py() or 0.0)
     if pa.types.is_struct(kind):
-        return all(numbers_are_finite(array.field(number)) for number in range(kind.num_fields))
+        return all(_numbers_are_finite(array.field(number)) for number in range(kind.num_fields))
     if pa.types.is_list(kind):
-        return numbers_are_finite(array.flatten())
+        return _numbers_are_finite(array.flatten())
     return True
 
 
@@ -83,7 +83,7 @@ def only_chunk(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
 
 
-def positions_in_lists(array: pa.ListArray) -> tuple[pa.Array, pa.Array]:
+def _positions_in_lists(array: pa.ListArray) -> tuple[pa.Array, pa.Array]:
     """For every element of every list: the row it belongs to (from 0) and its place there (from 1)."""
     starts = array.offsets.to_numpy()
     lengths = np.diff(starts)
@@ -116,13 +116,13 @@ class ResultsBlock:
         )
 
 
-def hit_field(hits: pa.StructArray, name: str) -> pa.Array:
+def _hit_field(hits: pa.StructArray, name: str) -> pa.Array:
     """A field of all hits; nulls when the block does not name it."""
     place = hits.type.get_field_index(name)
-    return hits.field(place) if place >= 0 else pa.nulls(len(hits), arrow_schema(Hit).field(name).type)
+    return hits.field(place) if place >= 0 else pa.nulls(len(hits), _arrow_schema(Hit).field(name).type)
 
 
-def flatten(table: pa.Table, *, odd_scores: pa.Array | None = None) -> ResultsBlock:
+def _flatten(table: pa.Table, *, odd_scores: pa.Array | None = None) -> ResultsBlock:
     """Nested columns → flat tables that point back to their result."""
     row_no = only_chunk(table["row_no"])
     hits_column = only_chunk(table["hits_top_k"])
@@ -191,26 +191,26 @@ def _inside(struct: pa.StructArray, name: str) -> pa.Array:
 
 
 def _hits(hits: pa.ListArray) -> tuple[pa.Table, pa.Table]:
-    parents, rank = positions_in_lists(hits)
+    parents, rank = _positions_in_lists(hits)
     items = hits.flatten()
     table = pa.table(
         {
             "result": parents,
             "rank": pc.cast(rank, pa.int32()),
-            "chunk_id": hit_field(items, "chunk_id"),
-            "doc_id": hit_field(items, "doc_id"),
-            "delivered_rank": hit_field(items, "rank"),
-            "score": hit_field(items, "score"),
-            "rel_path": hit_field(items, "rel_path"),
-            "heading_path": hit_field(items, "heading_path"),
-            "token_count": hit_field(items, "token_count"),
-            "text": hit_field(items, "text"),
+            "chunk_id": _hit_field(items, "chunk_id"),
+            "doc_id": _hit_field(items, "doc_id"),
+            "delivered_rank": _hit_field(items, "rank"),
+            "score": _hit_field(items, "score"),
+            "rel_path": _hit_field(items, "rel_path"),
+            "heading_path": _hit_field(items, "heading_path"),
+            "token_count": _hit_field(items, "token_count"),
+            "text": _hit_field(items, "text"),
         }
     )
-    spans_column = hit_field(items, "source_spans")
-    owners, span_no = positions_in_lists(spans_column)
+    spans_column = _hit_field(items, "source_spans")
+    owners, span_no = _positions_in_lists(spans_column)
     spans = spans_column.flatten()
-    own_document = pc.coalesce(spans.field("doc_id"), hit_field(items, "doc_id").take(owners))
+    own_document = pc.coalesce(spans.field("doc_id"), _hit_field(items, "doc_id").take(owners))
     return table, pa.table(
         {
             "result": table["result"].take(owners),
@@ -224,7 +224,7 @@ def _hits(hits: pa.ListArray) -> tuple[pa.Table, pa.Table]:
 
 
 def _elements(column: pa.ListArray, fields: dict[str, str]) -> pa.Table:
-    parents, place = positions_in_lists(column)
+    parents, place = _positions_in_lists(column)
     items = column.flatten()
     columns = {"result": parents, "item_no": pc.cast(place, pa.int32())}
     return pa.table({**columns, **{name: items.field(source) for name, source in fields.items()}})

@@ -10,9 +10,9 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
-from eval_pipeline.bundle.lines import BadRow, Line, to_record
+from eval_pipeline.bundle.lines import BadRow, Line, _to_record
 from eval_pipeline.bundle.parts import each_line
-from eval_pipeline.bundle.problems import id_fault
+from eval_pipeline.bundle.problems import _id_fault
 from eval_pipeline.metrics import ERROR_TYPES, MetricInputError, compute_confusion_counts, flatten_fields
 from eval_pipeline.records import Discrepancy, ExtractionCase
 
@@ -27,8 +27,8 @@ def read_extractions(path: Path) -> Iterator[Line[ExtractionCase]]:
 
 def read_case(row: dict[str, Any]) -> ExtractionCase:
     """One case; whatever contradicts itself raises BadRow."""
-    case = to_record(row, ExtractionCase)
-    fault = id_fault(case.case_id)
+    case = _to_record(row, ExtractionCase)
+    fault = _id_fault(case.case_id)
     if fault:
         raise BadRow("case_id", fault)
     total = case.total_gt_fields

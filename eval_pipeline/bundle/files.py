@@ -11,7 +11,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from eval_pipeline.bundle.parquet import json_lines, row_batches
+from eval_pipeline.bundle.parquet import _json_lines, row_batches
 from eval_pipeline.errors import InputRejected
 
 BLOCK_BYTES = 16 << 20
@@ -40,7 +40,7 @@ class LineBlock:
     first_line: int
 
 
-def find_part(folder: Path, stem: str) -> Path | None:
+def _find_part(folder: Path, stem: str) -> Path | None:
     """The file of a part in whatever packing it came; two packings of one part are a contradiction."""
     found = [folder / (stem + suffix) for suffix in SUFFIXES if (folder / (stem + suffix)).is_file()]
     if len(found) > 1:
@@ -90,7 +90,7 @@ def line_blocks(
     """Blocks of whole lines, so that memory does not grow with the file."""
     if path.name.endswith(PARQUET):
         for batch in row_batches(path, most_bytes=most_bytes):
-            yield LineBlock(json_lines(batch), batch.first_row)
+            yield LineBlock(_json_lines(batch), batch.first_row)
         return
     with open_unpacked(path) as stream:
         rest = b""

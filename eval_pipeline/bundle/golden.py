@@ -8,11 +8,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from eval_pipeline.bundle._yaml_items import yaml_items
 from eval_pipeline.bundle.files import HELD_BYTES, line_blocks
-from eval_pipeline.bundle.lines import BadRow, Line, read_lines, to_record
-from eval_pipeline.bundle.problems import Problem, id_fault, refuse_too_many, shorten, text_fault
-from eval_pipeline.bundle.results import DROP, ERROR, InvertedSpans, drop_from_golden_row, span_fault
-from eval_pipeline.bundle.yaml_items import yaml_items
+from eval_pipeline.bundle.lines import BadRow, Line, _to_record, read_lines
+from eval_pipeline.bundle.problems import Problem, _id_fault, _refuse_too_many, _text_fault, shorten
+from eval_pipeline.bundle.results import DROP, ERROR, InvertedSpans, _drop_from_golden_row, _span_fault
 from eval_pipeline.errors import InputRejected
 from eval_pipeline.records import GoldenRow, Span
 
@@ -45,7 +45,7 @@ def read_golden_set(path: Path, *, inverted_spans: InvertedSpans = ERROR) -> Gol
                     text=line.text,
                 )
             )
-            refuse_too_many(len(problems))
+            _refuse_too_many(len(problems))
             continue
         query_id = line.record.query_id
         if query_id in first_seen:
@@ -86,7 +86,7 @@ def _yaml_rows(path: Path, read: ReadRow) -> Iterator[Line[GoldenRow]]:
             yield Line(item.line, text, reason="a golden row is a mapping of keys to values")
             continue
         named = item.value.get("query_id", item.value.get("id"))
-        query_id = named if isinstance(named, str) and not text_fault(named) else None
+        query_id = named if isinstance(named, str) and not _text_fault(named) else None
         try:
             yield Line(item.line, text, record=read(item.value), query_id=query_id)
         except BadRow as bad:
@@ -107,9 +107,9 @@ def read_golden_row(row: dict[str, Any], *, inverted_spans: InvertedSpans = ERRO
                     also, f"contradicts {name}: {row[name]!r} against {row[also]!r}; give one of them"
                 )
             row[name] = row[also]
-    record = to_record(row, GoldenRow)
+    record = _to_record(row, GoldenRow)
     if inverted_spans == DROP:
-        drop_from_golden_row(record)
+        _drop_from_golden_row(record)
     _check_ids(record)
     _check_supports(record)
     _check_spans(record)
@@ -122,7 +122,7 @@ def _check_ids(row: GoldenRow) -> None:
         named += [(f"{field}[{number}]", value) for number, value in enumerate(getattr(row, field) or [])]
     named += [("expected_chunk_spans", chunk_id) for chunk_id in row.expected_chunk_spans or {}]
     for place, value in named:
-        fault = id_fault(value)
+        fault = _id_fault(value)
         if fault:
             raise BadRow(place, fault)
 
@@ -157,6 +157,6 @@ def _check_spans(row: GoldenRow) -> None:
     for chunk_id, spans in (row.expected_chunk_spans or {}).items():
         named += [(f"expected_chunk_spans.{chunk_id}[{number}]", span) for number, span in enumerate(spans)]
     for place, span in named:
-        fault = span_fault(span.start, span.end) or id_fault(span.doc_id)
+        fault = _span_fault(span.start, span.end) or _id_fault(span.doc_id)
         if fault:
             raise BadRow(place, fault)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from eval_pipeline.bundle.files import SUFFIXES, find_part, stem_of
+from eval_pipeline.bundle.files import SUFFIXES, _find_part, stem_of
 from eval_pipeline.bundle.parts import name_fault
 from eval_pipeline.bundle.problems import Problem
 from eval_pipeline.errors import InputRejected, UsageError
@@ -133,7 +133,7 @@ def _add_run(bundle: Bundle, folder: Path) -> None:
     if _leads_astray(bundle, folder, run_id=folder.name):
         return
     try:
-        found = {part: path for part in RUN_PARTS if (path := find_part(folder, part))}
+        found = {part: path for part in RUN_PARTS if (path := _find_part(folder, part))}
     except InputRejected as rejected:
         bundle.problems.append(Problem(str(folder), rejected.reason, run_id=folder.name))
         return

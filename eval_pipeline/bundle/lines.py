@@ -14,13 +14,13 @@ import msgspec
 
 from eval_pipeline.bundle.files import LineBlock
 from eval_pipeline.bundle.problems import (
-    each_leaf,
+    _each_leaf,
+    _first_text_fault,
+    _make_whole,
+    _place_of_fraction,
+    _text_fault,
     explain_validation,
-    first_text_fault,
-    make_whole,
-    place_of_fraction,
     shorten,
-    text_fault,
 )
 from eval_pipeline.errors import InputRejected
 from eval_pipeline.records import Record
@@ -80,9 +80,9 @@ def _read_line(raw: bytes, number: int, read: Callable[[dict[str, Any]], T], *, 
             ) from bad
         return Line(number, text, reason=bad.reason)
     try:
-        row = as_object(value)
+        row = _as_object(value)
         query_id = row.get("query_id", row.get("case_id"))
-        known = query_id if isinstance(query_id, str) and not text_fault(query_id) else None
+        known = query_id if isinstance(query_id, str) and not _text_fault(query_id) else None
     except BadRow as bad:
         return Line(number, text, reason=bad.reason)
     try:
@@ -95,7 +95,7 @@ def _read_line(raw: bytes, number: int, read: Callable[[dict[str, Any]], T], *, 
 
 def decode_object(raw: bytes) -> dict[str, Any]:
     """A JSON object; NaN and infinite numbers pass here, because only their place says whether they matter."""
-    return as_object(decode(raw))
+    return _as_object(decode(raw))
 
 
 def decode(raw: bytes) -> Any:
@@ -106,7 +106,7 @@ def decode(raw: bytes) -> Any:
         return _decode_tolerantly(raw)
 
 
-def as_object(value: Any) -> dict[str, Any]:
+def _as_object(value: Any) -> dict[str, Any]:
     """The value, if it is an object."""
     if not isinstance(value, dict):
         raise BadRow("", f"a line holds one JSON object, this one holds {_kind(value)}")
@@ -130,9 +130,9 @@ def _kind(value: Any) -> str:
     )
 
 
-def to_record(row: dict[str, Any], kind: type[R]) -> R:
+def _to_record(row: dict[str, Any], kind: type[R]) -> R:
     """Check a decoded object against its record; unknown keys may hold anything that is text."""
-    fault = first_text_fault(row)
+    fault = _first_text_fault(row)
     if fault:
         raise BadRow(*fault)
     _look_at(kind)
@@ -161,14 +161,14 @@ def _converted(row: dict[str, Any], kind: type[R]) -> R:
         try:
             return msgspec.convert(row, kind)
         except msgspec.ValidationError as error:
-            place = place_of_fraction(error)
-            if place is None or not make_whole(row, place):
+            place = _place_of_fraction(error)
+            if place is None or not _make_whole(row, place):
                 raise
 
 
 def _first_not_finite(record: Record) -> str | None:
     """The place of the first such number, in what the record keeps."""
-    for place, value in each_leaf(msgspec.to_builtins(record)):
+    for place, value in _each_leaf(msgspec.to_builtins(record)):
         if isinstance(value, float) and not math.isfinite(value):
             return place
     return None

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from eval_pipeline.bundle.lines import Line
-from eval_pipeline.bundle.problems import Problem, refuse_too_many
+from eval_pipeline.bundle.problems import Problem, _refuse_too_many
 
 PACKED = ".jsonl.zst"
 T = TypeVar("T")
@@ -47,7 +47,7 @@ def _lines(
     for line in rows:
         if line.record is None:
             problems.append(refused(line))
-            refuse_too_many(len(problems))
+            _refuse_too_many(len(problems))
             continue
         try:
             text = json.dumps(document(line.record), default=str)

@@ -62,7 +62,7 @@ def _rows_per_batch(file: Any) -> int:
     return max(1, min(MOST_ROWS, fitting))
 
 
-def json_lines(batch: RowBatch) -> bytes:
+def _json_lines(batch: RowBatch) -> bytes:
     """The rows as lines of JSON: one line per row, whatever stands in it."""
     rows = as_python(batch.rows)
     return "".join(json.dumps(row, default=_plain) + "\n" for row in rows).encode()
@@ -110,7 +110,7 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
-def columns_as(rows: pa.RecordBatch, schema: pa.Schema) -> pa.Table | None:
+def _columns_as(rows: pa.RecordBatch, schema: pa.Schema) -> pa.Table | None:
     """The rows in these columns, or None when they cannot be taken without a second look at each."""
     try:
         if not all(_is_plain(column) for column in rows.columns):

@@ -11,9 +11,16 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from eval_pipeline.bundle.files import HELD_BYTES, line_blocks, open_unpacked
-from eval_pipeline.bundle.lines import BOM, BadRow, Line, decode_object, read_lines, to_record
-from eval_pipeline.bundle.problems import Problem, first_text_fault, id_fault, refuse_too_many, shorten
-from eval_pipeline.bundle.results import DROP, ERROR, InvertedSpans, span_fault, straight, with_joined_heading
+from eval_pipeline.bundle.lines import BOM, BadRow, Line, _to_record, decode_object, read_lines
+from eval_pipeline.bundle.problems import Problem, _first_text_fault, _id_fault, _refuse_too_many, shorten
+from eval_pipeline.bundle.results import (
+    DROP,
+    ERROR,
+    InvertedSpans,
+    _span_fault,
+    _straight,
+    _with_joined_heading,
+)
 from eval_pipeline.errors import InputRejected
 from eval_pipeline.records import ArchiveChunk, IndexReport, Record, Run, SpotCheck
 
@@ -33,7 +40,7 @@ def name_fault(value: str) -> str | None:
 
 def read_run(path: Path) -> Run:
     """run.json, checked; anything wrong with it rejects the run."""
-    run = _read_json(path, lambda row: to_record(row, Run))
+    run = _read_json(path, lambda row: _to_record(row, Run))
     for field in ("run_id", "dataset", "replaces", "replicate_of"):
         value = getattr(run, field)
         fault = name_fault(value) if value is not None else None
@@ -94,12 +101,12 @@ def read_index_report(path: Path) -> IndexReport:
 
 
 def _index_report(row: dict[str, Any]) -> IndexReport:
-    report = to_record(row, IndexReport)
+    report = _to_record(row, IndexReport)
     named = [(f"docs[{n}].doc_id", one.doc_id) for n, one in enumerate(report.docs or [])]
     for number, chunk in enumerate(report.chunks or []):
         named += [(f"chunks[{number}].doc_id", chunk.doc_id), (f"chunks[{number}].chunk_id", chunk.chunk_id)]
     for place, value in named:
-        fault = id_fault(value) if value is not None else None
+        fault = _id_fault(value) if value is not None else None
         if fault:
             raise BadRow(place, fault)
     for number, document in enumerate(report.docs or []):
@@ -127,16 +134,16 @@ def read_archive(path: Path, *, inverted_spans: InvertedSpans = ERROR) -> Iterat
 
 
 def _read_archive_chunk(row: dict[str, Any], *, inverted_spans: InvertedSpans) -> ArchiveChunk:
-    chunk = to_record(with_joined_heading(row), ArchiveChunk)
+    chunk = _to_record(_with_joined_heading(row), ArchiveChunk)
     if inverted_spans == DROP:
-        chunk.source_spans = straight(chunk.source_spans)
+        chunk.source_spans = _straight(chunk.source_spans)
     for field, value in (("chunk_id", chunk.chunk_id), ("doc_id", chunk.doc_id)):
-        fault = id_fault(value)
+        fault = _id_fault(value)
         if fault:
             raise BadRow(field, fault)
     for number, span in enumerate(chunk.source_spans or []):
-        fault = span_fault(span.start, span.end) or (
-            id_fault(span.doc_id) if span.doc_id is not None else None
+        fault = _span_fault(span.start, span.end) or (
+            _id_fault(span.doc_id) if span.doc_id is not None else None
         )
         if fault:
             raise BadRow(f"source_spans[{number}]", fault)
@@ -155,12 +162,12 @@ def _read_spot_check(row: dict[str, Any]) -> SpotCheck:
         side: {name: value for name, value in verdict.items() if name != "score"}
         for side, verdict in verdicts.items()
     }
-    check = to_record({**row, **without_scores}, SpotCheck)
-    fault = id_fault(check.query_id) if check.query_id is not None else None
+    check = _to_record({**row, **without_scores}, SpotCheck)
+    fault = _id_fault(check.query_id) if check.query_id is not None else None
     if fault:
         raise BadRow("query_id", fault)
     for side, verdict in verdicts.items():
-        text_fault = first_text_fault(verdict.get("score"))
+        text_fault = _first_text_fault(verdict.get("score"))
         if text_fault:
             raise BadRow(f"{side}.score", text_fault[1])
         getattr(check, side).score = verdict.get("score")
@@ -176,7 +183,7 @@ def each_line(path: Path, read: Callable[[dict[str, Any]], T]) -> Iterator[Line[
         following = next(blocks, None)
         for line in read_lines(block, read, last_block=following is None):
             bad_rows += line.record is None
-            refuse_too_many(bad_rows)
+            _refuse_too_many(bad_rows)
             yield line
         block = following
 

@@ -43,7 +43,7 @@ class Problem:
     text: str = ""
 
 
-def refuse_too_many(bad_rows: int) -> None:
+def _refuse_too_many(bad_rows: int) -> None:
     """So many reasons fit no memory and help nobody: a part like that is refused as a whole."""
     if bad_rows > MOST_BAD_ROWS:
         raise InputRejected(
@@ -72,7 +72,7 @@ def explain_validation(error: msgspec.ValidationError) -> tuple[str, str]:
     return field, _PLACE.sub("", message)
 
 
-def place_of_fraction(error: msgspec.ValidationError) -> list[str] | None:
+def _place_of_fraction(error: msgspec.ValidationError) -> list[str] | None:
     """The steps to where a whole number was expected and a number with a point stands; `...` is any key."""
     message = str(error)
     wrong, place = _WRONG_TYPE.search(message), _PLACE.search(message)
@@ -83,7 +83,7 @@ def place_of_fraction(error: msgspec.ValidationError) -> list[str] | None:
     return _STEP.findall(place["place"]) or None
 
 
-def make_whole(holder: Any, steps: Sequence[str]) -> bool:
+def _make_whole(holder: Any, steps: Sequence[str]) -> bool:
     """Write 5.0 as 5 there; whether there was anything to write."""
     step, *rest = steps
     if isinstance(holder, dict):
@@ -96,7 +96,7 @@ def make_whole(holder: Any, steps: Sequence[str]) -> bool:
     for key in keys:
         value = holder[key]
         if rest:
-            made = make_whole(value, rest) or made
+            made = _make_whole(value, rest) or made
         elif isinstance(value, float) and value.is_integer():
             holder[key], made = int(value), True
     return made
@@ -107,16 +107,16 @@ def _in_words(types: str) -> str:
     return " or ".join(_TYPE_WORDS.get(name, name) for name in names if name != "null" or len(names) == 1)
 
 
-def id_fault(value: str) -> str | None:
+def _id_fault(value: str) -> str | None:
     """Why `value` cannot be an id, or None."""
     if not value:
         return "an id must not be empty"
     if len(value) > ID_LENGTH:
         return f"an id has at most {ID_LENGTH} characters, this one has {len(value)}"
-    return text_fault(value)
+    return _text_fault(value)
 
 
-def text_fault(value: str) -> str | None:
+def _text_fault(value: str) -> str | None:
     """Why `value` cannot be stored as text, or None."""
     if "\x00" in value:
         return "text must not contain the character NUL"
@@ -133,16 +133,16 @@ def _encodable(value: str) -> bool:
     return True
 
 
-def first_text_fault(value: Any) -> tuple[str, str] | None:
+def _first_text_fault(value: Any) -> tuple[str, str] | None:
     """The first text anywhere inside `value`, keys included, that cannot be stored: (field, reason)."""
-    for place, item in each_leaf(value):
-        fault = text_fault(item) if isinstance(item, str) else None
+    for place, item in _each_leaf(value):
+        fault = _text_fault(item) if isinstance(item, str) else None
         if fault:
             return printable(place), fault
     return None
 
 
-def each_leaf(value: Any) -> Iterator[tuple[str, Any]]:
+def _each_leaf(value: Any) -> Iterator[tuple[str, Any]]:
     """(place, value) of every text, number, true, false and null inside, and of every key; however deep."""
     waiting = [("", value)]
     while waiting:

@@ -21,18 +21,18 @@ import pyarrow.json
 from eval_pipeline.bundle.ahead import read_ahead
 from eval_pipeline.bundle.columns import ResultsBlock as ResultsBlock
 from eval_pipeline.bundle.columns import (
-    arrow_schema,
-    flatten,
-    hit_field,
-    ids_are_clean,
-    numbers_are_finite,
+    _arrow_schema,
+    _flatten,
+    _hit_field,
+    _ids_are_clean,
+    _numbers_are_finite,
+    _table_of,
     only_chunk,
-    table_of,
 )
 from eval_pipeline.bundle.files import BLOCK_BYTES, PARQUET, UNPACKED_BYTES, LineBlock, line_blocks
-from eval_pipeline.bundle.lines import BadRow, Line, read_lines, to_record
-from eval_pipeline.bundle.parquet import RowBatch, columns_as, json_lines, row_batches
-from eval_pipeline.bundle.problems import Problem, id_fault, refuse_too_many
+from eval_pipeline.bundle.lines import BadRow, Line, _to_record, read_lines
+from eval_pipeline.bundle.parquet import RowBatch, _columns_as, _json_lines, row_batches
+from eval_pipeline.bundle.problems import Problem, _id_fault, _refuse_too_many
 from eval_pipeline.records import GoldenRow, Hit, HitSpan, Result, Span
 
 InvertedSpans: TypeAlias = Literal["error", "drop"]
@@ -41,22 +41,22 @@ DROP: Final[InvertedSpans] = "drop"
 S = TypeVar("S", Span, HitSpan)
 
 
-def drop_from_result(record: Result) -> None:
+def _drop_from_result(record: Result) -> None:
     """Leave such spans of the hits out."""
     for hit in record.hits_top_k or []:
-        hit.source_spans = straight(hit.source_spans)
+        hit.source_spans = _straight(hit.source_spans)
 
 
-def drop_from_golden_row(row: GoldenRow) -> None:
+def _drop_from_golden_row(row: GoldenRow) -> None:
     """The same for what a golden row labels."""
-    row.ground_truth_spans = straight(row.ground_truth_spans)
+    row.ground_truth_spans = _straight(row.ground_truth_spans)
     if row.expected_chunk_spans:
         row.expected_chunk_spans = {
-            chunk_id: straight(spans) or [] for chunk_id, spans in row.expected_chunk_spans.items()
+            chunk_id: _straight(spans) or [] for chunk_id, spans in row.expected_chunk_spans.items()
         }
 
 
-def straight(spans: Sequence[S] | None) -> list[S] | None:
+def _straight(spans: Sequence[S] | None) -> list[S] | None:
     """The spans that run forwards, from 0 at the earliest."""
     return None if spans is None else [span for span in spans if 0 <= span.start <= span.end]
 
@@ -85,9 +85,9 @@ def read_results(
         block, is_last = piece
         table = read_fast_rows(block) if isinstance(block, RowBatch) else read_fast(block)
         if table is not None:
-            return flatten(table)
+            return _flatten(table)
         if isinstance(block, RowBatch):
-            block = LineBlock(json_lines(block), block.first_row)
+            block = LineBlock(_json_lines(block), block.first_row)
         return _read_carefully(
             block, named=named, run_id=run_id, last_block=is_last, inverted_spans=inverted_spans
         )
@@ -98,7 +98,7 @@ def read_results(
     if not first[1]:
         for found in read_ahead(pieces, read, weigh=_weight, budget=AHEAD_BYTES):
             bad_rows += len(found.problems)
-            refuse_too_many(bad_rows)
+            _refuse_too_many(bad_rows)
             yield found
 
 
@@ -131,7 +131,7 @@ def read_fast(block: LineBlock) -> pa.Table | None:
 
 def read_fast_rows(batch: RowBatch) -> pa.Table | None:
     """The rows of a Parquet file as the same columns, or None when any of them deserves a second look."""
-    table = columns_as(batch.rows, arrow_schema(Result))
+    table = _columns_as(batch.rows, _arrow_schema(Result))
     if table is None or not _is_clean(table):
         return None
     first = batch.first_row
@@ -146,9 +146,9 @@ def _parse(data: bytes) -> pa.Table | None:
     if not _is_text(data):
         return None
     first_line = data[: data.find(b"\n") + 1]
-    names = tuple(name for name in arrow_schema(Hit).names if f'"{name}"'.encode() in first_line)
+    names = tuple(name for name in _arrow_schema(Hit).names if f'"{name}"'.encode() in first_line)
     table = _read_json(data, _schema_with_hits(names), others="error")
-    return table if table is not None else _read_json(data, arrow_schema(Result), others="ignore")
+    return table if table is not None else _read_json(data, _arrow_schema(Result), others="ignore")
 
 
 def _is_text(data: bytes) -> bool:
@@ -162,8 +162,8 @@ def _is_text(data: bytes) -> bool:
 @cache
 def _schema_with_hits(names: tuple[str, ...]) -> pa.Schema:
     """The result's columns with these fields of a hit only."""
-    full = arrow_schema(Result)
-    hit = pa.struct([one for one in arrow_schema(Hit) if one.name in names])
+    full = _arrow_schema(Result)
+    hit = pa.struct([one for one in _arrow_schema(Hit) if one.name in names])
     return full.set(full.get_field_index("hits_top_k"), pa.field("hits_top_k", pa.list_(hit)))
 
 
@@ -196,16 +196,16 @@ def _object_lines(data: bytes) -> int | None:
 
 
 def _is_clean(table: pa.Table) -> bool:
-    if not ids_are_clean(table["query_id"]) or not all(numbers_are_finite(c) for c in _arrays(table)):
+    if not _ids_are_clean(table["query_id"]) or not all(_numbers_are_finite(c) for c in _arrays(table)):
         return False
     hits = only_chunk(table["hits_top_k"]).flatten()
     if (
         hits.null_count
-        or not ids_are_clean(hit_field(hits, "chunk_id"))
-        or not ids_are_clean(hit_field(hits, "doc_id"))
+        or not _ids_are_clean(_hit_field(hits, "chunk_id"))
+        or not _ids_are_clean(_hit_field(hits, "doc_id"))
     ):
         return False
-    return _spans_are_clean(hit_field(hits, "source_spans").flatten()) and _elements_are_clean(table)
+    return _spans_are_clean(_hit_field(hits, "source_spans").flatten()) and _elements_are_clean(table)
 
 
 def _spans_are_clean(spans: pa.StructArray) -> bool:
@@ -267,9 +267,9 @@ def _read_carefully(
         else:
             good.append(line)
             odd.append(found[id(line.record)] or None)
-    table = table_of([line.record for line in good if line.record is not None], Result)
+    table = _table_of([line.record for line in good if line.record is not None], Result)
     table = table.append_column("row_no", pa.array([line.number for line in good], pa.int64()))
-    flat = flatten(table, odd_scores=pa.array(odd, pa.string()))
+    flat = _flatten(table, odd_scores=pa.array(odd, pa.string()))
     return ResultsBlock(flat.results, flat.hits, flat.hit_spans, flat.citations, flat.references, problems)
 
 
@@ -280,11 +280,11 @@ def read_result(row: dict[str, Any], *, inverted_spans: InvertedSpans = ERROR) -
         row["hits_top_k"] = [_full_hit(hit) for hit in row["hits_top_k"]]
     answer = row.get("answer")
     if isinstance(answer, dict) and isinstance(answer.get("references"), list):
-        row["answer"] = {**answer, "references": [with_joined_heading(one) for one in answer["references"]]}
+        row["answer"] = {**answer, "references": [_with_joined_heading(one) for one in answer["references"]]}
     odd = _take_odd_scores(row)
-    record = to_record(row, Result)
+    record = _to_record(row, Result)
     if inverted_spans == DROP:
-        drop_from_result(record)
+        _drop_from_result(record)
     _check_ids(record)
     _check_spans(record)
     return record, odd
@@ -293,10 +293,10 @@ def read_result(row: dict[str, Any], *, inverted_spans: InvertedSpans = ERROR) -
 def _full_hit(hit: Any) -> Any:
     if isinstance(hit, str):
         return {"chunk_id": hit, "doc_id": hit}
-    return with_joined_heading(hit)
+    return _with_joined_heading(hit)
 
 
-def with_joined_heading(passage: Any) -> Any:
+def _with_joined_heading(passage: Any) -> Any:
     """A hit, reference or archive line whose heading path came as a list of segments."""
     if isinstance(passage, dict) and isinstance(passage.get("heading_path"), list):
         return {**passage, "heading_path": " > ".join(str(part) for part in passage["heading_path"])}
@@ -345,7 +345,7 @@ def _check_ids(record: Result) -> None:
         named.append((f"hits_top_k[{number}].chunk_id", hit.chunk_id))
         named.append((f"hits_top_k[{number}].doc_id", hit.doc_id))
     for place, value in named:
-        fault = id_fault(value)
+        fault = _id_fault(value)
         if fault:
             raise BadRow(place, fault)
 
@@ -353,14 +353,14 @@ def _check_ids(record: Result) -> None:
 def _check_spans(record: Result) -> None:
     for number, hit in enumerate(record.hits_top_k or []):
         for place, span in enumerate(hit.source_spans or []):
-            fault = span_fault(span.start, span.end)
+            fault = _span_fault(span.start, span.end)
             if fault is None and span.doc_id == "":
                 fault = "an id must not be empty"
             if fault:
                 raise BadRow(f"hits_top_k[{number}].source_spans[{place}]", fault)
 
 
-def span_fault(start: int, end: int) -> str | None:
+def _span_fault(start: int, end: int) -> str | None:
     """Why these offsets are no span, or None."""
     if start < 0 or end < 0:
         return f"offsets must not be negative, got [{start}, {end})"

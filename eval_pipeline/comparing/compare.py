@@ -7,19 +7,20 @@ from typing import Any
 
 import numpy as np
 
+from eval_pipeline.comparing._whole_runs import compare_parts
 from eval_pipeline.comparing.material import (
     Material,
     Paired,
     SpanFacts,
+    _read_material,
+    _versions_match,
     find_pair,
-    read_material,
-    versions_match,
 )
-from eval_pipeline.comparing.options import comparison_reading, reading_notes
+from eval_pipeline.comparing.options import _reading_notes, comparison_reading
 from eval_pipeline.comparing.pair_rows import ComparedRun
 from eval_pipeline.comparing.significance import (
     ADJUSTMENT,
-    compare_values,
+    _compare_values,
     entries_of,
     moved_slices,
     significance_of,
@@ -27,15 +28,14 @@ from eval_pipeline.comparing.significance import (
 from eval_pipeline.comparing.verdicts import (
     ComparisonReading,
     QueryFacts,
+    _mean_of,
+    _rank_values,
     count_kinds,
     deltas_of,
     judge_queries,
-    mean_of,
     rank_summary,
-    rank_values,
 )
-from eval_pipeline.comparing.warnings import CHUNKERS_DIFFER, caveats_of, warnings_of
-from eval_pipeline.comparing.whole_runs import compare_parts
+from eval_pipeline.comparing.warnings import CHUNKERS_DIFFER, _caveats_of, _warnings_of
 from eval_pipeline.errors import RefusedError
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.settings import Settings
@@ -68,14 +68,14 @@ def compare(
     with open_reader(settings.db, tell=tell) as con:
         a, b = find_pair(con, run_a, run_b)
         if strict_chunker_version:
-            refuse_unlike_chunkers(a, b)
-        material = read_material(con, registry, (a, b), chosen)
-    return comparison_document(material, registry, chosen)
+            _refuse_unlike_chunkers(a, b)
+        material = _read_material(con, registry, (a, b), chosen)
+    return _comparison_document(material, registry, chosen)
 
 
-def refuse_unlike_chunkers(a: ComparedRun, b: ComparedRun) -> None:
+def _refuse_unlike_chunkers(a: ComparedRun, b: ComparedRun) -> None:
     """S3.20: no comparison at all rather than one by document and span."""
-    if not versions_match(a, b):
+    if not _versions_match(a, b):
         versions = [str(run.config["chunker_version"] or "no version recorded") for run in (a, b)]
         raise RefusedError(
             f"{a.run_id} and {b.run_id} are not of one chunker version ({versions[0]}, {versions[1]}); without "
@@ -83,10 +83,12 @@ def refuse_unlike_chunkers(a: ComparedRun, b: ComparedRun) -> None:
         )
 
 
-def comparison_document(material: Material, registry: Registry, reading: ComparisonReading) -> dict[str, Any]:
+def _comparison_document(
+    material: Material, registry: Registry, reading: ComparisonReading
+) -> dict[str, Any]:
     """The document, from what was read; the same material gives the same bytes."""
     paired = material.paired
-    causes = causes_of(paired.a, paired.b)
+    causes = _causes_of(paired.a, paired.b)
     aggregate_a, aggregate_b = _aggregates(material, reading)
     facts = _query_facts(material, reading, threshold=reading.overlap_threshold)
     per_query = judge_queries(facts, causes, reading)
@@ -104,7 +106,7 @@ def comparison_document(material: Material, registry: Registry, reading: Compari
         "causes": causes,
         "only_in_a": list(paired.only_in_a),
         "only_in_b": list(paired.only_in_b),
-        "warnings": [*reading_notes(reading), *warnings_of(material, registry, counts)],
+        "warnings": [*_reading_notes(reading), *_warnings_of(material, registry, counts)],
         "fallback_metrics": _fallback_metrics(facts) if material.spans else None,
         **_evidence(paired, registry),
         "parts": compare_parts(*material.parts, run_a=paired.a.run_id, run_b=paired.b.run_id),
@@ -119,7 +121,7 @@ def comparison_document(material: Material, registry: Registry, reading: Compari
 def _evidence(paired: Paired, registry: Registry) -> dict[str, Any]:
     """How sure the differences are; those that mean nothing across chunkers are not tested."""
     groups = paired.groups
-    caveats = caveats_of(paired, registry)
+    caveats = _caveats_of(paired, registry)
     unstable = [metric for metric, reason in caveats.items() if reason == CHUNKERS_DIFFER]
     return {
         "significance": significance_of(
@@ -138,7 +140,7 @@ def _evidence(paired: Paired, registry: Registry) -> dict[str, Any]:
     }
 
 
-def causes_of(a: ComparedRun, b: ComparedRun) -> list[str]:
+def _causes_of(a: ComparedRun, b: ComparedRun) -> list[str]:
     """Known differences of the configuration; missing against present is one."""
     return [cause for key, cause in CAUSES if a.config[key] != b.config[key]]
 
@@ -157,8 +159,8 @@ def _aggregates(material: Material, reading: ComparisonReading) -> tuple[Values,
 
 def _over_common(paired: Paired) -> tuple[dict[str, float | None], dict[str, float | None]]:
     return (
-        {one.metric: mean_of(one.pairs.a[one.pairs.defined_a].tolist()) for one in paired.compared},
-        {one.metric: mean_of(one.pairs.b[one.pairs.defined_b].tolist()) for one in paired.compared},
+        {one.metric: _mean_of(one.pairs.a[one.pairs.defined_a].tolist()) for one in paired.compared},
+        {one.metric: _mean_of(one.pairs.b[one.pairs.defined_b].tolist()) for one in paired.compared},
     )
 
 
@@ -226,10 +228,10 @@ def _fallback_significance(paired: Paired, facts: Sequence[QueryFacts]) -> dict[
     places = [place for place, one in enumerate(facts) if one.is_expecting and one.is_comparable]
     groups = paired.groups
     own_groups = None if groups is None else [groups[place] for place in places]
-    values_a = rank_values([facts[place].rank_a for place in places])
-    values_b = rank_values([facts[place].rank_b for place in places])
+    values_a = _rank_values([facts[place].rank_a for place in places])
+    values_b = _rank_values([facts[place].rank_b for place in places])
     results = [
-        compare_values(
+        _compare_values(
             np.array(values_a[metric]),
             np.array(values_b[metric]),
             scale="fraction" if metric == "mrr" else "binary",

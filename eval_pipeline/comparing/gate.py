@@ -13,24 +13,24 @@ from eval_pipeline.comparing.gate_evidence import (
     Change,
     Judged,
     Trend,
+    _judge_target,
+    _measure_trend,
     judge_all,
-    judge_target,
     measure_change,
-    measure_trend,
 )
 from eval_pipeline.comparing.gate_rules import EXTRACTION, GateConfig, Rule, read_gate, with_slices
 from eval_pipeline.comparing.material import Paired, find_pair, read_pair
-from eval_pipeline.comparing.noise import RecentRun, StoredValue, recent_runs, stored_values
+from eval_pipeline.comparing.noise import RecentRun, StoredValue, _stored_values, recent_runs
 from eval_pipeline.comparing.pair_rows import ComparedRun, find_compared_run
-from eval_pipeline.comparing.significance import mean_of_values
+from eval_pipeline.comparing.significance import _mean_of_values
 from eval_pipeline.comparing.states import (
     RunStates,
-    computed_alike,
-    formula_differences,
-    read_states,
-    unusable,
+    _computed_alike,
+    _formula_differences,
+    _read_states,
+    _unusable,
 )
-from eval_pipeline.comparing.warnings import chunk_level_metrics, is_judged
+from eval_pipeline.comparing.warnings import _is_judged, chunk_level_metrics
 from eval_pipeline.config import Config, load_config
 from eval_pipeline.errors import InvalidConfig, UsageError
 from eval_pipeline.formulas.registry import Registry
@@ -70,9 +70,9 @@ def gate(
     with open_reader(settings.db, tell=tell) as con:
         chosen = baseline or _configured_baseline(con, file, candidate)
         a, b = find_pair(con, chosen, candidate)
-        states = read_states(con, registry, [a, b])
+        states = _read_states(con, registry, [a, b])
         problems = [
-            problem for run, one in zip((a, b), states, strict=True) if (problem := unusable(run, one))
+            problem for run, one in zip((a, b), states, strict=True) if (problem := _unusable(run, one))
         ]
         if a.run_key == b.run_key:
             problems = [f"candidate and baseline are the same run, {a.run_id!r}"]
@@ -119,7 +119,7 @@ def _read_evidence(con: Connection, registry: Registry, paired: Paired, config: 
     return Evidence(
         paired=paired,
         nights=nights,
-        values=stored_values(con, sorted(run.run_key for run in nights), sources) if nights else {},
+        values=_stored_values(con, sorted(run.run_key for run in nights), sources) if nights else {},
         extraction=(extraction_scores(con, a.run_key), extraction_scores(con, b.run_key)),
     )
 
@@ -213,10 +213,10 @@ def _unlike_values(paired: Paired, registry: Registry, rules: Sequence[Rule]) ->
     keys = registry.keys()
     wanted = {keys[rule.metric].short_name for rule in rules if rule.metric in keys}
     formulas = [one for one in paired.formulas if one.short_name in wanted]
-    for difference in formula_differences(formulas, paired.states_a, paired.states_b):
+    for difference in _formula_differences(formulas, paired.states_a, paired.states_b):
         yield (
             f"{difference.name} was computed differently for the two runs ({difference.what}): "
-            f"{computed_alike([difference.name], paired.states_a, paired.states_b)} computes both alike"
+            f"{_computed_alike([difference.name], paired.states_a, paired.states_b)} computes both alike"
         )
     for name, states in (("baseline", paired.states_a), ("candidate", paired.states_b)):
         yield from _not_current(name, states, wanted)
@@ -274,12 +274,12 @@ def _trend(rule: Rule, evidence: Evidence, registry: Registry) -> Trend | None:
         stored = evidence.values.get((rule.metric, run.run_key))
         if stored is None or stored.made_with != own.made_with:
             continue
-        if is_judged(rule.metric) and run.judge != candidate.judge:
+        if _is_judged(rule.metric) and run.judge != candidate.judge:
             continue
         if needs_chunker and run.chunker_version != candidate.chunker_version:
             continue
         found.append((run.night.toordinal(), stored.value))
-    return measure_trend(
+    return _measure_trend(
         rule,
         [value for _, value in found],
         [night for night, _ in found],
@@ -290,24 +290,24 @@ def _trend(rule: Rule, evidence: Evidence, registry: Registry) -> Trend | None:
 def _target(rule: Rule, evidence: Evidence) -> Judged:
     if rule.metric == EXTRACTION:
         before, after = (_macro_f1(scores) for scores in evidence.extraction)
-        return judge_target(rule, before[0], after[0], n=after[1])
+        return _judge_target(rule, before[0], after[0], n=after[1])
     for one in evidence.paired.compared:
         if one.metric == rule.metric:
             pairs = one.pairs
             after_values = pairs.b[pairs.defined_b]
-            return judge_target(
+            return _judge_target(
                 rule,
-                mean_of_values(pairs.a[pairs.defined_a]),
-                mean_of_values(after_values),
+                _mean_of_values(pairs.a[pairs.defined_a]),
+                _mean_of_values(after_values),
                 n=int(after_values.size),
             )
-    return judge_target(rule, None, None, n=0)
+    return _judge_target(rule, None, None, n=0)
 
 
 def _macro_f1(scores: ExtractionScores | None) -> tuple[float | None, int]:
     if scores is None:
         return None, 0
-    return mean_of_values(scores.case_f1), len(scores.case_f1)
+    return _mean_of_values(scores.case_f1), len(scores.case_f1)
 
 
 def _document(

@@ -10,7 +10,7 @@ import numpy as np
 
 from eval_pipeline.comparing.gate_rules import GateConfig, Rule
 from eval_pipeline.comparing.pair_rows import IntArray
-from eval_pipeline.comparing.significance import Compared, Groups, compare_metric, mean_of_values, short
+from eval_pipeline.comparing.significance import Compared, Groups, _mean_of_values, _short, compare_metric
 from eval_pipeline.comparing.verdicts import rounded
 from eval_pipeline.stats import DriftResult, PairedResult, drift_test, holm, queries_needed, seed_for
 from eval_pipeline.stats.results import Alternative
@@ -48,11 +48,11 @@ class Judged:
             "candidate": rounded(self.candidate),
             "delta": rounded(self.delta),
             "margin": None if self.kind == "target" else self.rule.margin,
-            "p_adjusted": short(self.p_adjusted),
+            "p_adjusted": _short(self.p_adjusted),
             "ci_low": rounded(self.ci_low),
             "reason": self.reason,
             "ci_high": rounded(self.ci_high),
-            "p_value": short(self.p_value),
+            "p_value": _short(self.p_value),
             "n": self.n,
             "kind": self.kind,
             "label": self.label,
@@ -139,8 +139,8 @@ def measure_change(
     return Change(
         rule,
         result,
-        mean_of_values(pairs.a[wanted]),
-        mean_of_values(pairs.b[wanted]),
+        _mean_of_values(pairs.a[wanted]),
+        _mean_of_values(pairs.b[wanted]),
         _problem(rule, counts),
     )
 
@@ -249,7 +249,7 @@ def _told(change: Change, p_adjusted: float | None) -> Judged:
     )
 
 
-def measure_trend(
+def _measure_trend(
     rule: Rule, values: Sequence[float], nights: Sequence[int], *, candidate: str
 ) -> Trend | None:
     """Whether the metric got worse over these nights, oldest first; None where there are too few to tell."""
@@ -283,7 +283,7 @@ def _judge_trend(trend: Trend, p_adjusted: float | None) -> Judged:
     )
 
 
-def judge_target(rule: Rule, baseline: float | None, candidate: float | None, *, n: int) -> Judged:
+def _judge_target(rule: Rule, baseline: float | None, candidate: float | None, *, n: int) -> Judged:
     """The candidate's unrounded value against a fixed one."""
     assert rule.target is not None
     judged = Judged(rule, "target", rule.label, "inconclusive", "undefined in the candidate", baseline, None)

@@ -113,7 +113,7 @@ def read_gate(table: Mapping[str, Any], registry: Registry, *, path: Path | None
         for rule, entry in zip(rules, entries, strict=True)
     }
     return GateConfig(
-        rules=rules if table.get("rules") is not None else default_rules(registry),
+        rules=rules if table.get("rules") is not None else _default_rules(registry),
         slices=slices,
         evidence=_choice(table, "evidence", ("test", "margin"), where=where),
         on_inconclusive=_choice(table, "on_inconclusive", ("warn", "fail"), where=where),
@@ -122,7 +122,7 @@ def read_gate(table: Mapping[str, Any], registry: Registry, *, path: Path | None
     )
 
 
-def default_rules(registry: Registry) -> list[Rule]:
+def _default_rules(registry: Registry) -> list[Rule]:
     """Rules for what most systems care about, of those metrics that there are."""
     keys = registry.keys()
     rules = [

@@ -5,34 +5,34 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from eval_pipeline.comparing.noise import Noise, find_noise
-from eval_pipeline.comparing.pair_rows import (
-    ComparedRun,
-    IntArray,
-    PairedQuery,
-    aggregates_of,
-    count_stale_labels,
-    find_compared_run,
-    formulas_in_store,
-    metric_pairs,
-    pair_queries,
-    paired_queries,
-    regressed_chunks,
-    slice_places,
-    undefined_pairs,
-    unpaired_queries,
-)
-from eval_pipeline.comparing.significance import Compared
-from eval_pipeline.comparing.spans import (
+from eval_pipeline.comparing._spans import (
     SpanMatch,
     count_without_spans,
     match_spans,
     places_with_spans,
     span_matches,
 )
-from eval_pipeline.comparing.states import RunStates, read_states, require_usable
+from eval_pipeline.comparing._whole_runs import RunParts, read_parts
+from eval_pipeline.comparing.noise import Noise, find_noise
+from eval_pipeline.comparing.pair_rows import (
+    ComparedRun,
+    IntArray,
+    PairedQuery,
+    _count_stale_labels,
+    _formulas_in_store,
+    _pair_queries,
+    _paired_queries,
+    _regressed_chunks,
+    _slice_places,
+    _undefined_pairs,
+    _unpaired_queries,
+    aggregates_of,
+    find_compared_run,
+    metric_pairs,
+)
+from eval_pipeline.comparing.significance import Compared
+from eval_pipeline.comparing.states import RunStates, _read_states, _require_usable
 from eval_pipeline.comparing.verdicts import ComparisonReading
-from eval_pipeline.comparing.whole_runs import RunParts, read_parts
 from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.store.open import Connection
@@ -72,7 +72,7 @@ class Paired:
     @property
     def is_exact(self) -> bool:
         """Whether chunk ids of the two runs are known to mean the same (A3.21)."""
-        return versions_match(self.a, self.b)
+        return _versions_match(self.a, self.b)
 
     @property
     def groups(self) -> list[str | None] | None:
@@ -95,7 +95,7 @@ class Material:
     parts: tuple[RunParts, RunParts]
 
 
-def versions_match(a: ComparedRun, b: ComparedRun) -> bool:
+def _versions_match(a: ComparedRun, b: ComparedRun) -> bool:
     """A chunker version missing on either side is no match."""
     version = a.config["chunker_version"]
     return version is not None and version == b.config["chunker_version"]
@@ -103,18 +103,18 @@ def versions_match(a: ComparedRun, b: ComparedRun) -> bool:
 
 def read_pair(con: Connection, registry: Registry, a: ComparedRun, b: ComparedRun) -> Paired:
     """The values of every metric over the queries of both runs; an error where a run is not computed."""
-    states_a, states_b = read_states(con, registry, [a, b])
-    require_usable(a, states_a)
-    require_usable(b, states_b)
-    pair_queries(con, a, b)
-    only_in_a, only_in_b = unpaired_queries(con)
+    states_a, states_b = _read_states(con, registry, [a, b])
+    _require_usable(a, states_a)
+    _require_usable(b, states_b)
+    _pair_queries(con, a, b)
+    only_in_a, only_in_b = _unpaired_queries(con)
     formulas = [
         one
         for one in registry.formulas
         if registry.applies_to(one, a.dataset) or registry.applies_to(one, b.dataset)
     ]
     wanted = {one.name for one in formulas}
-    queries = paired_queries(con, a, b)
+    queries = _paired_queries(con, a, b)
     return Paired(
         a=a,
         b=b,
@@ -124,7 +124,7 @@ def read_pair(con: Connection, registry: Registry, a: ComparedRun, b: ComparedRu
         formulas=formulas,
         queries=queries,
         compared=_compared(con, formulas, a, b, n=len(queries)),
-        slices=slice_places(con, a),
+        slices=_slice_places(con, a),
         only_in_a=only_in_a,
         only_in_b=only_in_b,
         attempts=attempts(con, [a.run_id, b.run_id]),
@@ -137,15 +137,15 @@ def _compared(
     """Formulas without an aggregate in either run define nothing there, and their rows are not read."""
     defined = set(aggregates_of(con, a)) | set(aggregates_of(con, b))
     found: list[Compared] = []
-    for one in formulas_in_store(con, formulas):
+    for one in _formulas_in_store(con, formulas):
         if defined.isdisjoint(one.keys):
-            found += [Compared(key, one, undefined_pairs(n)) for key in one.keys]
+            found += [Compared(key, one, _undefined_pairs(n)) for key in one.keys]
         else:
             found += [Compared(key, one, pairs) for key, pairs in metric_pairs(con, one, a, b).items()]
     return found
 
 
-def read_material(
+def _read_material(
     con: Connection, registry: Registry, runs: tuple[ComparedRun, ComparedRun], reading: ComparisonReading
 ) -> Material:
     """Everything the comparison's document is made of."""
@@ -157,10 +157,10 @@ def read_material(
         paired=paired,
         aggregate_a=aggregates_of(con, a),
         aggregate_b=aggregates_of(con, b),
-        regressed=regressed_chunks(con, a, b, k=reading.compare_k) if paired.is_exact else {},
+        regressed=_regressed_chunks(con, a, b, k=reading.compare_k) if paired.is_exact else {},
         spans=None if paired.is_exact else _span_facts(con, a, b, reading),
         noise=find_noise(con, a, b, sources=sources, k=reading.compare_k),
-        stale_labels=count_stale_labels(con, b) if paired.is_exact else 0,
+        stale_labels=_count_stale_labels(con, b) if paired.is_exact else 0,
         parts=(read_parts(con, a.run_id), read_parts(con, b.run_id)),
     )
 

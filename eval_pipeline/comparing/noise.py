@@ -87,7 +87,7 @@ def _recent_run(columns: Sequence[Any], document: str) -> RecentRun:
     return RecentRun(*[*columns, *parts])
 
 
-def stored_values(
+def _stored_values(
     con: Connection, run_keys: Sequence[int], sources: Mapping[str, str]
 ) -> dict[tuple[str, int], StoredValue]:
     """(metric, run) → the whole run's value; `sources` names the formula of each metric."""
@@ -111,7 +111,7 @@ def stored_values(
     }
 
 
-def count_flips(
+def _count_flips(
     con: Connection, pairs: Sequence[tuple[int, int]], *, golden_key: int, k: int
 ) -> list[tuple[str, int, int]]:
     """(query id, flips, pairs) for every query that was found by one run of an identical pair and not by the other."""
@@ -171,8 +171,8 @@ def find_noise(
     """
     runs = recent_runs(con, b, until=[a, b], most=LOOKED_AT)
     pairs = [pair for pair in identical_pairs(runs) if set(pair) != {a.run_key, b.run_key}]
-    values = stored_values(con, sorted({key for pair in pairs for key in pair}), sources) if pairs else {}
-    flips = count_flips(con, pairs, golden_key=b.golden_key, k=k) if b.golden_key is not None else []
+    values = _stored_values(con, sorted({key for pair in pairs for key in pair}), sources) if pairs else {}
+    flips = _count_flips(con, pairs, golden_key=b.golden_key, k=k) if b.golden_key is not None else []
     return Noise(
         bands={metric: _band(_movements(metric, pairs, values)) for metric in sources},
         pairs={"n": len(pairs), "needed": pairs_needed_for_band(CONFIDENCE)},

@@ -55,7 +55,7 @@ def _check_type(name: str, value: Any, *, config: Config) -> None:
     )
 
 
-def reading_notes(reading: ComparisonReading) -> list[str]:
+def _reading_notes(reading: ComparisonReading) -> list[str]:
     """What a comparison says about itself when it is read otherwise than shipped."""
     shipped = asdict(SHIPPED)
     changed = [f"{name} = {value}" for name, value in asdict(reading).items() if value != shipped[name]]

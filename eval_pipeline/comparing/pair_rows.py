@@ -112,7 +112,7 @@ def _golden_size(con: Connection, golden_key: int | None) -> int:
     return int(first_value(con, "select count(*) from labels.queries where golden_key = ?", [golden_key]))
 
 
-def cells_of(con: Connection, run: ComparedRun) -> dict[tuple[str, str], CellState]:
+def _cells_of(con: Connection, run: ComparedRun) -> dict[tuple[str, str], CellState]:
     """(definition, source) → what the cell of this run was made of."""
     rows = con.execute(
         "select c.definition, c.source, d.version, c.fingerprint, c.labels_hash, c.results_hash "
@@ -154,7 +154,7 @@ from matched
 """
 
 
-def pair_queries(con: Connection, a: ComparedRun, b: ComparedRun) -> None:
+def _pair_queries(con: Connection, a: ComparedRun, b: ComparedRun) -> None:
     """Set up the temporary table that the other questions start from: the scored queries of both runs.
 
     Queries in both runs have a `place`, counted from 0 in golden order.
@@ -163,7 +163,7 @@ def pair_queries(con: Connection, a: ComparedRun, b: ComparedRun) -> None:
     con.execute(_PAIRS, keys)
 
 
-def unpaired_queries(con: Connection) -> tuple[list[str], list[str]]:
+def _unpaired_queries(con: Connection) -> tuple[list[str], list[str]]:
     """Ids of the queries that only a has, and only b."""
     rows = con.execute(
         "select i.query_id, c.is_in_a from temp.compared_queries c join raw.query_ids i using (query_key) "
@@ -175,7 +175,7 @@ def unpaired_queries(con: Connection) -> tuple[list[str], list[str]]:
     )
 
 
-def paired_queries(con: Connection, a: ComparedRun, b: ComparedRun) -> list[PairedQuery]:
+def _paired_queries(con: Connection, a: ComparedRun, b: ComparedRun) -> list[PairedQuery]:
     """The queries of both runs in golden order."""
     rows = con.execute(
         "select i.query_id, c.query_group, c.error_a, c.error_b, fa.n_expected, fa.first_rank, fb.first_rank, "
@@ -231,7 +231,7 @@ where found_b.chunk_key is null
 """
 
 
-def regressed_chunks(con: Connection, a: ComparedRun, b: ComparedRun, *, k: int) -> dict[int, list[str]]:
+def _regressed_chunks(con: Connection, a: ComparedRun, b: ComparedRun, *, k: int) -> dict[int, list[str]]:
     """Place → expected chunks that a found among its first k hits and b did not, in code point order."""
     rows = con.execute(
         _REGRESSED,
@@ -258,7 +258,7 @@ def aggregates_of(con: Connection, run: ComparedRun) -> dict[str, float | None]:
     )
 
 
-def slice_places(con: Connection, a: ComparedRun) -> dict[tuple[str, str], IntArray]:
+def _slice_places(con: Connection, a: ComparedRun) -> dict[tuple[str, str], IntArray]:
     """(slice, value) → the places of its queries among the paired ones."""
     con.execute(
         "create or replace temp table numbered_slices as select slice, slice_value, "
@@ -281,7 +281,7 @@ def slice_places(con: Connection, a: ComparedRun) -> dict[tuple[str, str], IntAr
     return {name: part for name, part in zip(names, parts, strict=True) if part.size}
 
 
-def formulas_in_store(con: Connection, formulas: Sequence[Definition]) -> list[Definition]:
+def _formulas_in_store(con: Connection, formulas: Sequence[Definition]) -> list[Definition]:
     """Those formulas whose table is there, with all of their keys."""
     columns: dict[str, set[str]] = {}
     for table, column in con.execute(
@@ -313,7 +313,7 @@ def metric_pairs(
     }
 
 
-def undefined_pairs(n: int) -> MetricPairs:
+def _undefined_pairs(n: int) -> MetricPairs:
     """A metric that neither run defines for any of the n paired queries."""
     nothing = np.zeros(n), np.zeros(n, dtype=np.bool_)
     return MetricPairs(nothing[0], nothing[0], nothing[1], nothing[1])
@@ -344,7 +344,7 @@ select count(*) from (
 """
 
 
-def count_stale_labels(con: Connection, run: ComparedRun) -> int:
+def _count_stale_labels(con: Connection, run: ComparedRun) -> int:
     """How many expected chunks are not in the newest inventory of the run's chunker; 0 where there is none."""
     rows = con.execute(
         _STALE_LABELS,

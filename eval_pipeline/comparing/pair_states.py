@@ -95,7 +95,7 @@ where age <= ?
 Baselines = Mapping[tuple[str | None, str], str]
 
 
-def recent_suites(con: Connection, *, most: int) -> list[tuple[str | None, str]]:
+def _recent_suites(con: Connection, *, most: int) -> list[tuple[str | None, str]]:
     """The suites (with their datasets) that have results; sets up the newest `most` runs of each."""
     con.execute("create or replace temp table nights_of_pairs as from main.run_nights")
     con.execute(_RECENT, [most])
@@ -104,7 +104,7 @@ def recent_suites(con: Connection, *, most: int) -> list[tuple[str | None, str]]
     ).fetchall()
 
 
-def find_wanted_pairs(con: Connection, baselines: Baselines) -> list[int]:
+def _find_wanted_pairs(con: Connection, baselines: Baselines) -> list[int]:
     """Set up the pairs there should be; returns the runs of these and of the stored ones."""
     con.execute(
         "create or replace temp table pinned_baselines as select n.suite, d.dataset_key, n.run_id "
@@ -247,14 +247,14 @@ left join comparisons.pairs s on s.run_a_key = p.run_a_key and s.run_b_key = p.r
 """
 
 
-def find_pair_states(con: Connection, *, own_fingerprint: str, facts: Sequence[str]) -> None:
+def _find_pair_states(con: Connection, *, own_fingerprint: str, facts: Sequence[str]) -> None:
     """Fill the temporary table pair_states; the pairs and the states of their runs' cells are set up already."""
     _ask_about(con, "select run_a_key from temp.pairs_of_runs union select run_b_key from temp.pairs_of_runs")
     con.execute(_RUN_INPUTS.format(cells=_EXPECTED_CELLS))
     con.execute(_STATES, {"own_fingerprint": own_fingerprint, "facts": list(facts)})
 
 
-def pair_states(con: Connection) -> list[PairState]:
+def _pair_states(con: Connection) -> list[PairState]:
     """The states, in run order of b, then of a."""
     rows = con.execute(
         "select run_a_key, run_b_key, run_a, run_b, reason, is_left, is_ready, is_baseline, results_hash, labels_hash, "
@@ -264,7 +264,7 @@ def pair_states(con: Connection) -> list[PairState]:
     return [PairState(*[*row[:8], PairInputs(*row[8:12]), *row[12:]]) for row in rows]
 
 
-def computed_inputs(con: Connection, keys: tuple[int, int]) -> PairInputs:
+def _computed_inputs(con: Connection, keys: tuple[int, int]) -> PairInputs:
     """What a comparison of these runs is made of now; the states of their cells are set up already."""
     _ask_about(con, f"select unnest([{keys[0]:d}, {keys[1]:d}])")
     con.execute(_RUN_INPUTS.format(cells=_COMPUTED_CELLS))
@@ -283,7 +283,7 @@ def _ask_about(con: Connection, runs: str) -> None:
     )
 
 
-def average_seconds(con: Connection) -> float | None:
+def _average_seconds(con: Connection) -> float | None:
     """How long a comparison took, on the average."""
     ((seconds,),) = con.execute("select avg(seconds) from comparisons.pairs").fetchall()
     return None if seconds is None else float(seconds)

@@ -12,20 +12,20 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
-from eval_pipeline.comparing.compare import comparison_document
-from eval_pipeline.comparing.material import Material, find_pair, read_material
+from eval_pipeline.comparing.compare import _comparison_document
+from eval_pipeline.comparing.material import Material, _read_material, find_pair
 from eval_pipeline.comparing.options import comparison_reading
 from eval_pipeline.comparing.pair_states import (
     PairState,
-    average_seconds,
-    computed_inputs,
-    find_pair_states,
-    find_wanted_pairs,
-    pair_states,
-    recent_suites,
+    _average_seconds,
+    _computed_inputs,
+    _find_pair_states,
+    _find_wanted_pairs,
+    _pair_states,
+    _recent_suites,
 )
 from eval_pipeline.comparing.states import PAIR_FACTS
-from eval_pipeline.comparing.stored import Made, are_there, find_keys, write_comparison
+from eval_pipeline.comparing.stored import Made, _are_there, _find_keys, _write_comparison
 from eval_pipeline.computing.ledger import ASKED, find_states, unwanted_cells, wanted_cells
 from eval_pipeline.computing.measure import Progress
 from eval_pipeline.errors import EvalPipelineError, UnknownName, UsageError
@@ -80,18 +80,18 @@ def prepare_pairs(con: Connection, registry: Registry) -> list[int]:
     """Set up which pairs there are and should be; returns their runs."""
     baselines = {
         (suite, dataset): run_id
-        for suite, dataset in recent_suites(con, most=NEWEST_RUNS)
+        for suite, dataset in _recent_suites(con, most=NEWEST_RUNS)
         if (run_id := registry.config.baseline_of(suite, dataset)) is not None
     }
-    run_keys = find_wanted_pairs(con, baselines)
+    run_keys = _find_wanted_pairs(con, baselines)
     # Without the facts that verdicts are read from there is nothing to compare.
     return run_keys if set(PAIR_FACTS) <= set(registry.definitions) else []
 
 
 def states_of_pairs(con: Connection, registry: Registry) -> list[PairState]:
     """The state of every pair; needs the states of all cells, or of those of the runs of `prepare_pairs`."""
-    find_pair_states(con, own_fingerprint=own_fingerprint(registry), facts=PAIR_FACTS)
-    return pair_states(con)
+    _find_pair_states(con, own_fingerprint=own_fingerprint(registry), facts=PAIR_FACTS)
+    return _pair_states(con)
 
 
 def find_pairs(con: Connection, registry: Registry) -> list[PairState]:
@@ -190,7 +190,7 @@ def _asked(
 ) -> list[tuple[Pair, str]]:
     """The pairs to compare, each with its reason; unknown runs are noted as errors."""
     with open_reader(settings.db, tell=tell) as con:
-        known = find_keys(con, pairs)
+        known = _find_keys(con, pairs)
         states = {(one.run_a, one.run_b): one for one in find_pairs(con, registry)}
     found: list[tuple[Pair, str]] = []
     for pair in pairs:
@@ -212,12 +212,12 @@ def _make(settings: Settings, registry: Registry, pair: Pair, *, reason: str, te
     reading = comparison_reading(registry.config)
     with open_reader(settings.db, tell=tell) as con:
         a, b = find_pair(con, *pair)
-        material: Material = read_material(con, registry, (a, b), reading)
+        material: Material = _read_material(con, registry, (a, b), reading)
         is_held = is_gated(registry, pair, suite=b.suite, dataset=b.dataset)
         judged = judge_pair(con, registry, material.paired) if is_held else None
         # Reading the material has set up the states of both runs' cells.
-        inputs = computed_inputs(con, (a.run_key, b.run_key))
-    document = comparison_document(material, registry, reading)
+        inputs = _computed_inputs(con, (a.run_key, b.run_key))
+    document = _comparison_document(material, registry, reading)
     return Made(
         keys=(a.run_key, b.run_key),
         document=document,
@@ -246,13 +246,13 @@ def _store(
         return
     with open_writer(settings.db, tell=tell) as con:
         for one in made:
-            if not are_there(con, one.keys):
+            if not _are_there(con, one.keys):
                 continue
             with transaction(con):
-                write_comparison(con, one, now=now, dagster_run_id=dagster_run_id)
+                _write_comparison(con, one, now=now, dagster_run_id=dagster_run_id)
 
 
-def count_pairs(states: Sequence[PairState]) -> Iterator[tuple[str, str | None]]:
+def _count_pairs(states: Sequence[PairState]) -> Iterator[tuple[str, str | None]]:
     """(state, reason) of every pair, in the words of `status`."""
     for one in states:
         if one.reason is None:
@@ -272,7 +272,7 @@ def status_entry(states: Sequence[PairState], registry: Registry) -> dict[str, A
         **dict.fromkeys(("fresh", "stale", "missing", "pinned", "frozen"), 0),
         "reasons": {},
     }
-    for state, reason in count_pairs(states):
+    for state, reason in _count_pairs(states):
         entry[state] += 1
         if state == "stale" and reason:
             entry["reasons"][reason] = entry["reasons"].get(reason, 0) + 1
@@ -301,4 +301,4 @@ def plan_entry(pairs: Sequence[PairState], registry: Registry) -> dict[str, Any]
 
 def estimated_seconds(con: Connection, pairs: Sequence[PairState]) -> float:
     """What comparing them will take."""
-    return len(pairs) * (average_seconds(con) or FIRST_GUESS) if pairs else 0.0
+    return len(pairs) * (_average_seconds(con) or FIRST_GUESS) if pairs else 0.0

@@ -90,8 +90,8 @@ def entries_of(results: Sequence[PairedResult]) -> list[dict[str, Any]]:
             "delta": rounded(result.delta),
             "ci_low": rounded(result.ci_low),
             "ci_high": rounded(result.ci_high),
-            "p_value": short(result.p_value),
-            "p_adjusted": short(p_adjusted),
+            "p_value": _short(result.p_value),
+            "p_adjusted": _short(p_adjusted),
             "test": result.test,
             "n": result.n,
             "mde": rounded(result.mde),
@@ -115,7 +115,7 @@ def compare_metric(
     if within is not None:
         wanted = np.intersect1d(wanted, within)
     own_groups = None if groups is None else [groups[place] for place in wanted.tolist()]
-    return compare_values(
+    return _compare_values(
         pairs.a[wanted],
         pairs.b[wanted],
         scale=compared.scale,
@@ -126,7 +126,7 @@ def compare_metric(
     )
 
 
-def compare_values(
+def _compare_values(
     a: FloatArray,
     b: FloatArray,
     *,
@@ -163,7 +163,7 @@ def _resamples_for(differences: FloatArray) -> int:
     return max(FEWEST_RESAMPLES, MOST_DRAWS // n)
 
 
-def short(p_value: float | None) -> float | None:
+def _short(p_value: float | None) -> float | None:
     """Six digits: more say nothing, fewer would make a small one 0."""
     return None if p_value is None else float(f"{p_value:.6g}")
 
@@ -212,8 +212,8 @@ class SliceMovement:
             "n_queries": self.n_queries,
             "n": self.n,
             "delta": rounded(self.delta),
-            "p_value": short(self.p_value),
-            "p_adjusted": short(p_adjusted),
+            "p_value": _short(self.p_value),
+            "p_adjusted": _short(p_adjusted),
         }
 
 
@@ -263,7 +263,7 @@ def _summed(differences: FloatArray, clusters: IntArray) -> FloatArray:
     return np.bincount(numbers, weights=differences).astype(np.float64)
 
 
-def mean_of_values(values: Sequence[float] | FloatArray) -> float | None:
+def _mean_of_values(values: Sequence[float] | FloatArray) -> float | None:
     """The unrounded mean, whatever the order of the values; None over nothing."""
     numbers = [float(value) for value in values]
     return math.fsum(numbers) / len(numbers) if numbers else None

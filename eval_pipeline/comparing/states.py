@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from eval_pipeline.comparing.pair_rows import CellState, ComparedRun, cells_of
+from eval_pipeline.comparing.pair_rows import CellState, ComparedRun, _cells_of
 from eval_pipeline.computing.ledger import find_states, unwanted_cells, wanted_cells
 from eval_pipeline.errors import UsageError
 from eval_pipeline.formulas.definition import Definition
@@ -43,7 +43,7 @@ class FormulaDifference:
     what: str
 
 
-def read_states(con: Connection, registry: Registry, runs: Sequence[ComparedRun]) -> list[RunStates]:
+def _read_states(con: Connection, registry: Registry, runs: Sequence[ComparedRun]) -> list[RunStates]:
     """The states of the runs, in their order."""
     wanted = wanted_cells(registry)
     formulas = {one.name: one.short_name for one in registry.formulas}
@@ -61,7 +61,7 @@ def read_states(con: Connection, registry: Registry, runs: Sequence[ComparedRun]
     ).fetchall()
     found = []
     for run in runs:
-        cells = cells_of(con, run)
+        cells = _cells_of(con, run)
         own = [row[1:] for row in rows if row[0] == run.run_key]
         reasons = {
             formulas[definition]: reason
@@ -87,7 +87,7 @@ def _outdated(cell: CellState | None, labels_hash: str, results_hash: str) -> st
     return "labels" if cell.labels_hash != labels_hash else None
 
 
-def unusable(run: ComparedRun, states: RunStates) -> str | None:
+def _unusable(run: ComparedRun, states: RunStates) -> str | None:
     """Why nothing can be said about this run yet, and what to do; None when there is nothing in the way."""
     if run.golden_key is None:
         return (
@@ -104,20 +104,20 @@ def unusable(run: ComparedRun, states: RunStates) -> str | None:
     }[states.outdated_facts]
 
 
-def require_usable(run: ComparedRun, states: RunStates) -> None:
+def _require_usable(run: ComparedRun, states: RunStates) -> None:
     """Refuse a run about which nothing can be said yet."""
-    problem = unusable(run, states)
+    problem = _unusable(run, states)
     if problem:
         raise UsageError(problem)
 
 
-def computed_alike(names: Iterable[str], states_a: RunStates, states_b: RunStates) -> str:
+def _computed_alike(names: Iterable[str], states_a: RunStates, states_b: RunStates) -> str:
     """The command that computes these formulas alike for both runs: what is pinned is left alone by `run --all`."""
     is_pinned = any(name in states.pinned for name in names for states in (states_a, states_b))
     return "`eval-pipeline apply --pinned`" if is_pinned else "`eval-pipeline run --all`"
 
 
-def formula_differences(
+def _formula_differences(
     formulas: Sequence[Definition], states_a: RunStates, states_b: RunStates
 ) -> list[FormulaDifference]:
     """Those of these definitions whose values for a and b have different meanings or labels behind them."""

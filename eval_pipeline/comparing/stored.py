@@ -59,7 +59,7 @@ class StoredPair:
     gate: Mapping[str, Any] | None = None
 
 
-def write_comparison(con: Connection, made: Made, *, now: dt.datetime, dagster_run_id: str | None) -> None:
+def _write_comparison(con: Connection, made: Made, *, now: dt.datetime, dagster_run_id: str | None) -> None:
     """Replace what is stored of this pair; the caller's transaction."""
     run_a_key, run_b_key = made.keys
     for table in TABLES:
@@ -70,7 +70,7 @@ def write_comparison(con: Connection, made: Made, *, now: dt.datetime, dagster_r
     _write_queries(con, made.keys, made.document["per_query"])
     _write_deltas(con, made.keys, made.document)
     if made.gate is not None:
-        write_gate(con, made.keys, made.gate, now=now)
+        _write_gate(con, made.keys, made.gate, now=now)
 
 
 def _write_pair(con: Connection, made: Made, *, now: dt.datetime, dagster_run_id: str | None) -> None:
@@ -183,10 +183,10 @@ def _delta(
     }
 
 
-def write_gate(con: Connection, keys: PairKeys, document: Mapping[str, Any], *, now: dt.datetime) -> bool:
+def _write_gate(con: Connection, keys: PairKeys, document: Mapping[str, Any], *, now: dt.datetime) -> bool:
     """Keep this as the last verdict about the pair; False where it is the one that is kept already."""
     text = json.dumps(document, ensure_ascii=False, allow_nan=False)
-    if stored_gate_text(con, keys) == text:
+    if _stored_gate_text(con, keys) == text:
         return False
     con.execute("delete from comparisons.gates where run_a_key = ? and run_b_key = ?", list(keys))
     con.execute(
@@ -195,7 +195,7 @@ def write_gate(con: Connection, keys: PairKeys, document: Mapping[str, Any], *, 
     return True
 
 
-def stored_gate_text(con: Connection, keys: PairKeys) -> str | None:
+def _stored_gate_text(con: Connection, keys: PairKeys) -> str | None:
     """The last verdict about the pair as it is kept."""
     row = first_row(
         con, "select document from comparisons.gates where run_a_key = ? and run_b_key = ?", list(keys)
@@ -213,7 +213,7 @@ def gate_verdicts(con: Connection, run_keys: Collection[int]) -> dict[int, dict[
     return {key: {**json.loads(document), "judged_at": judged_at} for key, document, judged_at in rows}
 
 
-def find_keys(con: Connection, pairs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], PairKeys]:
+def _find_keys(con: Connection, pairs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], PairKeys]:
     """The keys of those pairs whose runs are both in the store."""
     named = sorted({run_id for pair in pairs for run_id in pair})
     known = dict(
@@ -224,7 +224,7 @@ def find_keys(con: Connection, pairs: Sequence[tuple[str, str]]) -> dict[tuple[s
     return {(a, b): (known[a], known[b]) for a, b in pairs if a in known and b in known}
 
 
-def are_there(con: Connection, keys: PairKeys) -> bool:
+def _are_there(con: Connection, keys: PairKeys) -> bool:
     """Whether both runs are still in the store."""
     row = first_row(
         con, "select count(*) from raw.runs where run_key in (select unnest(?))", [sorted(set(keys))]
@@ -234,7 +234,7 @@ def are_there(con: Connection, keys: PairKeys) -> bool:
 
 def stored_pairs(con: Connection, pairs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], StoredPair]:
     """Those of these pairs that are stored, as people look at them."""
-    keys = find_keys(con, pairs)
+    keys = _find_keys(con, pairs)
     return {pair: stored for pair in pairs if pair in keys and (stored := _read(con, pair, keys[pair]))}
 
 
@@ -259,7 +259,7 @@ def _read(con: Connection, pair: tuple[str, str], keys: PairKeys) -> StoredPair 
         "warnings": warnings,
         **_read_deltas(con, keys, mode=mode),
     }
-    gate = stored_gate_text(con, keys)
+    gate = _stored_gate_text(con, keys)
     seconds, computed_at, dagster_run_id, reason, version = rest
     return StoredPair(
         document=document,
@@ -335,8 +335,8 @@ def keep_verdict(
         return False
     try:
         with open_writer(settings.db, tell=tell) as con, transaction(con):
-            keys = find_keys(con, [pair])
-            return pair in keys and write_gate(con, keys[pair], document, now=now)
+            keys = _find_keys(con, [pair])
+            return pair in keys and _write_gate(con, keys[pair], document, now=now)
     except StoreError as error:
         if tell:
             tell(f"the verdict is not kept: {error}")

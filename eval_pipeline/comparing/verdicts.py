@@ -133,10 +133,10 @@ def count_kinds(per_query: Iterable[Mapping[str, Any]]) -> dict[str, int]:
 
 def rank_summary(ranks: Sequence[int | None]) -> dict[str, float | None]:
     """hit@k and MRR of these ranks, rounded."""
-    return {metric: mean_of(values) for metric, values in rank_values(ranks).items()}
+    return {metric: _mean_of(values) for metric, values in _rank_values(ranks).items()}
 
 
-def rank_values(ranks: Sequence[int | None]) -> dict[str, list[float]]:
+def _rank_values(ranks: Sequence[int | None]) -> dict[str, list[float]]:
     """hit@k and reciprocal rank of each of these ranks."""
     found = {f"hit@{k}": [float(rank is not None and rank <= k) for rank in ranks] for k in KS}
     cut = [_within(rank, RECIPROCAL_RANK_CUTOFF) for rank in ranks]
@@ -144,7 +144,7 @@ def rank_values(ranks: Sequence[int | None]) -> dict[str, list[float]]:
     return found
 
 
-def mean_of(values: Sequence[float]) -> float | None:
+def _mean_of(values: Sequence[float]) -> float | None:
     """The rounded mean; None over nothing."""
     return rounded(math.fsum(values) / len(values)) if values else None
 

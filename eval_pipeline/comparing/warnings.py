@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from eval_pipeline.comparing.material import Material, Paired
-from eval_pipeline.comparing.states import FROZEN, computed_alike, formula_differences
+from eval_pipeline.comparing.states import FROZEN, _computed_alike, _formula_differences
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.showing.blocks import judge_config_problems
 from eval_pipeline.store.runs import NightRun
@@ -20,7 +20,7 @@ JUDGE_SETTINGS: Final = ("model", "version", "temperature", "prompt_version")
 LABELLED_CHUNKS: Final = "labels.expected_chunks"
 
 
-def warnings_of(material: Material, registry: Registry, counts: Mapping[str, int]) -> list[str]:
+def _warnings_of(material: Material, registry: Registry, counts: Mapping[str, int]) -> list[str]:
     """In a fixed order: what is compared, how it was computed, what is missing, how little it is."""
     paired = material.paired
     return [
@@ -32,19 +32,19 @@ def warnings_of(material: Material, registry: Registry, counts: Mapping[str, int
     ]
 
 
-def caveats_of(paired: Paired, registry: Registry) -> dict[str, str]:
+def _caveats_of(paired: Paired, registry: Registry) -> dict[str, str]:
     """Metric → why its difference does not say what it seems to say."""
     found: dict[str, str] = {}
     if paired.a.judge != paired.b.judge:
         found |= dict.fromkeys(
-            (one.metric for one in paired.compared if is_judged(one.metric)), JUDGES_DIFFER
+            (one.metric for one in paired.compared if _is_judged(one.metric)), JUDGES_DIFFER
         )
     if not paired.is_exact:
         found |= dict.fromkeys(chunk_level_metrics(registry, paired), CHUNKERS_DIFFER)
     return found
 
 
-def is_judged(metric: str) -> bool:
+def _is_judged(metric: str) -> bool:
     """Whether a judge's score stands behind the metric: these carry the judge in their name."""
     return metric.startswith("judge_")
 
@@ -129,12 +129,12 @@ def _about_missing_spans(material: Material) -> Iterator[str]:
 
 def _about_values(paired: Paired, registry: Registry) -> Iterator[str]:
     compared = [*paired.formulas, *registry.summaries]
-    differences = formula_differences(compared, paired.states_a, paired.states_b)
+    differences = _formula_differences(compared, paired.states_a, paired.states_b)
     changed = {one.name: f"{one.name} ({one.what})" for one in differences if one.what != "labels"}
     if changed:
         yield (
             f"values computed under different definitions: {_named(list(changed.values()))}; "
-            f"{computed_alike(changed, paired.states_a, paired.states_b)} computes both with the ones that hold now"
+            f"{_computed_alike(changed, paired.states_a, paired.states_b)} computes both with the ones that hold now"
         )
     relabelled = [one.name for one in differences if one.what == "labels"]
     if relabelled and paired.a.dataset_key == paired.b.dataset_key:
@@ -168,7 +168,7 @@ def _about_config(paired: Paired) -> Iterator[str]:
             if before != after
         ]
         yield f"judge configurations differ ({', '.join(differing)}): judge metrics are not comparable"
-    is_judged_at_all = any(is_judged(one.metric) and one.pairs.on_both.any() for one in paired.compared)
+    is_judged_at_all = any(_is_judged(one.metric) and one.pairs.on_both.any() for one in paired.compared)
     for name, run in (("a", a), ("b", b)):
         judge = dict(zip(JUDGE_SETTINGS, run.judge, strict=True))
         problems = judge_config_problems({"judge": judge}, is_judged=True) if is_judged_at_all else []

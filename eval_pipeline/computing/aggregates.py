@@ -39,7 +39,7 @@ def compute_aggregates(
     return dict(con.execute(f"select run_key, {present} from temp.summed group by run_key").fetchall())
 
 
-def write_documents(con: Connection, store: str, run_keys: Sequence[int]) -> None:
+def _write_documents(con: Connection, store: str, run_keys: Sequence[int]) -> None:
     """Renew runs.aggregate_json for these runs; an unchanged document is not written."""
     documents = {key: to_json(document) for key, document in read_documents(con, store, run_keys).items()}
     target = f'"{store}".aggregates.run_documents'
@@ -73,7 +73,7 @@ def read_documents(con: Connection, store: str, run_keys: Sequence[int]) -> dict
     ).fetchall()
     for run_key, metric, value in rows:
         values[run_key][metric] = value
-    counts = query_counts(con, store, run_keys)
+    counts = _query_counts(con, store, run_keys)
     return {key: _document(values[key], *counts.get(key, (0, 0))) for key in run_keys}
 
 
@@ -82,7 +82,7 @@ def empty_document() -> dict[str, Any]:
     return _document({}, 0, 0)
 
 
-def query_counts(con: Connection, store: str, run_keys: Sequence[int]) -> dict[int, tuple[int, int]]:
+def _query_counts(con: Connection, store: str, run_keys: Sequence[int]) -> dict[int, tuple[int, int]]:
     """Per run: golden queries that have a result, and how many of them failed."""
     rows = con.execute(
         "select r.run_key, count(*), "

@@ -19,7 +19,7 @@ from eval_pipeline.store.open import Connection, first_row, open_reader
 COLUMNS = "name, fingerprint, own_fingerprint, version, header, body, reads, parents, helpers, language"
 
 
-def record_meanings(
+def _record_meanings(
     con: Connection, definitions: Mapping[str, Definition], helpers: Mapping[str, Helper], *, now: dt.datetime
 ) -> None:
     """Remember the meanings that were never used here before."""
@@ -75,7 +75,7 @@ def _helpers(one: Definition, helpers: Mapping[str, Helper]) -> dict[str, Any]:
     return found
 
 
-def find_meaning(
+def _find_meaning(
     con: Connection, name: str, fingerprint: str
 ) -> tuple[Definition, dict[str, str], list[Helper]] | None:
     """A definition as it once was, with the fingerprints of what it read and the helpers it called."""

@@ -32,8 +32,8 @@ def compute(con: Connection, store: str, definition: Definition, scope: Scope) -
 
     Call it inside a transaction, with the views of what it reads set up. Returns the rows per run.
     """
-    statement, columns = statement_of(con, definition)
-    ensure_table(con, store, definition, columns)
+    statement, columns = _statement_of(con, definition)
+    _ensure_table(con, store, definition, columns)
     target = table_of(definition, store)
     con.execute(f"delete from {target} where {scope.condition()}")
     names = ", ".join(quoted(column.name) for column in columns)
@@ -76,7 +76,7 @@ def _named(con: Connection, store: str, column: str, value: object) -> str:
     return f"{column} {value!r}"
 
 
-def statement_of(con: Connection, definition: Definition) -> tuple[str, list[Column]]:
+def _statement_of(con: Connection, definition: Definition) -> tuple[str, list[Column]]:
     """The definition's select with its keys named and blanked where it does not apply, and the columns it yields."""
     source = _python_frame(con, definition) if definition.is_python else f"({definition.scored_sql}\n)"
     described = _describe(con, definition, source)
@@ -189,7 +189,7 @@ def table_columns(con: Connection, name: str) -> dict[str, str]:
     return {name: kind for name, kind, *_ in rows}
 
 
-def ensure_table(con: Connection, store: str, definition: Definition, columns: list[Column]) -> None:
+def _ensure_table(con: Connection, store: str, definition: Definition, columns: list[Column]) -> None:
     """Create the table, or give it the columns that it lacks; a column whose type changed is made anew."""
     table = table_of(definition, store)
     listed = ", ".join(f"{quoted(column.name)} {column.kind}" for column in columns)

@@ -21,7 +21,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from eval_pipeline.computing.example_files import (
+from eval_pipeline.computing._example_files import (
     NAMES,
     NAMES_OF_RUNS,
     Delivery,

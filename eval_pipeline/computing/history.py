@@ -109,7 +109,7 @@ def stood_at(con: Connection, run: RunRow, point: Point) -> dict[tuple[str, str]
     return found
 
 
-def keep_replaced(
+def _keep_replaced(
     con: Connection,
     store: str,
     wanted: Wanted,
@@ -133,7 +133,7 @@ def keep_replaced(
     )
 
 
-def carry_rename(con: Connection, old: str, new: str) -> None:
+def _carry_rename(con: Connection, old: str, new: str) -> None:
     """What stood under a definition's old name stands under its new one from now on; call it inside a transaction."""
     schema, old_table = old.split(".", 1)
     new_table = new.split(".", 1)[1]
@@ -219,7 +219,7 @@ def run_file(con: Connection, run: RunRow) -> Row:
     return document
 
 
-def keep_replaced_rows(
+def _keep_replaced_rows(
     con: Connection,
     store: str,
     definition: Definition,

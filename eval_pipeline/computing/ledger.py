@@ -243,7 +243,7 @@ def frozen_runs(con: Connection) -> list[str]:
     return [run_id for (run_id,) in rows]
 
 
-def record_cells(
+def _record_cells(
     con: Connection,
     store: str,
     cells: Sequence[Cell],
@@ -328,14 +328,14 @@ def wanted_cells(registry: Registry) -> list[Wanted]:
                     fingerprint=one.fingerprint,
                     own_fingerprint=one.own_fingerprint,
                     inputs=registry.inputs_of(one),
-                    was=old_name(registry, one),
+                    was=_old_name(registry, one),
                     texts=text_columns(registry, one),
                 )
             )
     return found
 
 
-def old_name(registry: Registry, one: Definition) -> str:
+def _old_name(registry: Registry, one: Definition) -> str:
     """The name the definition was renamed from, unless something stands under that name again."""
     old = f"{one.schema}.{one.header.was}" if one.header.was else ""
     return "" if old in registry.definitions else old
@@ -398,7 +398,7 @@ def _with_parents(registry: Registry, name: str) -> set[str]:
     return found
 
 
-def in_batches(con: Connection, due: Sequence[Due]) -> Iterator[list[Due]]:
+def _in_batches(con: Connection, due: Sequence[Due]) -> Iterator[list[Due]]:
     """Runs of one dataset together, up to a number of results that is computed in about a second."""
     sizes = dict(
         con.execute(
@@ -423,7 +423,7 @@ def in_batches(con: Connection, due: Sequence[Due]) -> Iterator[list[Due]]:
             yield batch
 
 
-def in_steps(wanted: Sequence[Wanted], batch: Sequence[Due]) -> list[list[Due]]:
+def _in_steps(wanted: Sequence[Wanted], batch: Sequence[Due]) -> list[list[Due]]:
     """One step per kind of cell, parents first."""
     by_name: dict[str, list[Due]] = {}
     for due in batch:

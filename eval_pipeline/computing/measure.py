@@ -9,10 +9,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from eval_pipeline.computing.aggregates import DOCUMENT_KEYS, compute_aggregates, write_documents
-from eval_pipeline.computing.definition_versions import record_meanings
+from eval_pipeline.computing.aggregates import DOCUMENT_KEYS, _write_documents, compute_aggregates
+from eval_pipeline.computing.definition_versions import _record_meanings
 from eval_pipeline.computing.derived import compute
-from eval_pipeline.computing.history import carry_rename, keep_replaced, keep_replaced_rows
+from eval_pipeline.computing.history import _carry_rename, _keep_replaced, _keep_replaced_rows
 from eval_pipeline.computing.ledger import (
     ASKED,
     DUE,
@@ -20,12 +20,12 @@ from eval_pipeline.computing.ledger import (
     Cell,
     Due,
     Wanted,
+    _in_batches,
+    _in_steps,
+    _old_name,
+    _record_cells,
     find_due,
     find_states,
-    in_batches,
-    in_steps,
-    old_name,
-    record_cells,
     unwanted_cells,
     wanted_cells,
 )
@@ -105,7 +105,7 @@ def measure(
         due = find_due(
             con, registry, wanted, reasons=reasons, run_ids=run_ids, definitions=definitions, force=force
         )
-        batches = [in_steps(wanted, batch) for batch in in_batches(con, due)]
+        batches = [_in_steps(wanted, batch) for batch in _in_batches(con, due)]
         waiting = deque((number, step) for number, batch in enumerate(batches) for step in batch)
         work = _Work(settings, registry, Stamp(now, dagster_run_id, note), len(due), progress)
         started = time.perf_counter()
@@ -122,10 +122,10 @@ def measure(
 def _prepare(con: Connection, registry: Registry, *, now: dt.datetime) -> None:
     """Carry renamed definitions over and remember what every definition means now."""
     for one in registry:
-        old = old_name(registry, one)
+        old = _old_name(registry, one)
         if old:
-            carry_rename(con, old, one.name)
-    record_meanings(con, registry.definitions, registry.helpers, now=now)
+            _carry_rename(con, old, one.name)
+    _record_meanings(con, registry.definitions, registry.helpers, now=now)
 
 
 def _take_turn(
@@ -196,7 +196,7 @@ def _take_step(con: Connection, store: str, work: _Work, step: Step) -> None:
         seconds = (time.perf_counter() - started) / len(step)
         cells = [Cell(due.run_key, rows.get(due.run_key, 0), seconds, due.reason) for due in step]
         stamp = work.stamp
-        record_cells(
+        _record_cells(
             con, store, cells, wanted, now=stamp.now, dagster_run_id=stamp.dagster_run_id, note=stamp.note
         )
     _note(work.done, definition, step, sum(rows.values()))
@@ -206,9 +206,9 @@ def _keep_history(con: Connection, store: str, work: _Work, wanted: Wanted, scop
     """What is about to be replaced; facts and values per query can be computed again and have no history."""
     definition = work.registry.definitions[wanted.definition]
     if wanted.source:
-        keep_replaced(con, store, wanted, scope.run_keys, now=work.stamp.now, note=work.stamp.note)
+        _keep_replaced(con, store, wanted, scope.run_keys, now=work.stamp.now, note=work.stamp.note)
     elif definition.schema == "aggregates":
-        keep_replaced_rows(con, store, definition, scope.run_keys, now=work.stamp.now, note=work.stamp.note)
+        _keep_replaced_rows(con, store, definition, scope.run_keys, now=work.stamp.now, note=work.stamp.note)
 
 
 def _aggregate(
@@ -216,7 +216,7 @@ def _aggregate(
 ) -> dict[int, int]:
     rows = compute_aggregates(con, store, definition, formula, scope)
     if DOCUMENT_KEYS & set(formula.keys):
-        write_documents(con, store, scope.run_keys)
+        _write_documents(con, store, scope.run_keys)
     return rows
 
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from eval_pipeline.computing.aggregates import compute_aggregates
-from eval_pipeline.computing.definition_versions import find_meaning, record_meanings
-from eval_pipeline.computing.derived import statement_of, table_of
+from eval_pipeline.computing.definition_versions import _find_meaning, _record_meanings
+from eval_pipeline.computing.derived import _statement_of, table_of
 from eval_pipeline.computing.scope import CATALOGUE, Scope, show
 from eval_pipeline.formulas.definition import Definition, Helper, quoted
 from eval_pipeline.store.open import Connection
@@ -38,7 +38,7 @@ def evaluate(
     computed = set(standing)
     for one in definitions:
         show(con, store, scope, [name for name in one.reads if name not in computed])
-        statement, _ = statement_of(con, one)
+        statement, _ = _statement_of(con, one)
         con.execute(f"create table {scratch(one.name)} as {statement}")
         computed.add(one.name)
 
@@ -192,7 +192,7 @@ def lay_over(
         con.execute(
             f"create or replace view {AS_IF}.{_named(name)} as {rest if name in stored else ''}{computed}"
         )
-    record_meanings(con, definitions, helpers, now=now)
+    _record_meanings(con, definitions, helpers, now=now)
 
 
 @dataclass(frozen=True)
@@ -241,7 +241,7 @@ def chain_of(
     def collect(one: str, meaning: str) -> bool:
         if one in found:
             return True
-        entry = find_meaning(con, one, meaning)
+        entry = _find_meaning(con, one, meaning)
         if entry is None:
             return False
         definition, parents, helpers = entry

@@ -9,10 +9,10 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 import dagster as dg
 
 from eval_pipeline.computing.measure import measure
-from eval_pipeline.defs.metadata import describe, headline_keys, run_metadata, static_metadata, why_it_ran
+from eval_pipeline.defs.metadata import _headline_keys, _run_metadata, _static_metadata, _why_it_ran, describe
 from eval_pipeline.defs.partitions import EVAL_RUN
 from eval_pipeline.defs.resources import Listener, StoreResource
-from eval_pipeline.defs.tags import NOTE, only_named, only_stale, wanted_reasons
+from eval_pipeline.defs.tags import NOTE, _only_named, _only_stale, _wanted_reasons
 from eval_pipeline.errors import DefinitionError
 from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.registry import ALL_FORMULAS, Registry
@@ -36,7 +36,7 @@ def key_of(name: str) -> dg.AssetKey:
     return dg.AssetKey(name.split(".", 1))
 
 
-def asset_of_table(table: str) -> dg.AssetKey:
+def _asset_of_table(table: str) -> dg.AssetKey:
     """The asset that a table which definitions read belongs to."""
     if table.startswith("labels."):
         return GOLDEN_SETS
@@ -47,13 +47,13 @@ def asset_of_table(table: str) -> dg.AssetKey:
     return key_of(table)
 
 
-def dependencies(definition: Definition, registry: Registry) -> list[dg.AssetDep]:
+def _dependencies(definition: Definition, registry: Registry) -> list[dg.AssetDep]:
     """What the definition reads; a source feeds every run, of whatever dataset."""
     tables = list(definition.reads)
     if ALL_FORMULAS in tables:
         tables.remove(ALL_FORMULAS)
         tables += [formula.name for formula in registry.formulas]
-    keys = dict.fromkeys(asset_of_table(table) for table in tables)
+    keys = dict.fromkeys(_asset_of_table(table) for table in tables)
     return [
         dg.AssetDep(key, partition_mapping=dg.AllPartitionMapping())
         if key in (GOLDEN_SETS, CHUNK_ARCHIVES)
@@ -67,7 +67,7 @@ def computed_definitions(registry: Registry) -> list[Definition]:
     return [one for one in registry if one.schema in COMPUTED]
 
 
-def computed_assets(registry: Registry, listener: Listener) -> list[dg.AssetsDefinition]:
+def _computed_assets(registry: Registry, listener: Listener) -> list[dg.AssetsDefinition]:
     """One step per schema, with one asset per definition."""
     found: list[dg.AssetsDefinition] = []
     for schema in COMPUTED:
@@ -92,12 +92,12 @@ def _siblings(
 def _spec(definition: Definition, registry: Registry) -> dg.AssetSpec:
     return dg.AssetSpec(
         key=key_of(definition.name),
-        deps=dependencies(definition, registry),
+        deps=_dependencies(definition, registry),
         group_name=definition.schema,
         description=describe(definition),
         kinds={"duckdb", "python", "polars"} if definition.is_python else {"duckdb", "sql"},
         code_version=definition.fingerprint,
-        metadata=static_metadata(definition, registry),
+        metadata=_static_metadata(definition, registry),
     )
 
 
@@ -124,14 +124,14 @@ def _compute(
     errors = _measure(context, store, registry, listener, names=names, run_ids=run_ids)
     with store.reading() as con:
         states = range_states(con, names, run_ids, dagster_run_id=context.run.run_id)
-        summaries = run_summaries(con, run_ids, headline_keys(registry))
+        summaries = run_summaries(con, run_ids, _headline_keys(registry))
         parts = part_headlines(con, registry, run_ids)
     for one in selected:
         if one.name in errors:
             continue
         if ALL_FORMULAS in one.reads:
             for run_id, summary in summaries.items():
-                metadata = run_metadata(summary, parts.get(run_id, {}))
+                metadata = _run_metadata(summary, parts.get(run_id, {}))
                 context.add_asset_metadata(metadata, key_of(one.name), run_id)
         yield _result(one.name, states[one.name])
     if errors:
@@ -159,10 +159,10 @@ def _measure(
                 store.settings,
                 registry,
                 now=dt.datetime.now(dt.UTC).replace(tzinfo=None),
-                reasons=wanted_reasons(tags),
+                reasons=_wanted_reasons(tags),
                 run_ids=set(run_ids),
-                definitions=only_named(wanted, tags),
-                force=not only_stale(tags),
+                definitions=_only_named(wanted, tags),
+                force=not _only_stale(tags),
                 dagster_run_id=context.run.run_id,
                 note=tags.get(NOTE),
                 tell=listener.tell,
@@ -192,6 +192,6 @@ def _result(name: str, state: RangeState) -> dg.MaterializeResult[None]:
         metadata={
             "rows of the range": state.rows,
             "seconds for the range": round(state.seconds, 3),
-            "why this partition ran": why_it_ran(state.reasons),
+            "why this partition ran": _why_it_ran(state.reasons),
         },
     )

@@ -32,7 +32,7 @@ LABELS_MAKE_SENSE = "labels_make_sense"
 LISTED = 20
 
 
-def delivery_checks() -> list[dg.AssetChecksDefinition]:
+def _delivery_checks() -> list[dg.AssetChecksDefinition]:
     """Rejected rows of the raw parts, and odd labels of golden sets."""
     return [_nothing_in_quarantine(), _labels_make_sense()]
 
@@ -116,7 +116,7 @@ LABELLED = "facts.chunk_ranks"
 Find = Callable[[Connection, Collection[str] | None], Faults]
 
 
-def all_checks(registry: Registry) -> list[dg.AssetChecksDefinition]:
+def _all_checks(registry: Registry) -> list[dg.AssetChecksDefinition]:
     """Nothing lost on the way in, no impossible value, no query forgotten."""
     aggregates = [one for one in registry if one.schema == "aggregates" and ALL_FORMULAS in one.reads]
     return [
@@ -129,7 +129,7 @@ def all_checks(registry: Registry) -> list[dg.AssetChecksDefinition]:
         _values_in_range(registry.formulas),
         *(_query_check(one, registry) for one in aggregates),
         *_quality_checks(registry),
-        *delivery_checks(),
+        *_delivery_checks(),
     ]
 
 

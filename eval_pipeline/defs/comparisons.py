@@ -19,10 +19,10 @@ from eval_pipeline.comparing.states import PAIR_FACTS
 from eval_pipeline.comparing.stored import StoredPair, stored_pairs
 from eval_pipeline.defs.assets import key_of
 from eval_pipeline.defs.launches import Launch, plan_launches
-from eval_pipeline.defs.metadata import REASON_WORDS, why_it_ran
+from eval_pipeline.defs.metadata import REASON_WORDS, _why_it_ran
 from eval_pipeline.defs.partitions import EVAL_COMPARISON, registered_comparisons
 from eval_pipeline.defs.resources import Listener, StoreResource
-from eval_pipeline.defs.tags import only_stale, wanted_reasons
+from eval_pipeline.defs.tags import _only_stale, _wanted_reasons
 from eval_pipeline.formulas.registry import ALL_FORMULAS, Registry
 from eval_pipeline.report.markdown import headline_deltas, render_short_md
 from eval_pipeline.report.pages.writing import Page, Published, publish_pages, wanted_pages
@@ -37,7 +37,7 @@ Each of the newest runs of a suite is compared with the answer of the night befo
 eval-pipeline.toml pins. A pair is made anew when what it was made of has moved: results, labels, archives, formulas."""
 
 
-def comparison_assets(registry: Registry, listener: Listener) -> list[dg.AssetsDefinition]:
+def _comparison_assets(registry: Registry, listener: Listener) -> list[dg.AssetsDefinition]:
     """The pairs; fed by whole tables, since a pair reads two partitions of them."""
 
     @dg.asset(
@@ -74,8 +74,8 @@ def _compute(
             registry,
             pairs,
             now=dt.datetime.now(dt.UTC).replace(tzinfo=None),
-            reasons=wanted_reasons(tags),
-            force=not only_stale(tags),
+            reasons=_wanted_reasons(tags),
+            force=not _only_stale(tags),
             dagster_run_id=context.run.run_id,
             tell=listener.tell,
             progress=progress,
@@ -83,7 +83,7 @@ def _compute(
     with store.reading() as con:
         stored = stored_pairs(con, pairs)
     for pair, found in stored.items():
-        context.add_asset_metadata(pair_metadata(found), COMPARISONS, partition_of(*pair))
+        context.add_asset_metadata(_pair_metadata(found), COMPARISONS, partition_of(*pair))
     if done.errors:
         raise next(iter(done.errors.values()))
     return _result(stored, done)
@@ -100,12 +100,12 @@ def _result(stored: Mapping[tuple[str, str], StoredPair], done: Compared) -> dg.
             "seconds for the range": round(
                 sum(stored[pair].seconds for pair in done.reasons if pair in stored), 3
             ),
-            "why this partition ran": why_it_ran(why),
+            "why this partition ran": _why_it_ran(why),
         },
     )
 
 
-def pair_metadata(pair: StoredPair) -> dict[str, Any]:
+def _pair_metadata(pair: StoredPair) -> dict[str, Any]:
     """A pair's numbers: headline changes with interval and n, verdicts of queries, and a preview."""
     document = pair.document
     found: dict[str, Any] = {}
@@ -124,7 +124,7 @@ def pair_metadata(pair: StoredPair) -> dict[str, Any]:
     return found | {"comparison": dg.MetadataValue.md(render_short_md(document, pair.gate))}
 
 
-def comparison_checks() -> list[dg.AssetChecksDefinition]:
+def _comparison_checks() -> list[dg.AssetChecksDefinition]:
     """The gate's verdict, as a warning: what to do about it is for people."""
 
     @dg.asset_check(
@@ -210,7 +210,7 @@ Self-contained HTML pages in the folder of reports: of new runs, of new comparis
 A page is written when it is not there, or older than the numbers on it; others are left alone."""
 
 
-def report_assets(registry: Registry, listener: Listener) -> list[dg.AssetsDefinition]:
+def _report_assets(registry: Registry, listener: Listener) -> list[dg.AssetsDefinition]:
     """One asset for the whole folder."""
     aggregates = [key_of(one.name) for one in registry if ALL_FORMULAS in one.reads]
 

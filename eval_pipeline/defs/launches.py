@@ -9,7 +9,7 @@ import dagster as dg
 
 from eval_pipeline.defs.assets import RESULTS, computed_definitions, key_of
 from eval_pipeline.defs.sources import RAW_PARTS
-from eval_pipeline.defs.tags import LAUNCH, WHY, range_tags
+from eval_pipeline.defs.tags import LAUNCH, WHY, _range_tags
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.showing.runs import DueRun, digest
 
@@ -51,7 +51,7 @@ class Launch:
 
     def tags(self, reasons: Collection[str] | None) -> dict[str, str]:
         """The tags of the Dagster run."""
-        return range_tags(self.first, self.last, reasons) | {LAUNCH: digest([self.key]), WHY: self.why}
+        return _range_tags(self.first, self.last, reasons) | {LAUNCH: digest([self.key]), WHY: self.why}
 
 
 def all_names(registry: Registry) -> frozenset[str]:
@@ -123,7 +123,7 @@ def _n_steps(assets: Collection[str]) -> int:
     return len({name.split(".", 1)[0] for name in assets})
 
 
-def next_attempt(instance: dg.DagsterInstance, key: str) -> int | None:
+def _next_attempt(instance: dg.DagsterInstance, key: str) -> int | None:
     """The number of the next attempt at this work; None when it was done, or has failed often enough."""
     done = instance.get_runs_count(_attempts(key, dg.DagsterRunStatus.SUCCESS))
     failed = instance.get_runs_count(

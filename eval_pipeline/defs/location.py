@@ -6,14 +6,14 @@ import warnings
 
 import dagster as dg
 
-from eval_pipeline.defs.assets import computed_assets
-from eval_pipeline.defs.checks import all_checks
-from eval_pipeline.defs.comparisons import comparison_assets, comparison_checks, report_assets
+from eval_pipeline.defs.assets import _computed_assets
+from eval_pipeline.defs.checks import _all_checks
+from eval_pipeline.defs.comparisons import _comparison_assets, _comparison_checks, _report_assets
 from eval_pipeline.defs.jobs import make_jobs
 from eval_pipeline.defs.launches import all_names
 from eval_pipeline.defs.resources import Listener, StoreResource
 from eval_pipeline.defs.sensors import new_comparisons, new_runs, nightly, stale_metrics
-from eval_pipeline.defs.sources import delivered_assets
+from eval_pipeline.defs.sources import _delivered_assets
 from eval_pipeline.formulas.registry import Registry, load_registry
 from eval_pipeline.settings import Settings
 
@@ -29,12 +29,12 @@ def build_definitions(
         jobs, names = make_jobs(), all_names(registry)
         return dg.Definitions(
             assets=[
-                *delivered_assets(hears),
-                *computed_assets(registry, hears),
-                *comparison_assets(registry, hears),
-                *report_assets(registry, hears),
+                *_delivered_assets(hears),
+                *_computed_assets(registry, hears),
+                *_comparison_assets(registry, hears),
+                *_report_assets(registry, hears),
             ],
-            asset_checks=[*all_checks(registry), *comparison_checks()],
+            asset_checks=[*_all_checks(registry), *_comparison_checks()],
             jobs=jobs.all(),
             schedules=[nightly(jobs, names)],
             sensors=[

@@ -71,7 +71,7 @@ def _table_of_keys(keys: Mapping[str, str]) -> str:
     return "\n".join(["| key | meaning |", "|---|---|", *rows])
 
 
-def static_metadata(definition: Definition, registry: Registry) -> dict[str, Any]:
+def _static_metadata(definition: Definition, registry: Registry) -> dict[str, Any]:
     """Columns, lineage of columns and the file, known before anything is computed."""
     found: dict[str, Any] = {
         "dagster/table_name": definition.name,
@@ -155,7 +155,7 @@ def _names(tokens: Sequence[Token]) -> set[str]:
     }
 
 
-def why_it_ran(reasons: Mapping[str, str]) -> str:
+def _why_it_ran(reasons: Mapping[str, str]) -> str:
     """One line: for which runs, and because of what."""
     if not reasons:
         return "nothing was stale"
@@ -163,7 +163,7 @@ def why_it_ran(reasons: Mapping[str, str]) -> str:
     for run_id, reason in sorted(reasons.items()):
         by_reason.setdefault(reason, []).append(run_id)
     return "; ".join(
-        f"{REASON_WORDS.get(reason, reason)}: {name_runs(run_ids)}"
+        f"{REASON_WORDS.get(reason, reason)}: {_name_runs(run_ids)}"
         for reason, run_ids in sorted(by_reason.items(), key=lambda entry: (-len(entry[1]), entry[0]))
     )
 
@@ -173,21 +173,21 @@ def why_due(run: DueRun) -> str:
     return next(words for reason, words in REASON_WORDS.items() if reason in run.reasons.values())
 
 
-def name_runs(run_ids: Collection[str]) -> str:
+def _name_runs(run_ids: Collection[str]) -> str:
     """A few names and how many more there are."""
     shown = sorted(run_ids)[:RUNS_NAMED]
     rest = len(run_ids) - len(shown)
     return ", ".join(shown) + (f" and {rest} more" if rest else "")
 
 
-def headline_keys(registry: Registry) -> list[str]:
+def _headline_keys(registry: Registry) -> list[str]:
     """The metrics whose course over the runs is plotted; what is not there is left out."""
     wanted = ("hit@5", "mrr", "groundedness", "recall_any@5", "judge_groundedness", "judge_correctness")
     known = registry.keys()
     return [key for key in wanted if key in known]
 
 
-def run_metadata(summary: RunSummary, parts: Mapping[str, tuple[float, int]]) -> dict[str, Any]:
+def _run_metadata(summary: RunSummary, parts: Mapping[str, tuple[float, int]]) -> dict[str, Any]:
     """A run's numbers: values with their n, and the counts of what went wrong."""
     found: dict[str, Any] = {}
     for key, (value, n) in [*sorted(summary.metrics.items()), *parts.items()]:

@@ -36,7 +36,7 @@ def this_process() -> str:
     return f"{socket.gethostname()}:{os.getpid()}:{_started_at(os.getpid())}"
 
 
-def sign_run(instance: dg.DagsterInstance, run: dg.DagsterRun) -> None:
+def _sign_run(instance: dg.DagsterInstance, run: dg.DagsterRun) -> None:
     """Note on the run which process executes it."""
     if run.tags.get(PROCESS_TAG) != this_process():
         instance.add_run_tags(run.run_id, {PROCESS_TAG: this_process()})

@@ -7,7 +7,7 @@ import datetime as dt
 import dagster as dg
 
 from eval_pipeline.defs.partitions import register_runs
-from eval_pipeline.defs.sources import report_sources
+from eval_pipeline.defs.sources import _report_sources
 from eval_pipeline.loading.inbox import Inbox, WaitingRun, waiting_runs
 from eval_pipeline.showing.runs import run_order
 from eval_pipeline.store.open import Connection
@@ -28,5 +28,5 @@ def show_store(
     """
     waiting = waiting_runs(con, inbox)
     register_runs(instance, run_order(con, waiting, now=now), may_move=may_move, most_moves=most_moves)
-    report_sources(instance, con)
+    _report_sources(instance, con)
     return waiting

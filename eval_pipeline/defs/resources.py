@@ -12,7 +12,7 @@ from dagster_duckdb import DuckDBResource
 from pydantic import Field
 
 from eval_pipeline.computing.measure import Progress
-from eval_pipeline.defs.processes import sign_run
+from eval_pipeline.defs.processes import _sign_run
 from eval_pipeline.settings import Settings
 from eval_pipeline.store.lock import Tell
 from eval_pipeline.store.open import Connection, open_reader, open_writer
@@ -93,7 +93,7 @@ class StoreResource(DuckDBResource):
     def setup_for_execution(self, context: dg.InitResourceContext) -> None:
         """A run that uses the store says which process it is, so that its death can be noticed."""
         if context.instance and context.run:
-            sign_run(context.instance, context.run)
+            _sign_run(context.instance, context.run)
 
     @contextmanager
     def get_connection(self) -> Iterator[Connection]:

@@ -24,7 +24,7 @@ from eval_pipeline.defs.jobs import (
     RECOMPUTE_STALE,
     Jobs,
 )
-from eval_pipeline.defs.launches import Launch, next_attempt, plan_launches, shown_runs, wanted_assets
+from eval_pipeline.defs.launches import Launch, _next_attempt, plan_launches, shown_runs, wanted_assets
 from eval_pipeline.defs.metadata import why_due
 from eval_pipeline.defs.partitions import (
     MOVES_PER_TICK,
@@ -39,11 +39,11 @@ from eval_pipeline.defs.resources import StoreResource
 from eval_pipeline.defs.stale_memory import (
     DEFINITION_REASONS,
     Memory,
-    free_reasons,
-    in_words,
-    meaning_of,
-    read_memory,
-    what_is_left,
+    _free_reasons,
+    _in_words,
+    _meaning_of,
+    _read_memory,
+    _what_is_left,
 )
 from eval_pipeline.defs.tags import LAUNCH, WHY
 from eval_pipeline.formulas.registry import Registry, load_registry
@@ -172,12 +172,12 @@ def stale_metrics(
         not_now = _not_now(context, store)
         if not_now:
             return not_now
-        memory, seen = read_memory(context.cursor), digest(_stamps(store.settings))
+        memory, seen = _read_memory(context.cursor), digest(_stamps(store.settings))
         if seen == memory.seen:
             return dg.SensorResult(skip_reason=memory.said or NOTHING_NEW, cursor=context.cursor)
         registry = load_registry(store.settings)
-        meaning = meaning_of(registry)
-        reasons = free_reasons(memory, meaning)
+        meaning = _meaning_of(registry)
+        reasons = _free_reasons(memory, meaning)
         with store.reading() as con:
             due = due_runs(con, registry, reasons=reasons)
             left = count_stale(con, DEFINITION_REASONS) if reasons else 0
@@ -185,12 +185,12 @@ def stale_metrics(
         wanted = {run_id: run.definitions & names for run_id, run in due.items()}
         launches = _launches(context.instance, wanted, due)
         if registry.config.only_plans:
-            memory = Memory(seen, memory.meaning, in_words(launches, due))
+            memory = Memory(seen, memory.meaning, _in_words(launches, due))
             return dg.SensorResult(skip_reason=memory.said, cursor=memory.text())
         requests = _requests(context.instance, launches, RECOMPUTE_STALE, reasons)
         requests = requests or _comparison_requests(context.instance, store, registry, reasons)
         if not requests:
-            memory = Memory(seen, meaning, what_is_left(left))
+            memory = Memory(seen, meaning, _what_is_left(left))
             return dg.SensorResult(skip_reason=memory.said, cursor=memory.text())
         return dg.SensorResult(run_requests=requests[:LAUNCHES_PER_TICK], cursor=context.cursor)
 
@@ -278,7 +278,7 @@ def _source_requests(instance: dg.DagsterInstance, sources: WaitingSources) -> l
     for job, names in ((NEW_GOLDEN_SETS, sources.datasets), (NEW_CHUNK_ARCHIVES, sources.chunker_versions)):
         for name in names:
             key = f"{job}:{name}:{sources.signature}"
-            attempt = next_attempt(instance, key)
+            attempt = _next_attempt(instance, key)
             if attempt:
                 tags = {LAUNCH: digest([key]), WHY: DELIVERED}
                 return [
@@ -329,7 +329,7 @@ def _page_requests(
     if not pages:
         return []
     key = f"pages:{digest([f'{page.path} {page.made_at.isoformat()}' for page in pages])}"
-    attempt = next_attempt(instance, key)
+    attempt = _next_attempt(instance, key)
     if not attempt:
         return []
     tags = {LAUNCH: digest([key]), WHY: "numbers newer than their pages"}
@@ -355,7 +355,7 @@ def _requests(
 ) -> list[dg.RunRequest]:
     found: list[dg.RunRequest] = []
     for launch in launches:
-        attempt = next_attempt(instance, launch.key)
+        attempt = _next_attempt(instance, launch.key)
         if attempt:
             found.append(
                 dg.RunRequest(

@@ -8,7 +8,7 @@ from typing import Any
 import dagster as dg
 
 from eval_pipeline.defs.assets import CHUNK_ARCHIVES, GOLDEN_SETS, RAW_KEYS, RESULTS, Results
-from eval_pipeline.defs.metadata import name_runs
+from eval_pipeline.defs.metadata import _name_runs
 from eval_pipeline.defs.partitions import EVAL_CHUNKER, EVAL_DATASET, EVAL_RUN, register_sources
 from eval_pipeline.defs.resources import Listener, StoreResource
 from eval_pipeline.loading.inbox import take_in_runs, take_in_sources
@@ -60,7 +60,7 @@ RAW_PARTS = (
 )
 
 
-def delivered_assets(listener: Listener) -> list[dg.AssetsDefinition]:
+def _delivered_assets(listener: Listener) -> list[dg.AssetsDefinition]:
     """Sources and raw parts."""
     return [_golden_sets(), _chunk_archives(), _raw_parts(listener)]
 
@@ -113,14 +113,14 @@ def _source_result(
     found = [version for version in known if version.name in names]
     absent = sorted(set(names) - {version.name for version in found})
     if len(found) == 1:
-        metadata = source_metadata(found[0])
+        metadata = _source_metadata(found[0])
     else:
         metadata = {
             "rows": sum(one.n_rows for one in found),
             "versions": sum(one.n_versions for one in found),
         }
     if absent:
-        metadata["not in the store"] = name_runs(absent)
+        metadata["not in the store"] = _name_runs(absent)
     if report.quarantined:
         metadata["quarantined"] = report.quarantined
     return dg.MaterializeResult(data_version=dg.DataVersion(_version_of(found)), metadata=metadata)
@@ -130,7 +130,7 @@ def _version_of(found: Sequence[SourceVersion]) -> str:
     return found[0].version if len(found) == 1 else digest([one.version for one in found])
 
 
-def source_metadata(version: SourceVersion) -> dict[str, Any]:
+def _source_metadata(version: SourceVersion) -> dict[str, Any]:
     """A version of a source in numbers."""
     metadata: dict[str, Any] = {
         "rows": version.n_rows,
@@ -143,7 +143,7 @@ def source_metadata(version: SourceVersion) -> dict[str, Any]:
     return metadata | {f"rows of {dataset}": n_rows for dataset, n_rows in version.details}
 
 
-def report_sources(instance: dg.DagsterInstance, con: Connection) -> None:
+def _report_sources(instance: dg.DagsterInstance, con: Connection) -> None:
     """Show the versions that were loaded past Dagster: each one as a materialization that belongs to no run."""
     known = {GOLDEN_SETS: golden_sets(con), CHUNK_ARCHIVES: archives(con)}
     register_sources(
@@ -158,7 +158,7 @@ def report_sources(instance: dg.DagsterInstance, con: Connection) -> None:
                     dg.AssetMaterialization(
                         asset_key=key,
                         partition=version.name,
-                        metadata=source_metadata(version),
+                        metadata=_source_metadata(version),
                         tags={DATA_VERSION: version.version, IS_OWN_VERSION: "true"},
                     )
                 )
@@ -197,7 +197,7 @@ def _raw_parts(listener: Listener) -> dg.AssetsDefinition:
             report = take_in_runs(store.settings, set(run_ids), now=_now(), tell=listener.tell)
         with store.reading() as con:
             if report.golden_sets or report.archives:
-                report_sources(context.instance, con)
+                _report_sources(context.instance, con)
             found = {part.key: run_parts(con, part.part, run_ids) for part in RAW_PARTS}
             absent = unknown_runs(con, run_ids)
         for key, parts in found.items():
@@ -226,9 +226,9 @@ def _raw_metadata(found: Sequence[RunPart], absent: Sequence[str], report: LoadR
         "delivered more than once": sum(one.n_deliveries > 1 for one in found),
     }
     if report.runs:
-        metadata["taken in from the inbox"] = name_runs(report.runs)
+        metadata["taken in from the inbox"] = _name_runs(report.runs)
     if report.rejected:
-        metadata["rejected"] = name_runs(report.rejected)
+        metadata["rejected"] = _name_runs(report.rejected)
     if absent:
-        metadata["not in the store"] = name_runs(absent)
+        metadata["not in the store"] = _name_runs(absent)
     return metadata

@@ -38,7 +38,7 @@ class Memory:
         return json.dumps(asdict(self))
 
 
-def read_memory(cursor: str | None) -> Memory:
+def _read_memory(cursor: str | None) -> Memory:
     """A cursor that says nothing, or something older, is no memory."""
     try:
         return Memory(**json.loads(cursor or "{}"))
@@ -46,17 +46,17 @@ def read_memory(cursor: str | None) -> Memory:
         return Memory()
 
 
-def meaning_of(registry: Registry) -> str:
+def _meaning_of(registry: Registry) -> str:
     """Changes when any definition of these files and this configuration means something else."""
     return digest(sorted(f"{one.name} {one.fingerprint}" for one in registry))
 
 
-def free_reasons(memory: Memory, meaning: str) -> frozenset[str] | None:
+def _free_reasons(memory: Memory, meaning: str) -> frozenset[str] | None:
     """For which reasons cells may be launched; None for any, as long as this meaning was not computed yet."""
     return DATA_REASONS if meaning == memory.meaning else None
 
 
-def what_is_left(n_cells: int) -> str:
+def _what_is_left(n_cells: int) -> str:
     """Why nothing is launched."""
     if not n_cells:
         return NOTHING_STALE
@@ -66,7 +66,7 @@ def what_is_left(n_cells: int) -> str:
     )
 
 
-def in_words(launches: Sequence[Launch], due: Mapping[str, DueRun]) -> str:
+def _in_words(launches: Sequence[Launch], due: Mapping[str, DueRun]) -> str:
     """What would be launched, for who only wants to be told."""
     if not launches:
         return NOTHING_STALE

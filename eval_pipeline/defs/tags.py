@@ -14,12 +14,12 @@ NOTE = "eval_pipeline/note"
 ONLY = "eval_pipeline/only"
 
 
-def only_stale(tags: Mapping[str, str]) -> bool:
+def _only_stale(tags: Mapping[str, str]) -> bool:
     """Whether fresh cells are left alone; somebody who asks for partitions by hand wants them computed."""
     return tags.get(ONLY_STALE) == "true"
 
 
-def only_named(names: Collection[str], tags: Mapping[str, str]) -> set[str]:
+def _only_named(names: Collection[str], tags: Mapping[str, str]) -> set[str]:
     """What of these tables is asked for: all of it, or of an aggregate the formulas that the run was told."""
     said = tags.get(ONLY)
     if not said:
@@ -29,13 +29,13 @@ def only_named(names: Collection[str], tags: Mapping[str, str]) -> set[str]:
     return parts | {name for name in names if not any(part.startswith(name) for part in parts)}
 
 
-def wanted_reasons(tags: Mapping[str, str]) -> frozenset[str] | None:
+def _wanted_reasons(tags: Mapping[str, str]) -> frozenset[str] | None:
     """For which reasons stale cells are computed; None for any."""
     said = tags.get(REASONS)
     return frozenset(said.split(",")) if said else None
 
 
-def range_tags(first: str, last: str, reasons: Collection[str] | None) -> dict[str, str]:
+def _range_tags(first: str, last: str, reasons: Collection[str] | None) -> dict[str, str]:
     """The tags of a run that computes what is stale between two partitions."""
     tags = {RANGE_START: first, RANGE_END: last, ONLY_STALE: "true"}
     return tags if reasons is None else tags | {REASONS: ",".join(sorted(reasons))}

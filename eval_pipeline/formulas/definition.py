@@ -11,7 +11,7 @@ from typing import Any
 
 from eval_pipeline.errors import DefinitionError
 from eval_pipeline.formulas.header import Header, Parameter
-from eval_pipeline.formulas.tokens import last_select, parameter_names, selected_names
+from eval_pipeline.formulas.tokens import _parameter_names, last_select, selected_names
 
 APPLIES = "applies?"
 PER_QUERY = ("run_key", "query_key")
@@ -74,7 +74,7 @@ class Definition:
     @property
     def keys(self) -> dict[str, str]:
         """Every key the table has, with what it means; a list parameter has written some of them several times."""
-        return expand_keys(self.header.keys, self.header.parameters)
+        return _expand_keys(self.header.keys, self.header.parameters)
 
     @property
     def column_of_key(self) -> dict[str, str]:
@@ -108,7 +108,7 @@ def is_key_name(column: str) -> bool:
     return bool(_KEY_NAME.fullmatch(column))
 
 
-def expand_keys(keys: Mapping[str, str], parameters: Mapping[str, Parameter]) -> dict[str, str]:
+def _expand_keys(keys: Mapping[str, str], parameters: Mapping[str, Parameter]) -> dict[str, str]:
     """`hit@${k}` with `ks: [1, 3]` is hit@1 and hit@3."""
     found: dict[str, str] = {}
     for key, meaning in keys.items():
@@ -119,15 +119,15 @@ def expand_keys(keys: Mapping[str, str], parameters: Mapping[str, Parameter]) ->
 
 def _each_value(key: str, meaning: str, parameters: Mapping[str, Parameter]) -> list[tuple[str, str]]:
     for name, value in parameters.items():
-        if isinstance(value, list) and singular(name) in parameter_names(key):
+        if isinstance(value, list) and _singular(name) in _parameter_names(key):
             return [
-                (_fill(key, singular(name), str(item)), _fill(meaning, singular(name), str(item)))
+                (_fill(key, _singular(name), str(item)), _fill(meaning, _singular(name), str(item)))
                 for item in value
             ]
     return [(key, meaning)]
 
 
-def singular(name: str) -> str:
+def _singular(name: str) -> str:
     """The name of one element of a list parameter: `ks` → `k`."""
     return name.removesuffix("s")
 
@@ -144,7 +144,7 @@ def render(sql: str, parameters: Mapping[str, Parameter], *, path: Path) -> str:
     for name, value in parameters.items():
         if not isinstance(value, list):
             text = _fill(text, name, literal(value))
-    unknown = sorted(parameter_names(text))
+    unknown = sorted(_parameter_names(text))
     if unknown:
         raise DefinitionError(
             f"{path}: ${unknown[0]} is no parameter; the header declares: {', '.join(parameters) or 'none'}"
@@ -155,8 +155,8 @@ def render(sql: str, parameters: Mapping[str, Parameter], *, path: Path) -> str:
 def _each_line(line: str, parameters: Mapping[str, Parameter]) -> list[str]:
     code = line.split("--", 1)[0]
     for name, value in parameters.items():
-        if isinstance(value, list) and singular(name) in parameter_names(code):
-            return [_fill_element(code, singular(name), item) for item in value]
+        if isinstance(value, list) and _singular(name) in _parameter_names(code):
+            return [_fill_element(code, _singular(name), item) for item in value]
     return [line]
 
 

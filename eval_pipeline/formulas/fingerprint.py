@@ -33,12 +33,12 @@ def own_fingerprint(header: Header, canonical_body: str, helpers: Iterable[tuple
     )
 
 
-def full_fingerprint(own: str, read: Mapping[str, str]) -> str:
+def _full_fingerprint(own: str, read: Mapping[str, str]) -> str:
     """The definition with the meaning of everything it reads."""
     return _digest({"own": own, "reads": sorted(read.items())})
 
 
-def helper_fingerprint(header: Header, body: str, helpers: Iterable[tuple[str, str]]) -> str:
+def _helper_fingerprint(header: Header, body: str, helpers: Iterable[tuple[str, str]]) -> str:
     """A helper's meaning: its arguments, its expression, and the helpers it calls in turn."""
     return _digest({"arguments": list(header.arguments), "body": canonical(body), "helpers": sorted(helpers)})
 

@@ -91,7 +91,7 @@ class Header:
     grain: tuple[str, ...] = ()
 
 
-def split_file(text: str) -> tuple[str, str]:
+def _split_file(text: str) -> tuple[str, str]:
     """The comment block at the top without its dashes, and the statement below it."""
     lines = text.splitlines()
     count = 0
@@ -101,7 +101,7 @@ def split_file(text: str) -> tuple[str, str]:
     return header, "\n".join(lines[count:]).strip() + "\n"
 
 
-def parse_header(text: str, *, path: Path) -> Header:
+def _parse_header(text: str, *, path: Path) -> Header:
     """Read the YAML of a header; an error names the file and what is allowed."""
     import yaml
 
@@ -116,7 +116,7 @@ def parse_header(text: str, *, path: Path) -> Header:
     if not isinstance(values, dict):
         raise DefinitionError(f"{path}: the header is a list of `name: value` lines")
     examples = tuple(_example(line, path=path) for line in example_lines)
-    return header_of(values, examples=examples, path=path)
+    return _header_of(values, examples=examples, path=path)
 
 
 def _load_yaml(text: str) -> Any:
@@ -165,7 +165,7 @@ def _example(line: str, *, path: Path) -> Example:
     return Example(line.strip().removeprefix("- "), matched["given"], matched["expected"])
 
 
-def header_of(values: Mapping[str, Any], *, path: Path, examples: tuple[Example, ...] = ()) -> Header:
+def _header_of(values: Mapping[str, Any], *, path: Path, examples: tuple[Example, ...] = ()) -> Header:
     """Check the fields of a header against what each of them allows."""
     unknown = sorted(set(values) - FIELDS)
     if unknown:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from eval_pipeline.errors import DefinitionError
-from eval_pipeline.formulas.python_tokens import ModuleText, canonical_statement, cut_into_tokens
+from eval_pipeline.formulas._python_tokens import ModuleText, canonical_statement, cut_into_tokens
 from eval_pipeline.settings import PACKAGE
 
 FORBIDDEN_CALLS = frozenset(
@@ -112,7 +112,7 @@ def canonical_source(path: Path, function: str) -> str:
     return "\n".join(_collect(following, following.read(path), function))
 
 
-def declaration(path: Path, function: str) -> dict[str, Any]:
+def _declaration(path: Path, function: str) -> dict[str, Any]:
     """What @formula(...) says, read without running the file."""
     statement = _read(path).definitions.get(function, [None])[-1]
     if isinstance(statement, ast.FunctionDef):

@@ -10,15 +10,15 @@ from pathlib import Path
 from eval_pipeline.config import Config, load_config
 from eval_pipeline.errors import DefinitionError, InvalidConfig, UnknownName
 from eval_pipeline.formulas.definition import Definition, Helper, render
-from eval_pipeline.formulas.fingerprint import full_fingerprint, helper_fingerprint, own_fingerprint
-from eval_pipeline.formulas.header import Header, header_of, parse_header, split_file
-from eval_pipeline.formulas.python_source import canonical_source, declaration
+from eval_pipeline.formulas.fingerprint import _full_fingerprint, _helper_fingerprint, own_fingerprint
+from eval_pipeline.formulas.header import Header, _header_of, _parse_header, _split_file
+from eval_pipeline.formulas.python_source import _declaration, canonical_source
 from eval_pipeline.formulas.tokens import (
+    _parameter_names,
+    _qualified_names,
     called_functions,
     canonical,
     meaningful,
-    parameter_names,
-    qualified_names,
 )
 from eval_pipeline.formulas.variants import with_readings
 from eval_pipeline.settings import PACKAGE, Settings, shipped_sql
@@ -159,12 +159,12 @@ def _python_files(folder: Path) -> list[Path]:
 
 def _read_sql(path: Path, schema: str) -> Definition:
     name = _name(path, schema)
-    head, body = split_file(_text_of(path))
-    header = parse_header(head, path=path)
+    head, body = _split_file(_text_of(path))
+    header = _parse_header(head, path=path)
     _check_parameters(header, body, path=path)
     rendered = render(body, header.parameters, path=path)
     render(header.applies or "", header.parameters, path=path)
-    reads = tuple(table for table in qualified_names(rendered, SCHEMAS) if table != name)
+    reads = tuple(table for table in _qualified_names(rendered, SCHEMAS) if table != name)
     if not reads:
         raise DefinitionError(f"{path}: the statement reads no table of {', '.join(sorted(SCHEMAS))}")
     calls = called_functions(rendered) | called_functions(header.applies or "")
@@ -198,7 +198,7 @@ def _name(path: Path, schema: str) -> str:
 
 
 def _check_parameters(header: Header, text: str, *, path: Path) -> None:
-    used = parameter_names("\n".join([text, header.applies or "", header.undefined or "", *header.keys]))
+    used = _parameter_names("\n".join([text, header.applies or "", header.undefined or "", *header.keys]))
     for name in header.parameters:
         if name not in used and name.removesuffix("s") not in used:
             raise DefinitionError(f"{path}: parameter {name} is declared and never used as ${name}")
@@ -206,21 +206,21 @@ def _check_parameters(header: Header, text: str, *, path: Path) -> None:
 
 def _read_python(path: Path, schema: str) -> Definition:
     name = _name(path, schema)
-    declared = declaration(path, path.stem)
+    declared = _declaration(path, path.stem)
     reads = declared.pop("reads", None)
     if not isinstance(reads, list | tuple) or not reads:
         raise DefinitionError(f'{path}: @formula names the tables it reads: reads=["facts.chunk_ranks"]')
     lines = [f"- {example}" for example in declared.pop("examples", ())]
-    shown = parse_header("\n".join(["examples:", *lines]), path=path) if lines else None
-    header = header_of(declared, examples=shown.examples if shown else (), path=path)
+    shown = _parse_header("\n".join(["examples:", *lines]), path=path) if lines else None
+    header = _header_of(declared, examples=shown.examples if shown else (), path=path)
     calls = tuple(sorted(called_functions(header.applies or "")))
     return Definition(name, header, _text_of(path), path, tuple(reads), calls=calls, is_python=True)
 
 
 def _read_helpers(folder: Path) -> Iterator[Helper]:
     for path in sorted((folder / "functions").glob("*.sql")):
-        head, body = split_file(_text_of(path))
-        header = parse_header(head, path=path)
+        head, body = _split_file(_text_of(path))
+        header = _parse_header(head, path=path)
         _refuse_changing(body, called_functions(body), path=path)
         yield Helper(path.stem, header, body.strip().rstrip(";"), path, "")
 
@@ -241,7 +241,7 @@ def _resolve_helpers(helpers: Mapping[str, Helper]) -> dict[str, Helper]:
         for other in called:
             resolve(other, (*path, name))
         known = [(other, done[other].fingerprint) for other in called]
-        done[name] = replace(helper, fingerprint=helper_fingerprint(helper.header, helper.body, known))
+        done[name] = replace(helper, fingerprint=_helper_fingerprint(helper.header, helper.body, known))
 
     for name in sorted(helpers):
         resolve(name, ())
@@ -323,5 +323,5 @@ def _fingerprinted(drafts: Mapping[str, Definition], helpers: Mapping[str, Helpe
         called = [(helper, helpers[helper].fingerprint) for helper in draft.calls if helper in helpers]
         own = own_fingerprint(draft.header, body, called)
         read = {table: done[table].fingerprint for table in draft.reads if table in done}
-        done[name] = replace(draft, own_fingerprint=own, fingerprint=full_fingerprint(own, read))
+        done[name] = replace(draft, own_fingerprint=own, fingerprint=_full_fingerprint(own, read))
     return done

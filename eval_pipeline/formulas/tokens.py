@@ -58,7 +58,7 @@ def canonical(sql: str) -> str:
     return " ".join(token.meaning for token in meaningful(sql))
 
 
-def qualified_names(sql: str, schemas: frozenset[str]) -> list[str]:
+def _qualified_names(sql: str, schemas: frozenset[str]) -> list[str]:
     """Every `schema.table` the text names, in order of first appearance."""
     tokens = meaningful(sql)
     found: dict[str, None] = {}
@@ -76,7 +76,7 @@ def called_functions(sql: str) -> set[str]:
     }
 
 
-def parameter_names(sql: str) -> set[str]:
+def _parameter_names(sql: str) -> set[str]:
     """Every `$name` and `${name}`, inside quoted names too."""
     if "$" not in sql:
         return set()

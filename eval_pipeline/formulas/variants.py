@@ -13,7 +13,7 @@ from typing import Any
 
 from eval_pipeline.config import Config
 from eval_pipeline.errors import InvalidConfig, UnknownName
-from eval_pipeline.formulas.definition import Definition, expand_keys
+from eval_pipeline.formulas.definition import Definition, _expand_keys
 from eval_pipeline.formulas.header import Parameter
 from eval_pipeline.formulas.tokens import Token, meaningful
 
@@ -62,7 +62,7 @@ def _reading(name: str, entry: Values, found: Definitions, *, config: Config) ->
     first = base
     while first.reading_of:
         first = found[first.reading_of]
-    columns = tuple(expand_keys(first.header.keys, reading.header.parameters))
+    columns = tuple(_expand_keys(first.header.keys, reading.header.parameters))
     return replace(reading, header=replace(reading.header, keys=_renamed_keys(first, name)), columns=columns)
 
 

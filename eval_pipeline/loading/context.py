@@ -14,11 +14,11 @@ from eval_pipeline.bundle.layout import Bundle
 from eval_pipeline.bundle.problems import Problem
 from eval_pipeline.bundle.results import InvertedSpans
 from eval_pipeline.bundle.texts import textless_hash
-from eval_pipeline.loading.archives import current_archive_hash
-from eval_pipeline.loading.deliveries import add_quarantine
-from eval_pipeline.loading.dry_run import StoredRuns, stored_runs
+from eval_pipeline.loading._archives import current_archive_hash
+from eval_pipeline.loading._dry_run import StoredRuns, stored_runs
+from eval_pipeline.loading.deliveries import _add_quarantine
 from eval_pipeline.loading.lint import Finding
-from eval_pipeline.loading.write_labels import current_golden_hash
+from eval_pipeline.loading.write_labels import _current_golden_hash
 from eval_pipeline.settings import Settings
 from eval_pipeline.store.lock import Tell
 from eval_pipeline.store.open import Connection, open_as_it_is, open_writer, transaction
@@ -45,7 +45,7 @@ class Beforehand:
     runs: StoredRuns = field(default_factory=StoredRuns)
 
 
-def look_beforehand(
+def _look_beforehand(
     settings: Settings,
     bundles: Sequence[Bundle],
     *,
@@ -54,7 +54,7 @@ def look_beforehand(
     tell: Tell | None,
 ) -> Beforehand:
     """Look once, however much is delivered: every opening of the store is felt in a small load."""
-    with looking(settings, dry_run=dry_run, tell=tell) as con:
+    with _looking(settings, dry_run=dry_run, tell=tell) as con:
         if con is None:
             return Beforehand()
         if not dry_run:
@@ -63,14 +63,14 @@ def look_beforehand(
         archives = {(one.dataset, one.chunker_version) for bundle in bundles for one in bundle.archives}
         return Beforehand(
             find_forgotten(con, scopes=scopes),
-            {dataset: current_golden_hash(con, dataset) for dataset in golden},
+            {dataset: _current_golden_hash(con, dataset) for dataset in golden},
             {named: current_archive_hash(con, *named) for named in archives},
             stored_runs(con),
         )
 
 
 @contextmanager
-def looking(settings: Settings, *, dry_run: bool, tell: Tell | None) -> Iterator[Connection | None]:
+def _looking(settings: Settings, *, dry_run: bool, tell: Tell | None) -> Iterator[Connection | None]:
     """The store, to see what is there: made when it is not, except by a dry run."""
     if dry_run:
         with open_as_it_is(settings.db, tell=tell) as found:
@@ -174,7 +174,7 @@ class Load:
         return stored in taken
 
 
-def quarantine(
+def _quarantine(
     load: Load, problems: Sequence[Problem], *, content: str | None = None, dataset: str | None = None
 ) -> None:
     """Put a rejected part, or what else is wrong with a bundle, on record."""
@@ -182,18 +182,18 @@ def quarantine(
         problems = [replace(problem, text="") for problem in problems]
     if problems and not load.options.dry_run:
         with open_writer(load.settings.db, tell=load.tell) as con, transaction(con):
-            add_quarantine(con, problems, content_hash=content, dataset=dataset, now=load.now)
-    report_problems(load, problems)
+            _add_quarantine(con, problems, content_hash=content, dataset=dataset, now=load.now)
+    _report_problems(load, problems)
 
 
-def report_problems(load: Load, problems: Sequence[Problem]) -> None:
+def _report_problems(load: Load, problems: Sequence[Problem]) -> None:
     """Count problems that are on record."""
     room = max(0, SHOWN_PROBLEMS - len(load.report.problems))
     load.report.problems.extend(problems[:room])
     load.report.quarantined += len(problems)
 
 
-def free_place(load: Load, folder: str, *, taken: Collection[str] = ("*",)) -> Path:
+def _free_place(load: Load, folder: str, *, taken: Collection[str] = ("*",)) -> Path:
     """A folder of this name to keep a delivery in; what one load delivers twice is kept twice, in order."""
     for number in count():
         place = (load.kept.with_name(f"{load.kept.name}.{number:03}") if number else load.kept) / folder
@@ -202,7 +202,7 @@ def free_place(load: Load, folder: str, *, taken: Collection[str] = ("*",)) -> P
     raise AssertionError("counting does not end")
 
 
-def throw_away(place: Path) -> None:
+def _throw_away(place: Path) -> None:
     """Remove what was kept of a delivery that did not come in."""
     shutil.rmtree(place, ignore_errors=True)
     for parent in list(place.parents)[:2]:

@@ -28,7 +28,7 @@ class Delivery:
     chunker_version: str | None = None
 
 
-def add_delivery(con: Connection, delivery: Delivery, *, now: dt.datetime) -> int:
+def _add_delivery(con: Connection, delivery: Delivery, *, now: dt.datetime) -> int:
     """Record a delivery; the one it takes the place of is marked as superseded and kept."""
     con.execute(
         "update ledger.deliveries set superseded_at = ? where superseded_at is null and part = ? "
@@ -36,10 +36,10 @@ def add_delivery(con: Connection, delivery: Delivery, *, now: dt.datetime) -> in
         "and chunker_version is not distinct from ?",
         [now, delivery.part, delivery.dataset_id, delivery.run_id, delivery.chunker_version],
     )
-    return add_deliveries(con, [delivery], now=now)[0]
+    return _add_deliveries(con, [delivery], now=now)[0]
 
 
-def add_deliveries(con: Connection, deliveries: Sequence[Delivery], *, now: dt.datetime) -> list[int]:
+def _add_deliveries(con: Connection, deliveries: Sequence[Delivery], *, now: dt.datetime) -> list[int]:
     """Record deliveries that supersede nothing, many at once; their keys in the same order."""
     # Imported here: commands that only read open this file, too, and have no need of it.
     import pyarrow as pa
@@ -74,7 +74,7 @@ def _who() -> str:
     return f"{user}@{socket.gethostname()}"
 
 
-def supersede_run_parts(con: Connection, run_parts: Iterable[tuple[str, str]], *, now: dt.datetime) -> None:
+def _supersede_run_parts(con: Connection, run_parts: Iterable[tuple[str, str]], *, now: dt.datetime) -> None:
     """Mark the deliveries that stood behind these parts of runs as superseded."""
     for run_id, part in run_parts:
         con.execute(
@@ -84,7 +84,7 @@ def supersede_run_parts(con: Connection, run_parts: Iterable[tuple[str, str]], *
         )
 
 
-def take_off_record(
+def _take_off_record(
     con: Connection,
     content_hash: str,
     *,
@@ -100,7 +100,7 @@ def take_off_record(
     )
 
 
-def add_quarantine(
+def _add_quarantine(
     con: Connection,
     problems: Sequence[Problem],
     *,
@@ -167,7 +167,7 @@ class OpenProblem:
     resolved_at: dt.datetime | None = None
 
 
-def find_problems(
+def _find_problems(
     con: Connection,
     *,
     run_ids: Sequence[str] | None = None,
@@ -184,7 +184,7 @@ def find_problems(
     return [OpenProblem(*row) for row in rows]
 
 
-def names_delivered(con: Connection) -> tuple[set[str], set[str]]:
+def _names_delivered(con: Connection) -> tuple[set[str], set[str]]:
     """Every run and every dataset that was ever delivered, taken in or not."""
     runs, datasets = (
         {
@@ -249,7 +249,7 @@ class RejectedFile:
     content_hash: str | None
 
 
-def rejected_files(con: Connection) -> list[RejectedFile]:
+def _rejected_files(con: Connection) -> list[RejectedFile]:
     """What stands behind quarantine now."""
     rows = con.execute(
         "select distinct path, dataset_id, run_id, content_hash from ledger.quarantine where resolved_at is null "
@@ -258,7 +258,7 @@ def rejected_files(con: Connection) -> list[RejectedFile]:
     return [RejectedFile(*row) for row in rows]
 
 
-def resolve_files(con: Connection, files: Sequence[RejectedFile], *, now: dt.datetime) -> None:
+def _resolve_files(con: Connection, files: Sequence[RejectedFile], *, now: dt.datetime) -> None:
     """Resolve everything that stood in these bytes; call it in the transaction that found them."""
     for one in files:
         con.execute(

@@ -17,10 +17,10 @@ from eval_pipeline.bundle.layout import Bundle, find_bundle
 from eval_pipeline.bundle.parts import name_fault, parse_time, read_run
 from eval_pipeline.bundle.texts import textless_hash
 from eval_pipeline.errors import InputRejected
-from eval_pipeline.loading.archives import current_archive_hash
+from eval_pipeline.loading._archives import current_archive_hash
 from eval_pipeline.loading.context import LoadOptions
 from eval_pipeline.loading.load import LoadReport, load_bundles
-from eval_pipeline.loading.write_labels import current_golden_hash
+from eval_pipeline.loading.write_labels import _current_golden_hash
 from eval_pipeline.settings import Settings
 from eval_pipeline.store.frozen import parts_without_texts
 from eval_pipeline.store.lock import Tell
@@ -87,7 +87,7 @@ def look_into(inbox: Path) -> Inbox:
     runs: dict[str, Path] = {}
     signatures: dict[str, str] = {}
     sources: list[SourceFile] = []
-    for root in bundle_roots(inbox):
+    for root in _bundle_roots(inbox):
         for folder in _folders(root / "runs"):
             stamps = _stamps(folder)
             if any(name == "run.json" for name, *_ in stamps):
@@ -98,7 +98,7 @@ def look_into(inbox: Path) -> Inbox:
     return Inbox(runs, signatures, sources, _digest([*map(str, sorted(signatures.items())), *stamped]))
 
 
-def bundle_roots(inbox: Path) -> list[Path]:
+def _bundle_roots(inbox: Path) -> list[Path]:
     """The inbox is a bundle itself, or holds bundles, or both."""
     return [folder for folder in (inbox, *_folders(inbox)) if _is_bundle(folder)]
 
@@ -281,7 +281,7 @@ def _is_emptied(con: Connection, dataset: str | None, version: str | None) -> bo
     if dataset is None:
         return False
     if version is None:
-        return current_golden_hash(con, dataset) is None
+        return _current_golden_hash(con, dataset) is None
     return current_archive_hash(con, dataset, version) is None
 
 

@@ -26,7 +26,7 @@ class RankFault:
     rank: float
 
 
-def stale_labels(con: Connection) -> list[tuple[str, str, list[str]]]:
+def _stale_labels(con: Connection) -> list[tuple[str, str, list[str]]]:
     """(dataset, query id, expected chunks that no current inventory of the dataset has), in golden order.
 
     A dataset without any inventory has no stale labels: there is nothing to hold them against.
@@ -49,7 +49,7 @@ def stale_labels(con: Connection) -> list[tuple[str, str, list[str]]]:
     ).fetchall()
 
 
-def rank_faults(con: Connection, run_ids: Sequence[str]) -> dict[str, RankFault]:
+def _rank_faults(con: Connection, run_ids: Sequence[str]) -> dict[str, RankFault]:
     """The runs among these whose hits carry a rank that is not their place."""
     keys = con.execute(
         "select run_key from raw.runs where run_id in (select unnest(?))", [list(run_ids)]
@@ -76,7 +76,7 @@ def rank_faults(con: Connection, run_ids: Sequence[str]) -> dict[str, RankFault]
     return {run_id: RankFault(*fault) for run_id, *fault in rows}
 
 
-def drop_findings(
+def _drop_findings(
     con: Connection,
     *,
     datasets: Sequence[str] | None = None,
@@ -91,7 +91,7 @@ def drop_findings(
     )
 
 
-def add_findings(con: Connection, rows: Sequence[tuple[str | None, ...]], *, now: dt.datetime) -> None:
+def _add_findings(con: Connection, rows: Sequence[tuple[str | None, ...]], *, now: dt.datetime) -> None:
     """Keep (rule, query id, finding, decision, dataset, run id)."""
     if not rows:
         return
@@ -111,7 +111,7 @@ def count_findings(con: Connection) -> int:
     return int(con.execute("select count(*) from ledger.lint").fetchall()[0][0])
 
 
-def known_findings(
+def _known_findings(
     con: Connection, *, datasets: Sequence[str] | None = None, run_ids: Sequence[str] | None = None
 ) -> list[tuple[Any, ...]]:
     """(rule, query id, finding, decision, dataset, run id) of these golden sets or runs, or of all."""
@@ -290,23 +290,23 @@ def _expected(row: GoldenRow) -> tuple[Any, ...]:
     return (*ids, *texts, sorted(supports), row.answerable)
 
 
-def note_golden_set(
+def _note_golden_set(
     con: Connection, dataset: str, rows: Sequence[GoldenRow], *, now: dt.datetime
 ) -> list[Finding]:
     """Lint a golden set and keep what was found; call it inside the transaction that writes the set."""
     found = [replace(one, dataset=dataset) for one in lint_rows(rows)]
-    drop_findings(con, datasets=[dataset])
+    _drop_findings(con, datasets=[dataset])
     _keep(con, found, now=now)
     return found
 
 
-def note_stale_labels(con: Connection, *, now: dt.datetime) -> list[Finding]:
+def _note_stale_labels(con: Connection, *, now: dt.datetime) -> list[Finding]:
     """Hold the expected chunks of every dataset against its inventories, and keep what was found."""
     found = [
         Finding(STALE, query_id, _stale_in_words(chunks), "A3.23", dataset=dataset)
-        for dataset, query_id, chunks in stale_labels(con)
+        for dataset, query_id, chunks in _stale_labels(con)
     ]
-    drop_findings(con, rule=STALE)
+    _drop_findings(con, rule=STALE)
     _keep(con, found, now=now)
     return found
 
@@ -316,10 +316,10 @@ def _stale_in_words(chunks: Sequence[str]) -> str:
     return f"has {ids} in no inventory of its dataset: {_named(chunks)}"
 
 
-def note_ranks(con: Connection, run_ids: Sequence[str], *, now: dt.datetime) -> list[Finding]:
+def _note_ranks(con: Connection, run_ids: Sequence[str], *, now: dt.datetime) -> list[Finding]:
     """Hold the rank fields of these runs against the places of their hits; call it where the runs are written."""
     found: list[Finding] = []
-    for run_id, fault in rank_faults(con, run_ids).items():
+    for run_id, fault in _rank_faults(con, run_ids).items():
         if fault.counts_from_zero:
             words = "the rank field counts from 0 in the whole file; the place in the list counts, from 1"
         else:
@@ -332,20 +332,20 @@ def note_ranks(con: Connection, run_ids: Sequence[str], *, now: dt.datetime) -> 
             )
         query_id = None if fault.counts_from_zero else fault.query_id
         found.append(Finding("rank_disagrees", query_id, words, "AX.2", run_id=run_id))
-    drop_findings(con, run_ids=run_ids)
+    _drop_findings(con, run_ids=run_ids)
     _keep(con, found, now=now)
     return found
 
 
 def _keep(con: Connection, found: Sequence[Finding], *, now: dt.datetime) -> None:
-    add_findings(con, [astuple(one) for one in found], now=now)
+    _add_findings(con, [astuple(one) for one in found], now=now)
 
 
 def all_findings(
     con: Connection, *, datasets: Sequence[str] | None = None, run_ids: Sequence[str] | None = None
 ) -> list[Finding]:
     """What stands now: golden sets first, then runs; of these datasets' golden sets or these runs, or of all."""
-    return [Finding(*row) for row in known_findings(con, datasets=datasets, run_ids=run_ids)]
+    return [Finding(*row) for row in _known_findings(con, datasets=datasets, run_ids=run_ids)]
 
 
 def _named(names: Sequence[str]) -> str:

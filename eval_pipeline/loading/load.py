@@ -12,16 +12,16 @@ from pathlib import Path
 from eval_pipeline.bundle.files import stem_of
 from eval_pipeline.bundle.layout import Bundle, RunFolder, find_bundle
 from eval_pipeline.config import load_config
-from eval_pipeline.loading.archives import current_archive_hash
-from eval_pipeline.loading.context import Load, LoadOptions, look_beforehand, quarantine
+from eval_pipeline.loading._archives import current_archive_hash
+from eval_pipeline.loading._left_out import leave_out_sources
+from eval_pipeline.loading._sources import load_archive, load_golden_set
+from eval_pipeline.loading._write_runs import known_parts
+from eval_pipeline.loading.context import Load, LoadOptions, _look_beforehand, _quarantine
 from eval_pipeline.loading.context import LoadReport as LoadReport
-from eval_pipeline.loading.deliveries import RejectedFile, rejected_files, resolve_files
-from eval_pipeline.loading.left_out import leave_out_sources
-from eval_pipeline.loading.lint import note_stale_labels
-from eval_pipeline.loading.runs import Progress, load_runs
-from eval_pipeline.loading.sources import load_archive, load_golden_set
-from eval_pipeline.loading.write_labels import current_golden_hash
-from eval_pipeline.loading.write_runs import known_parts
+from eval_pipeline.loading.deliveries import RejectedFile, _rejected_files, _resolve_files
+from eval_pipeline.loading.lint import _note_stale_labels
+from eval_pipeline.loading.runs import Progress, _load_runs
+from eval_pipeline.loading.write_labels import _current_golden_hash
 from eval_pipeline.settings import Settings
 from eval_pipeline.store.kept import kept_folder, stamp_of
 from eval_pipeline.store.lock import Tell
@@ -41,11 +41,11 @@ class _Good:
     archives: Mapping[tuple[str | None, str], str | None]
 
 
-def settle(load: Load, bundles: Sequence[Bundle]) -> None:
+def _settle(load: Load, bundles: Sequence[Bundle]) -> None:
     """Resolve what a good delivery has taken the place of; hold labels against archives where either is new."""
     with open_writer(load.settings.db, tell=load.tell) as con, transaction(con):
         if load.report.golden_sets or load.report.archives:
-            known = note_stale_labels(con, now=load.now)
+            known = _note_stale_labels(con, now=load.now)
             touched = {
                 *load.report.golden_sets,
                 *(name.split("/")[0] for name in load.report.archives if "/" in name),
@@ -54,10 +54,10 @@ def settle(load: Load, bundles: Sequence[Bundle]) -> None:
             load.report.warnings += [one for one in known if shared or one.dataset in touched]
         written = set(load.report.runs)
         load.report.waiting = [run_id for run_id in waiting_runs(con) if run_id in written]
-        rejected = rejected_files(con)
+        rejected = _rejected_files(con)
         if rejected:
             good = _good(con, load, bundles)
-            resolve_files(con, [one for one in rejected if _is_resolved(one, good)], now=load.now)
+            _resolve_files(con, [one for one in rejected if _is_resolved(one, good)], now=load.now)
 
 
 def _good(con: Connection, load: Load, bundles: Sequence[Bundle]) -> _Good:
@@ -76,7 +76,7 @@ def _good(con: Connection, load: Load, bundles: Sequence[Bundle]) -> _Good:
     return _Good(
         runs,
         known_parts(con, list(runs)),
-        {dataset: current_golden_hash(con, dataset) for dataset in golden},
+        {dataset: _current_golden_hash(con, dataset) for dataset in golden},
         {named: current_archive_hash(con, *named) for named in archives},
     )
 
@@ -119,7 +119,7 @@ def load_bundles(
     stop: Callable[[], bool] | None = None,
 ) -> LoadReport:
     """Take in everything the folders deliver; what cannot be taken is quarantined, the rest goes on."""
-    return load_found(
+    return _load_found(
         [find_bundle(path) for path in paths],
         settings,
         now=now,
@@ -130,7 +130,7 @@ def load_bundles(
     )
 
 
-def load_found(
+def _load_found(
     bundles: Sequence[Bundle],
     settings: Settings,
     *,
@@ -143,7 +143,7 @@ def load_found(
     """Take in these bundles; between two runs `stop` is asked whether to end with what is written."""
     chosen = options or LoadOptions()
     with _kept(settings, chosen, now) as kept:
-        before = look_beforehand(
+        before = _look_beforehand(
             settings, bundles, scopes=chosen.forgotten_scopes, dry_run=chosen.dry_run, tell=tell
         )
         inverted_spans = load_config(settings.config).inverted_spans
@@ -151,15 +151,15 @@ def load_found(
             settings, LoadReport(), now, kept, before, inverted_spans, tell, chosen, stop or (lambda: False)
         )
         for bundle in bundles:
-            quarantine(load, bundle.problems)
+            _quarantine(load, bundle.problems)
             leave_out_sources(load, bundle)
             for golden in bundle.golden_sets:
                 load_golden_set(load, golden)
             for archive in bundle.archives:
                 load_archive(load, archive)
-        load_runs(load, [run for bundle in bundles for run in bundle.runs], progress=progress)
+        _load_runs(load, [run for bundle in bundles for run in bundle.runs], progress=progress)
         if not chosen.dry_run:
-            settle(load, bundles)
+            _settle(load, bundles)
     return load.report
 
 

@@ -18,13 +18,13 @@ from eval_pipeline.bundle.results import InvertedSpans, read_results
 from eval_pipeline.bundle.texts import textless_hash
 from eval_pipeline.config import load_config
 from eval_pipeline.errors import InputRejected, UnknownName
-from eval_pipeline.loading.archives import current_archive_hash
+from eval_pipeline.loading._archives import current_archive_hash
+from eval_pipeline.loading._write_runs import known_parts
 from eval_pipeline.loading.context import LoadOptions
-from eval_pipeline.loading.deliveries import OpenProblem, count_problems, find_problems, names_delivered
-from eval_pipeline.loading.load import LoadReport, load_found
+from eval_pipeline.loading.deliveries import OpenProblem, _find_problems, _names_delivered, count_problems
+from eval_pipeline.loading.load import LoadReport, _load_found
 from eval_pipeline.loading.runs import read_part
-from eval_pipeline.loading.write_labels import current_golden_hash
-from eval_pipeline.loading.write_runs import known_parts
+from eval_pipeline.loading.write_labels import _current_golden_hash
 from eval_pipeline.settings import Settings
 from eval_pipeline.store.kept import kept_places
 from eval_pipeline.store.lock import Tell
@@ -69,7 +69,7 @@ class _Known:
         return next((place for place in places if place.is_dir()), None)
 
 
-def plan_rereading(
+def _plan_rereading(
     con: Connection, db: Path, problems: Sequence[OpenProblem], *, inverted_spans: InvertedSpans
 ) -> Rereading:
     """Where to read what is in quarantine: the original paths, else the deliveries that were kept."""
@@ -77,7 +77,7 @@ def plan_rereading(
         db,
         known_parts(con, sorted({one.run_id for one in problems if one.run_id})),
         _delivery_times(con, {one.content_hash for one in problems if one.content_hash}),
-        lambda dataset: current_golden_hash(con, dataset),
+        lambda dataset: _current_golden_hash(con, dataset),
         lambda dataset, version: current_archive_hash(con, dataset, version),
         inverted_spans,
     )
@@ -266,13 +266,13 @@ def find_quarantine(
     """Every piece of input that is in quarantine now, or that was and is resolved, oldest first."""
     with open_reader(settings.db, tell=tell) as con:
         _require_known(con, run_ids, datasets)
-        found = find_problems(con, run_ids=run_ids, datasets=datasets, resolved=resolved)
+        found = _find_problems(con, run_ids=run_ids, datasets=datasets, resolved=resolved)
     return [_entry(one) for one in found]
 
 
 def _require_known(con: Connection, run_ids: Sequence[str] | None, datasets: Sequence[str] | None) -> None:
     """A name that was misspelt must not read as if all were well; what was only ever rejected has a name, too."""
-    known_runs, known_datasets = names_delivered(con)
+    known_runs, known_datasets = _names_delivered(con)
     for kind, asked, known in (("run", run_ids, known_runs), ("dataset", datasets, known_datasets)):
         for name in asked or ():
             if name not in known:
@@ -314,17 +314,17 @@ def retry_quarantine(
     inverted_spans = load_config(settings.config).inverted_spans
     with open_reader(settings.db, tell=tell) as con:
         _require_known(con, run_ids, datasets)
-        before = find_problems(con, run_ids=run_ids, datasets=datasets)
-        plan = plan_rereading(con, settings.db, before, inverted_spans=inverted_spans)
+        before = _find_problems(con, run_ids=run_ids, datasets=datasets)
+        plan = _plan_rereading(con, settings.db, before, inverted_spans=inverted_spans)
     reports: list[LoadReport] = []
     for is_textless, bundles in ((False, plan.bundles), (True, plan.textless_bundles)):
         if bundles:
             options = LoadOptions(
                 no_text=no_text or is_textless, texts_again=False, read_again=frozenset(plan.read_again)
             )
-            reports.append(load_found(bundles, settings, now=now, tell=tell, options=options))
+            reports.append(_load_found(bundles, settings, now=now, tell=tell, options=options))
     with open_reader(settings.db, tell=tell) as con:
-        after = find_problems(con, run_ids=run_ids, datasets=datasets)
+        after = _find_problems(con, run_ids=run_ids, datasets=datasets)
     still = {one.place for one in after}
     return {
         "format": 1,

@@ -27,12 +27,12 @@ from eval_pipeline.bundle.problems import Problem, printable
 from eval_pipeline.bundle.results import ERROR, InvertedSpans, read_results
 from eval_pipeline.bundle.texts import write_without_texts
 from eval_pipeline.errors import InputRejected
-from eval_pipeline.loading.context import Load, free_place, quarantine, report_problems, throw_away
-from eval_pipeline.loading.dry_run import StoredRuns, check_runs, stored_runs
-from eval_pipeline.loading.left_out import leave_out_runs, leave_out_written
-from eval_pipeline.loading.lint import note_ranks
-from eval_pipeline.loading.write_parts import PartDelivery
-from eval_pipeline.loading.write_runs import RunDelivery, RunRejected, known_parts, write_runs
+from eval_pipeline.loading._dry_run import StoredRuns, check_runs, stored_runs
+from eval_pipeline.loading._left_out import leave_out_runs, leave_out_written
+from eval_pipeline.loading._write_parts import PartDelivery
+from eval_pipeline.loading._write_runs import RunDelivery, RunRejected, known_parts, write_runs
+from eval_pipeline.loading.context import Load, _free_place, _quarantine, _report_problems, _throw_away
+from eval_pipeline.loading.lint import _note_ranks
 from eval_pipeline.records import Run
 from eval_pipeline.store.kept import keep
 from eval_pipeline.store.lock import let_others_in
@@ -76,7 +76,7 @@ def read_part(
         except InputRejected as rejected:
             if rejected.field is None:
                 raise
-            delivery.problems = [problem_of_rejection(named, rejected, run_id=run_id)]
+            delivery.problems = [_problem_of_rejection(named, rejected, run_id=run_id)]
     return delivery
 
 
@@ -125,14 +125,14 @@ def _reject_duplicate_cases(delivery: PartDelivery) -> None:
         first[case_id] = line.number
 
 
-def weight_of(part: PartDelivery) -> int:
+def _weight_of(part: PartDelivery) -> int:
     """Bytes that the part holds in memory; a packed file's own size says little."""
     if not isinstance(part.blocks, list):
         return part.n_bytes
     return max(part.n_bytes, sum(int(block.nbytes) for block in part.blocks))
 
 
-def problem_of_rejection(path: Path, rejected: InputRejected, *, run_id: str | None = None) -> Problem:
+def _problem_of_rejection(path: Path, rejected: InputRejected, *, run_id: str | None = None) -> Problem:
     return Problem(
         path=str(path),
         reason=rejected.reason,
@@ -155,7 +155,7 @@ Entry = tuple[RunFolder, Run]
 Progress = Callable[[int, int], None]
 
 
-def load_runs(load: Load, folders: Sequence[RunFolder], *, progress: Progress | None) -> None:
+def _load_runs(load: Load, folders: Sequence[RunFolder], *, progress: Progress | None) -> None:
     """Take in what of these runs is new or changed; on request, stop with what was read written."""
     number = 0
     stored = load.before.runs
@@ -172,7 +172,7 @@ def load_runs(load: Load, folders: Sequence[RunFolder], *, progress: Progress | 
                 break
     finally:
         for place in load.places.values():
-            throw_away(place)
+            _throw_away(place)
     if load.report.stopped:
         load.report.runs_left = len(folders) - number
 
@@ -186,12 +186,12 @@ def _take_in(load: Load, stretch: Sequence[Entry], stored: StoredRuns) -> Iterat
         for (_, run), found in zip(stretch, ahead, strict=True):
             if isinstance(found, Problem):
                 load.report.rejected.append(run.run_id)
-                quarantine(load, [found], dataset=run.dataset)
+                _quarantine(load, [found], dataset=run.dataset)
             elif found is None:
                 load.report.unchanged += 1
             else:
                 batch.append(found)
-                size += sum(weight_of(part) for part in found.parts)
+                size += sum(_weight_of(part) for part in found.parts)
             if size >= BATCH_BYTES or len(batch) >= BATCH_RUNS:
                 _write_batch(load, batch, stored)
                 batch, size = [], 0
@@ -235,7 +235,7 @@ def _in_order(load: Load, folders: Sequence[RunFolder]) -> list[Entry]:
             readable.append((folder, read_run(folder.run_file)))
         except InputRejected as rejected:
             load.report.rejected.append(printable(folder.path.name))
-            quarantine(load, [problem_of_rejection(folder.run_file, rejected, run_id=folder.path.name)])
+            _quarantine(load, [_problem_of_rejection(folder.run_file, rejected, run_id=folder.path.name)])
     # A run delivered twice has one place, so that its deliveries stay in the order of the paths.
     times = {
         run.run_id: parse_time(run.created_at) if run.created_at else dt.datetime.max for _, run in readable
@@ -249,7 +249,7 @@ def _changed_parts(load: Load, stored: StoredRuns, entry: Entry) -> RunDelivery 
     folder, run = entry
     known = stored.parts.get(run.run_id, {})
     parts: list[PartDelivery] = []
-    place = free_place(load, f"runs/{run.run_id}")
+    place = _free_place(load, f"runs/{run.run_id}")
     path = folder.run_file
     try:
         for part, path in {"run": folder.run_file, **folder.parts}.items():
@@ -260,8 +260,8 @@ def _changed_parts(load: Load, stored: StoredRuns, entry: Entry) -> RunDelivery 
             elif delivered != known.get(part) or path in load.options.read_again:
                 parts.append(read_part(part, path, delivered, run_id=run.run_id, in_memory=IN_MEMORY_BYTES))
     except InputRejected as rejected:
-        throw_away(place)
-        return problem_of_rejection(folder.called.get(part, path), rejected, run_id=run.run_id)
+        _throw_away(place)
+        return _problem_of_rejection(folder.called.get(part, path), rejected, run_id=run.run_id)
     if not parts:
         return None
     if load.options.keeps:
@@ -336,9 +336,9 @@ def _write_batch(load: Load, batch: Sequence[RunDelivery], stored: StoredRuns) -
         except RunRejected as found:
             load.report.rejected.append(found.run_id)
             path = Path(found.part.path)
-            quarantine(
+            _quarantine(
                 load,
-                [problem_of_rejection(path, found.rejected, run_id=found.run_id)],
+                [_problem_of_rejection(path, found.rejected, run_id=found.run_id)],
                 content=found.part.content_hash,
             )
             remaining = [delivery for delivery in remaining if delivery.run.run_id != found.run_id]
@@ -358,7 +358,7 @@ def _write(load: Load, batch: Sequence[RunDelivery]) -> tuple[list[RunDelivery],
         if new:
             write_runs(con, new, now=load.now)
             run_ids = [delivery.run.run_id for delivery in new]
-            load.report.warnings += note_ranks(con, run_ids, now=load.now)
+            load.report.warnings += _note_ranks(con, run_ids, now=load.now)
     return new, {delivery.run.run_id for delivery in new} & stored.parts.keys()
 
 
@@ -368,6 +368,6 @@ def _report_batch(load: Load, written: Sequence[RunDelivery], replaced: set[str]
         if delivery.run.run_id in replaced:
             load.report.replaced.append(delivery.run.run_id)
         for part in delivery.parts:
-            report_problems(load, part.problems)
+            _report_problems(load, part.problems)
             if part.part == "results":
                 load.report.results += part.n_rows

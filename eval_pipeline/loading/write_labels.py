@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from eval_pipeline.loading.deliveries import Delivery, add_delivery
-from eval_pipeline.loading.write_runs import count_runs_of_dataset
+from eval_pipeline.loading._write_runs import count_runs_of_dataset
+from eval_pipeline.loading.deliveries import Delivery, _add_delivery
 from eval_pipeline.records import GoldenRow
 from eval_pipeline.store.frozen import GOLDEN_SET, is_emptied
 from eval_pipeline.store.keys import add_texts, key_of, keys_of
@@ -73,7 +73,7 @@ class GoldenDelivery:
     n_quarantined: int
 
 
-def current_golden_hash(con: Connection, dataset: str) -> str | None:
+def _current_golden_hash(con: Connection, dataset: str) -> str | None:
     """Content hash of the golden set that scores now; None where its texts were forgotten since."""
     found = first_row(
         con,
@@ -84,10 +84,10 @@ def current_golden_hash(con: Connection, dataset: str) -> str | None:
     return found[0] if found and not is_emptied(con, GOLDEN_SET, found[1]) else None
 
 
-def write_golden_set(con: Connection, golden: GoldenDelivery, *, now: dt.datetime) -> None:
+def _write_golden_set(con: Connection, golden: GoldenDelivery, *, now: dt.datetime) -> None:
     """Make this golden set the one that scores; call it inside a transaction."""
     dataset_key = key_of(con, "dataset", golden.dataset)
-    delivery_key = add_delivery(
+    delivery_key = _add_delivery(
         con,
         Delivery(
             part="golden_set",
@@ -110,9 +110,9 @@ def write_golden_set(con: Connection, golden: GoldenDelivery, *, now: dt.datetim
         [golden_key, dataset_key, golden.content_hash, delivery_key, len(golden.rows), now],
     )
     _write_details(con, golden.rows, golden_key)
-    for family, rows in families_of(golden.rows).items():
+    for family, rows in _families_of(golden.rows).items():
         con.execute(
-            "insert into labels.family_hashes values (?, ?, ?)", [golden_key, family, family_hash(rows)]
+            "insert into labels.family_hashes values (?, ?, ?)", [golden_key, family, _family_hash(rows)]
         )
         _write_family(con, family, rows, golden_key)
     count_runs_of_dataset(con, dataset_key)
@@ -155,13 +155,13 @@ def _write_family(con: Connection, family: str, rows: Sequence[Row], golden_key:
     con.unregister("new_rows")
 
 
-def family_hash(rows: Sequence[Row]) -> str:
+def _family_hash(rows: Sequence[Row]) -> str:
     """The same labels give the same hash, whatever the order of the queries."""
     lines = sorted(msgspec.json.encode(row) for row in rows)
     return hashlib.sha256(b"\n".join(lines)).hexdigest()
 
 
-def families_of(rows: Sequence[GoldenRow]) -> dict[str, list[Row]]:
+def _families_of(rows: Sequence[GoldenRow]) -> dict[str, list[Row]]:
     """The golden set taken apart into its label families."""
     found: dict[str, list[Row]] = {family: [] for family in FAMILIES}
     for row in rows:
@@ -174,7 +174,7 @@ def _entries(row: GoldenRow) -> Iterator[tuple[str, Row]]:
     yield "queries", ()
     yield from _identity_entries(row)
     yield from _passage_entries(row)
-    yield "answerable", (is_answerable(row),)
+    yield "answerable", (_is_answerable(row),)
     if row.multi_hop or row.category == "multi_hop":
         yield "multi_hop", ()
     if row.category == "recency/conflict" and row.recency_conflict_rule is not None:
@@ -183,11 +183,11 @@ def _entries(row: GoldenRow) -> Iterator[tuple[str, Row]]:
         for number, text in enumerate(texts or [], start=1):
             if text:
                 yield "strings", (number, kind, text)
-    for entry in slices_of(row):
+    for entry in _slices_of(row):
         yield "slices", entry
 
 
-def is_answerable(row: GoldenRow) -> bool:
+def _is_answerable(row: GoldenRow) -> bool:
     """As labelled; without a label, a query that expects no document at all should be refused."""
     return row.answerable if row.answerable is not None else row.expected_doc_ids != []
 
@@ -222,7 +222,7 @@ def _passage_entries(row: GoldenRow) -> Iterator[tuple[str, Row]]:
             yield "support_groups", (group_no, support_no)
 
 
-def slices_of(row: GoldenRow) -> list[tuple[str, str]]:
+def _slices_of(row: GoldenRow) -> list[tuple[str, str]]:
     """The (slice, value) pairs a query stands in."""
     vaults = [*([row.vault] if row.vault else []), *(row.vaults or [])]
     return [
@@ -230,5 +230,5 @@ def slices_of(row: GoldenRow) -> list[tuple[str, str]]:
         ("category", row.category or NO_LABEL),
         ("difficulty", row.difficulty or NO_LABEL),
         *(("vault", vault) for vault in dict.fromkeys(vaults) or [NO_LABEL]),
-        ("answerable", "answerable" if is_answerable(row) else "unanswerable"),
+        ("answerable", "answerable" if _is_answerable(row) else "unanswerable"),
     ]

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from eval_pipeline.computing.history import drop_pins, pin_cells
 from eval_pipeline.formulas.registry import Registry
-from eval_pipeline.planning.plan import Selection, plan_document
+from eval_pipeline.planning.plan import Selection, _plan_document
 from eval_pipeline.settings import Settings
 from eval_pipeline.store.lock import Tell
 from eval_pipeline.store.open import open_writer, transaction
@@ -57,9 +57,9 @@ def _pin(
     """
     stamp = now or dt.datetime.now(dt.UTC).replace(tzinfo=None)
     with open_writer(settings.db, tell=tell) as con:
-        plan_document(con, registry, but)
+        _plan_document(con, registry, but)
         con.execute("create or replace temp table selected_cells as from stale_cells")
-        plan_document(con, registry, everything)
+        _plan_document(con, registry, everything)
         cells = con.execute(
             "select s.definition, s.source, s.run_key, s.stored_fingerprint from stale_cells s "
             "anti join selected_cells using (definition, source, run_key) "
@@ -75,7 +75,7 @@ def release_pins(
 ) -> int:
     """Give up the pins in the selection: what they held is stale again."""
     with open_writer(settings.db, tell=tell) as con:
-        plan_document(con, registry, replace(selection, is_with_pinned=True))
+        _plan_document(con, registry, replace(selection, is_with_pinned=True))
         cells = con.execute("select definition, source, run_key from stale_cells where is_pinned").fetchall()
         with transaction(con):
             drop_pins(con, cells)

@@ -116,10 +116,10 @@ def find_plan(
 ) -> dict[str, Any]:
     """The document of `plan --json`, without the preview."""
     with open_reader(settings.db, tell=tell) as con:
-        return plan_document(con, registry, selection or Selection())
+        return _plan_document(con, registry, selection or Selection())
 
 
-def plan_document(con: Connection, registry: Registry, selection: Selection) -> dict[str, Any]:
+def _plan_document(con: Connection, registry: Registry, selection: Selection) -> dict[str, Any]:
     """The plan, from an open connection; leaves the stale cells in the temporary table stale_cells."""
     _check_runs(con, selection)
     find_states(con, wanted_cells(registry), unwanted=unwanted_cells(registry))

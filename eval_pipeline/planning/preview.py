@@ -13,8 +13,8 @@ from eval_pipeline.computing.scope import Scope, visible_catalogue
 from eval_pipeline.computing.scratch import KeyPreview, compare_with_stored, drop, evaluate
 from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.registry import Registry
-from eval_pipeline.planning.plan import Selection, plan_document
-from eval_pipeline.planning.preview_verdicts import MOST_PAIRS, preview_verdicts
+from eval_pipeline.planning.plan import Selection, _plan_document
+from eval_pipeline.planning.preview_verdicts import MOST_PAIRS, _preview_verdicts
 from eval_pipeline.settings import Settings
 from eval_pipeline.showing.document import rounding_of
 from eval_pipeline.store.engine import interruptible
@@ -51,15 +51,15 @@ def find_preview(
     And with `verdicts`: what of the newest pairs of runs would be decided otherwise.
     """
     with open_reader(settings.db, tell=tell) as con, interruptible(con):
-        plan = plan_document(con, registry, selection or Selection())
+        plan = _plan_document(con, registry, selection or Selection())
         scopes, runs = _scopes(con, sample=sample)
         with visible_catalogue(con, registry.helpers.values()) as store:
             found = _preview(con, store, registry, scopes, progress=progress)
         changed = [key for key, preview in found.items() if preview.changed]
         verdicts = NO_VERDICTS
         if changed and most_pairs:
-            verdicts = preview_verdicts(con, registry, scopes, changed, most_pairs=most_pairs)
-    units = {key: unit_of(one) for one in registry.metrics for key in one.keys}
+            verdicts = _preview_verdicts(con, registry, scopes, changed, most_pairs=most_pairs)
+    units = {key: _unit_of(one) for one in registry.metrics for key in one.keys}
     plan["preview"] = {key: _entry(preview, runs, unit=units[key]) for key, preview in found.items()}
     plan["verdicts"] = verdicts
     if sample is not None:
@@ -68,7 +68,7 @@ def find_preview(
     return plan
 
 
-def unit_of(formula: Definition) -> str:
+def _unit_of(formula: Definition) -> str:
     """What a formula's rows are about, as people call it."""
     return "cases" if "case_key" in formula.grain else "queries"
 

@@ -48,7 +48,7 @@ class Judged:
     reasons: Sequence[str]
 
 
-def preview_verdicts(
+def _preview_verdicts(
     con: Connection,
     registry: Registry,
     scopes: Sequence[tuple[Scope, set[str]]],

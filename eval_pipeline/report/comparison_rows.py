@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from eval_pipeline.comparing.options import SIGNIFICANT
-from eval_pipeline.report.numbers import NOTHING, amount, amount_change, interval, p_value
+from eval_pipeline.report.numbers import NOTHING, _amount_change, amount, interval, p_value
 from eval_pipeline.report.pages.material import MetricFacts
 
 FAMILIES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -38,7 +38,7 @@ SLICED: Final = ("hit@5", "mrr", "recall_any@5", "groundedness", "citation_cover
 PREFERRED_K: Final = "@5"
 
 
-def by_family(metrics: Iterable[MetricFacts]) -> dict[str, list[MetricFacts]]:
+def _by_family(metrics: Iterable[MetricFacts]) -> dict[str, list[MetricFacts]]:
     """Family → its metrics; families without one are left out."""
     family_of = {
         formula: (family, place)
@@ -56,10 +56,10 @@ def by_family(metrics: Iterable[MetricFacts]) -> dict[str, list[MetricFacts]]:
     }
 
 
-def representatives(metrics: Iterable[MetricFacts]) -> list[MetricFacts]:
+def _representatives(metrics: Iterable[MetricFacts]) -> list[MetricFacts]:
     """One key per formula, at k = 5 where there are several; every key of a judge."""
     by_formula: dict[str, list[MetricFacts]] = {}
-    for family in by_family(metrics).values():
+    for family in _by_family(metrics).values():
         for one in family:
             by_formula.setdefault(one.formula, []).append(one)
     found = []
@@ -69,12 +69,12 @@ def representatives(metrics: Iterable[MetricFacts]) -> list[MetricFacts]:
     return found
 
 
-def is_share(one: MetricFacts) -> bool:
+def _is_share(one: MetricFacts) -> bool:
     """Whether it lies between 0 and 1."""
     return tuple(one.value_range) == (0, 1)
 
 
-def chosen(wanted: Sequence[str], available: Iterable[str], *, most: int) -> list[str]:
+def _chosen(wanted: Sequence[str], available: Iterable[str], *, most: int) -> list[str]:
     """The first few of what is wanted that are there."""
     known = set(available)
     return [key for key in wanted if key in known][:most]
@@ -153,7 +153,7 @@ def part_cells(report: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:
             [
                 amount(entry["a"]),
                 amount(entry["b"]),
-                amount_change(entry["a"], entry["b"]),
+                _amount_change(entry["a"], entry["b"]),
                 interval(entry.get("ci_low"), entry.get("ci_high")),
                 p_value(entry.get("p_adjusted")),
                 f"{entry['n']:,}" if "n" in entry else NOTHING,

@@ -94,7 +94,7 @@ def escaped(text: object) -> str:
     return visible(_LINE_BREAKS.sub("↵", _SPECIAL.sub(r"\\\g<0>", plain)))
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table; a column whose name ends in `:` is aligned to the right. Cells are escaped already."""
     names = [column.removesuffix(":") for column in columns]
     rules = ["---:" if column.endswith(":") else "---" for column in columns]
@@ -141,7 +141,7 @@ def _deltas(report: Report) -> str:
     lines = [
         "## Aggregate deltas",
         "",
-        table([*columns, "noise:"] if has_bands else columns, rows),
+        _table([*columns, "noise:"] if has_bands else columns, rows),
         "",
         "Intervals and p-values are of the queries that both runs define, one test per metric by its scale; p adjusted "
         "by Benjamini–Hochberg over the metrics of this table. Could show: the smallest difference that so many "
@@ -190,7 +190,7 @@ def _band(report: Report, metric: str) -> str:
 def _parts(report: Report) -> str:
     rows = [[escaped(name), *cells] for name, cells in part_cells(report)]
     columns = ["measure", "a:", "b:", "delta (b − a):", "95 % interval:", "p adjusted:", "cases:"]
-    return f"## The runs as a whole\n\n{table(columns, rows)}" if rows else ""
+    return f"## The runs as a whole\n\n{_table(columns, rows)}" if rows else ""
 
 
 def _verdicts(report: Report) -> str:
@@ -198,7 +198,7 @@ def _verdicts(report: Report) -> str:
     lines = [
         "## Wins, losses, regressions",
         "",
-        table([f"{name}:" for name in counts], [[f"{number:,}" for number in counts.values()]]),
+        _table([f"{name}:" for name in counts], [[f"{number:,}" for number in counts.values()]]),
     ]
     moved = moved_queries(report)
     if not moved:
@@ -214,7 +214,7 @@ def _verdicts(report: Report) -> str:
         ]
         for entry in moved[:LISTED_QUERIES]
     ]
-    lines += ["", table(["query", "kind", "rank in a:", "rank in b:", "regressed chunks", "note"], rows)]
+    lines += ["", _table(["query", "kind", "rank in a:", "rank in b:", "regressed chunks", "note"], rows)]
     if len(moved) > LISTED_QUERIES:
         lines += ["", f"… and {len(moved) - LISTED_QUERIES:,} more: `--format json` lists all of them."]
     return "\n".join(lines)
@@ -249,11 +249,11 @@ def _fallback(report: Report) -> str:
             "Both runs by the same criterion, over "
             f"{count(metrics['a']['n'], 'query', plural='queries')} whose expected chunks have known spans.",
             "",
-            table(columns, rows),
+            _table(columns, rows),
             "",
             "How the verdicts depend on the share of characters that a hit has to cover:",
             "",
-            table(["shared:", *(f"{kind}:" for kind in kinds)], sensitivity),
+            _table(["shared:", *(f"{kind}:" for kind in kinds)], sensitivity),
         ]
     )
 
@@ -275,7 +275,7 @@ def _slices(report: Report) -> str:
         [
             "## Slices that moved most",
             "",
-            table(["slice", "metric", "queries:", "delta:", "p adjusted:"], rows),
+            _table(["slice", "metric", "queries:", "delta:", "p adjusted:"], rows),
             "",
             "Sign tests, adjusted by Benjamini–Hochberg over every slice and metric with enough movement to test.",
         ]
@@ -335,7 +335,7 @@ def render_gate_md(gate: Mapping[str, Any]) -> str:
             for rule in shown
         ]
         columns = ["verdict", "rule", "baseline:", "candidate:", "delta:", "p adjusted:", "reason"]
-        lines += ["", table(columns, rows)]
+        lines += ["", _table(columns, rows)]
         lines += ["", "One-sided tests, p adjusted by Holm over the rules of this gate."]
     if quiet:
         lines += ["", quiet]
@@ -399,7 +399,7 @@ def _short_deltas(report: Report) -> str:
         for name, one in headline_deltas(report)
     ]
     columns = ["metric", "a:", "b:", "b − a:", "95 % interval:", "p adj.:", "n:"]
-    return table(columns, rows) if rows else ""
+    return _table(columns, rows) if rows else ""
 
 
 def _short_verdicts(report: Report) -> str:
@@ -422,7 +422,7 @@ def _queries(report: Report) -> str:
         for entry in moved[:QUERIES_SHOWN]
     ]
     more = f"\n\n… of {len(moved):,} that moved." if len(moved) > QUERIES_SHOWN else ""
-    return table(["query", "verdict", "rank a:", "rank b:", "lost chunk"], rows) + more
+    return _table(["query", "verdict", "rank a:", "rank b:", "lost chunk"], rows) + more
 
 
 def _gate(gate: Report) -> str:

@@ -27,7 +27,7 @@ def amount(number: float | None) -> str:
     return f"{number:,.1f}" if abs(number) >= LARGE else f"{number:.4f}"
 
 
-def amount_change(before: float | None, after: float | None) -> str:
+def _amount_change(before: float | None, after: float | None) -> str:
     """From one amount to another, with its sign and as many decimals as they have."""
     if before is None or after is None:
         return NOTHING

@@ -76,7 +76,7 @@ def _only(rows: Iterable[Row] | None) -> Row:
     return next(iter(rows or ()), {})
 
 
-def number_of(value: Any) -> int | float | None:
+def _number_of(value: Any) -> int | float | None:
     """A number as JSON knows it: whole ones without a point, nothing for what is not finite."""
     if value is None or not math.isfinite(value):
         return None
@@ -87,14 +87,14 @@ def _performance(latency: Row, judge: Row) -> Block:
     return {
         "latency_ms": _latency(latency, "total"),
         "latency_breakdown_ms": {stage: _latency(latency, stage) for stage in STAGES},
-        "total_suite_ms": number_of(latency.get("total_suite_ms")),
-        "judge_tokens": number_of(judge.get("judge_tokens", 0)),
+        "total_suite_ms": _number_of(latency.get("total_suite_ms")),
+        "judge_tokens": _number_of(judge.get("judge_tokens", 0)),
         "judge_cost": judge.get("judge_cost"),
     }
 
 
 def _latency(row: Row, stage: str) -> Block:
-    values = {name: number_of(row.get(f"{stage}_{name}_ms")) for name in ("p50", "p95", "mean")}
+    values = {name: _number_of(row.get(f"{stage}_{name}_ms")) for name in ("p50", "p95", "mean")}
     return {"n": row.get(f"{stage}_n", 0), **values}
 
 
@@ -107,7 +107,7 @@ def _extraction(con: Connection, run: RunRow, point: Point) -> Block:
     return {
         **{average: {rate: summary.get(f"{average}_{rate}") for rate in RATES} for average in averages},
         **{name: summary.get(name) for name in (*TOTALS, "target", "target_met")},
-        "cases": {case["case_id"]: case_metrics(case) for case in cases if case["f1"] is not None},
+        "cases": {case["case_id"]: _case_metrics(case) for case in cases if case["f1"] is not None},
         "fields": {
             row["field"]: {"accuracy": row["accuracy"], "n": row["n"]}
             for row in sorted(fields, key=lambda row: str(row["field"]))
@@ -116,7 +116,7 @@ def _extraction(con: Connection, run: RunRow, point: Point) -> Block:
     }
 
 
-def case_metrics(case: Row) -> Block:
+def _case_metrics(case: Row) -> Block:
     """The metrics of one case, rounded as everything that is stored."""
     rates = {name: round(case[name], 4) + 0.0 for name in CASE_RATES}
     return {**rates, **{name: int(case[name]) for name in CASE_COUNTS}}
@@ -141,7 +141,7 @@ def _coverage(row: Row) -> Block:
         "skip_reasons": dict(sorted(reasons.items())),
         "chunks_skipped_context_rate": row.get("chunks_skipped_context_rate"),
         "tokens_per_chunk": {
-            name: number_of(row.get(f"tokens_{name}")) for name in ("min", "max", "mean", "p95")
+            name: _number_of(row.get(f"tokens_{name}")) for name in ("min", "max", "mean", "p95")
         },
         "index_version_info": {name: row.get(name) for name in VERSIONS},
     }

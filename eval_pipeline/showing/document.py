@@ -26,7 +26,7 @@ from eval_pipeline.store.open import Connection, first_value, open_reader, open_
 from eval_pipeline.store.runs import RunRow, find_run
 
 
-def compute_document(
+def _compute_document(
     con: Connection,
     run: RunRow,
     *,
@@ -74,7 +74,7 @@ def _mean(con: Connection, formula: Definition, key: str, *, rounding: str) -> f
     return found
 
 
-def put_document(con: Connection, run: RunRow, text: str) -> None:
+def _put_document(con: Connection, run: RunRow, text: str) -> None:
     """Make this the run's aggregate_json; the same text again writes nothing."""
     known = first_value(
         con, "select aggregate_json from aggregates.run_documents where run_key = ?", [run.run_key]
@@ -99,7 +99,7 @@ def compute_aggregate(
         emptied = emptied_places(con, run.run_key)
         definitions = _behind_the_document(registry, run.dataset)
         frozen = [one for one in definitions if text_columns(registry, one) & emptied]
-        return compute_document(
+        return _compute_document(
             con,
             run,
             definitions=[one for one in definitions if one not in frozen],
@@ -138,12 +138,12 @@ def store_aggregate(
     # Asked read-only first: an unknown name, or no store at all, must not leave a new file behind.
     with open_reader(settings.db, tell=tell) as con:
         find_run(con, run_id)
-    document = checked_document(aggregate, run_id=run_id)
+    document = _checked_document(aggregate, run_id=run_id)
     with open_writer(settings.db, tell=tell) as con:
-        put_document(con, find_run(con, run_id), to_json(document))
+        _put_document(con, find_run(con, run_id), to_json(document))
 
 
-def checked_document(aggregate: Mapping[str, Any], *, run_id: str) -> dict[str, Any]:
+def _checked_document(aggregate: Mapping[str, Any], *, run_id: str) -> dict[str, Any]:
     """The aggregate with its keys in their order and its values rounded as stored ones are; an error if it is none."""
     if not isinstance(aggregate, Mapping):
         raise UsageError(f"the aggregate of {run_id!r} is a {type(aggregate).__name__}, expected a mapping")

@@ -14,8 +14,8 @@ from eval_pipeline.errors import UsageError
 from eval_pipeline.formulas.definition import PER_QUERY
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.settings import Settings
-from eval_pipeline.showing.blocks import case_metrics
-from eval_pipeline.showing.marks import states_of_run
+from eval_pipeline.showing.blocks import _case_metrics
+from eval_pipeline.showing.marks import _states_of_run
 from eval_pipeline.showing.show import FORMAT, run_document
 from eval_pipeline.store.lock import Tell
 from eval_pipeline.store.open import Connection, open_reader
@@ -36,11 +36,11 @@ def export_run(
     """Write the run's four files into the folder, over earlier ones; returns their paths."""
     with open_reader(settings.db, tell=tell) as con:
         run = find_run(con, run_id)
-        document = run_document(con, registry, run) | {"states": states_of_run(con, registry, run)}
+        document = run_document(con, registry, run) | {"states": _states_of_run(con, registry, run)}
         identity = {"format": FORMAT, "run_id": run.run_id, "dataset": run.dataset}
         config = identity | (run_file(con, run).get("config") or {}) | identity
-        results = eval_results(con, run, document["extraction"])
-        table = per_query_table(con, registry, run)
+        results = _eval_results(con, run, document["extraction"])
+        table = _per_query_table(con, registry, run)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         return [
@@ -53,7 +53,7 @@ def export_run(
         raise UsageError(f"{folder} cannot be written to: {error.strerror or error}") from error
 
 
-def eval_results(con: Connection, run: RunRow, extraction: Mapping[str, Any] | None) -> Document:
+def _eval_results(con: Connection, run: RunRow, extraction: Mapping[str, Any] | None) -> Document:
     """Every extraction case and their aggregate, with the version of the formulas that computed them."""
     summary = next(iter(computed_rows(con, "aggregates.extraction_summary", run)), {})
     outcomes: dict[str, dict[str, str]] = {}
@@ -73,7 +73,7 @@ def eval_results(con: Connection, run: RunRow, extraction: Mapping[str, Any] | N
         "eval_results": [
             {
                 "case_id": case["case_id"],
-                "metrics": case_metrics(case),
+                "metrics": _case_metrics(case),
                 "field_outcomes": dict(sorted(outcomes.get(case["case_id"], {}).items())),
                 "is_data_error": case["total_gt_fields"] == 0,
             }
@@ -97,7 +97,7 @@ def _fields(rows: Sequence[Mapping[str, Any]]) -> Document:
     }
 
 
-def per_query_table(con: Connection, registry: Registry, run: RunRow) -> pa.Table:
+def _per_query_table(con: Connection, registry: Registry, run: RunRow) -> pa.Table:
     """Wide: a row per scored query in golden order, a column per key, unrounded; null where it does not apply."""
     formulas = [
         one

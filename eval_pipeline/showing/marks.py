@@ -7,7 +7,7 @@ from typing import Any
 
 from eval_pipeline.computing.ledger import find_states, unwanted_cells, wanted_cells
 from eval_pipeline.formulas.registry import Registry
-from eval_pipeline.showing.page_rows import marked_cells
+from eval_pipeline.showing.page_rows import _marked_cells
 from eval_pipeline.store.open import Connection
 from eval_pipeline.store.runs import RunRow
 
@@ -18,7 +18,7 @@ def marks_of_runs(con: Connection, registry: Registry, run_keys: Sequence[int]) 
     """run_key → definition → (state, reason), of what is not fresh; an aggregate's mark belongs to its formula."""
     find_states(con, wanted_cells(registry), unwanted=unwanted_cells(registry), run_keys=run_keys)
     found: dict[int, dict[str, Mark]] = {}
-    for run_key, definition, reason, is_pinned, is_frozen in marked_cells(con):
+    for run_key, definition, reason, is_pinned, is_frozen in _marked_cells(con):
         mark = ("missing", None) if reason == "missing" else ("pinned" if is_pinned else "stale", reason)
         if is_frozen:
             mark = ("frozen", "texts forgotten")
@@ -26,7 +26,7 @@ def marks_of_runs(con: Connection, registry: Registry, run_keys: Sequence[int]) 
     return found
 
 
-def states_of_run(con: Connection, registry: Registry, run: RunRow) -> list[dict[str, Any]]:
+def _states_of_run(con: Connection, registry: Registry, run: RunRow) -> list[dict[str, Any]]:
     """The tables with values of the run that are stale, missing, pinned or frozen; none of them when all are fresh."""
     marks = marks_of_runs(con, registry, [run.run_key]).get(run.run_key, {})
     return [

@@ -160,7 +160,7 @@ def meanings_behind(con: Connection, run_keys: Sequence[int]) -> dict[int, dict[
     return found
 
 
-def marked_cells(con: Connection) -> Tuples:
+def _marked_cells(con: Connection) -> Tuples:
     """(run_key, definition, reason, is_pinned, is_frozen) of what pages show and is not fresh, formulas' own first."""
     return con.execute(
         "select run_key, case when source = '' then definition else source end, reason, is_pinned, is_frozen "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from eval_pipeline.settings import Settings
-from eval_pipeline.showing.show import json_value
+from eval_pipeline.showing.show import _json_value
 from eval_pipeline.store.engine import interruptible
 from eval_pipeline.store.guarded import ask_shut_off
 from eval_pipeline.store.lock import Tell
@@ -16,4 +16,4 @@ def ask(settings: Settings, sql: str, *, tell: Tell | None = None) -> tuple[list
     """The query's columns and rows, as JSON knows them."""
     with open_reader(settings.db, tell=tell, for_others=True) as con, interruptible(con):
         columns, rows = ask_shut_off(con, sql)
-    return columns, [[json_value(value) for value in row] for row in rows]
+    return columns, [[_json_value(value) for value in row] for row in rows]

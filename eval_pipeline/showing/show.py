@@ -16,7 +16,7 @@ from eval_pipeline.formulas.text_columns import text_columns
 from eval_pipeline.loading.deliveries import quarantined_parts
 from eval_pipeline.settings import Settings
 from eval_pipeline.showing.blocks import run_blocks
-from eval_pipeline.showing.marks import states_of_run
+from eval_pipeline.showing.marks import _states_of_run
 from eval_pipeline.store.frozen import emptied_places
 from eval_pipeline.store.lock import Tell
 from eval_pipeline.store.open import Connection, first_value, open_reader
@@ -35,7 +35,7 @@ from eval_pipeline.store.runs import (
 EXTRACTION: Final = "metrics.extraction"
 
 
-def other_readings(con: Connection, registry: Registry, run: RunRow) -> dict[str, dict[str, Any]]:
+def _other_readings(con: Connection, registry: Registry, run: RunRow) -> dict[str, dict[str, Any]]:
     """Name → what it is a reading of, and its values; what is read per query stands among the metrics already."""
     found = {}
     for one in registry:
@@ -88,7 +88,7 @@ def show_run(
             document |= _as_they_were(con, registry, run, point)
             document["as_of"] = as_of
         else:
-            document["states"] = states_of_run(con, registry, run)
+            document["states"] = _states_of_run(con, registry, run)
         return document
 
 
@@ -162,7 +162,7 @@ def run_document(con: Connection, registry: Registry, run: RunRow) -> dict[str, 
         "metrics": _metrics(aggregates.get(("", ""), {}), keys),
         "slices": _slices(aggregates, slice_sizes(con, run), keys),
         **run_blocks(con, run),
-        "readings": other_readings(con, registry, run),
+        "readings": _other_readings(con, registry, run),
         "formulas": {
             one.short_name: computed.get(one.name, {"version": None, "fingerprint": None})
             | ({"frozen": True} if emptied and text_columns(registry, one) & emptied else {})
@@ -207,7 +207,7 @@ def show_queries(
         yield {"query_id": query_id, "metrics": dict(metrics)}
 
 
-def json_value(value: Any) -> Any:
+def _json_value(value: Any) -> Any:
     """A value of the store as JSON knows it; what JSON cannot say is null or text."""
     if isinstance(value, float):
         return value if abs(value) <= 1.7976931348623157e308 else None
@@ -216,9 +216,9 @@ def json_value(value: Any) -> Any:
     if isinstance(value, dt.datetime | dt.date | dt.time):
         return value.isoformat()
     if isinstance(value, dict):
-        return {str(key): json_value(item) for key, item in value.items()}
+        return {str(key): _json_value(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [json_value(item) for item in value]
+        return [_json_value(item) for item in value]
     if value is None or isinstance(value, str | int | bool):
         return value
     return str(value)

@@ -48,13 +48,13 @@ def golden_sets(con: Connection) -> list[SourceVersion]:
     ).fetchall()
     return [
         SourceVersion(
-            dataset, version, n_rows, n_versions, loaded_at, golden_difference(con, golden_key, before)
+            dataset, version, n_rows, n_versions, loaded_at, _golden_difference(con, golden_key, before)
         )
         for dataset, golden_key, version, n_rows, loaded_at, n_versions, before in rows
     ]
 
 
-def golden_difference(con: Connection, golden_key: int, before: int | None) -> Difference:
+def _golden_difference(con: Connection, golden_key: int, before: int | None) -> Difference:
     """A query has changed when anything that is said about it has, but not when only its place in the file has."""
     tables = [f"labels.{table}" for table in LABEL_TABLES]
     return _difference(con, tables, "golden_key", "query_key", golden_key, before, ignored=("query_no",))

@@ -15,8 +15,8 @@ from eval_pipeline.formulas.definition import literal, quoted
 from eval_pipeline.store.damage import is_there
 from eval_pipeline.store.engine import STORE
 from eval_pipeline.store.lock import Tell, writer_lock
-from eval_pipeline.store.open import Connection, connect, first_value, says_what_failed
-from eval_pipeline.store.schema import migrate, refresh_shipped_views
+from eval_pipeline.store.open import Connection, _connect, first_value, says_what_failed
+from eval_pipeline.store.schema import _migrate, _refresh_shipped_views
 
 FRESH = "fresh"
 LOOK_SECONDS = 0.1
@@ -73,14 +73,14 @@ class _Contents:
 
 
 def _bring_up_to_date(db: Path) -> None:
-    with connect(db, read_only=False) as con:
-        migrate(con)
-        refresh_shipped_views(con)
+    with _connect(db, read_only=False) as con:
+        _migrate(con)
+        _refresh_shipped_views(con)
         con.execute("checkpoint")
 
 
 def _copy(db: Path, fresh: Path) -> _Contents:
-    with connect(db, read_only=False) as con:
+    with _connect(db, read_only=False) as con:
         con.execute(f"attach {literal(str(fresh))} as {FRESH}")
         con.execute(f"copy from database {STORE} to {FRESH}")
         contents = _contents(con)
@@ -91,7 +91,7 @@ def _copy(db: Path, fresh: Path) -> _Contents:
 
 def _check_copy(fresh: Path, expected: _Contents) -> None:
     """Open the copy by itself, as the next command will."""
-    with connect(fresh, read_only=False) as con:
+    with _connect(fresh, read_only=False) as con:
         found = _contents(con)
         con.execute("checkpoint")
     if found != expected:
@@ -186,7 +186,7 @@ def _wal(db: Path) -> Path:
 
 def require_whole(db: Path) -> None:
     """Raise unless the closed file holds everything by itself: on a full disk the last of it stays in its log."""
-    with connect(db, read_only=False) as con:
+    with _connect(db, read_only=False) as con:
         con.execute("checkpoint")
     if _wal(db).exists():
         raise StoreError(f"{db} could not be written to its end: make room in {db.parent}, then try again")

@@ -7,7 +7,7 @@ from pathlib import Path
 import duckdb
 
 from eval_pipeline.errors import EvalPipelineError, StoreDamaged, StoreError, StoreForeign
-from eval_pipeline.store.schema import applied_numbers, newest_number
+from eval_pipeline.store.schema import _applied_numbers, _newest_number
 
 MAGIC = b"DUCK"
 MAGIC_PLACE = 8
@@ -33,7 +33,7 @@ OTHER_VERSION = "storage version"
 SHOWN_TABLES = 3
 
 
-def refuse_other_files(db: Path) -> None:
+def _refuse_other_files(db: Path) -> None:
     """Raise for a file that DuckDB would not know, or would want to read with an extension."""
     if not is_there(db):
         return
@@ -53,13 +53,13 @@ def is_there(db: Path) -> bool:
         raise _unusable(db, error) from error
 
 
-def refuse_foreign(con: duckdb.DuckDBPyConnection, db: Path) -> None:
+def _refuse_foreign(con: duckdb.DuckDBPyConnection, db: Path) -> None:
     """Raise for a DuckDB database of another program, or one that a newer version of this program has written."""
-    numbers = applied_numbers(con)
-    if numbers and max(numbers) > newest_number():
+    numbers = _applied_numbers(con)
+    if numbers and max(numbers) > _newest_number():
         raise StoreForeign(
             f"{db} was written by a newer version of eval-pipeline (its schema is number {max(numbers)}, this version "
-            f"knows {newest_number()}): update eval-pipeline, or name another file with --db or EVAL_PIPELINE_DB. "
+            f"knows {_newest_number()}): update eval-pipeline, or name another file with --db or EVAL_PIPELINE_DB. "
             + _way_back(db)
         )
     if numbers:
@@ -78,18 +78,18 @@ def refuse_foreign(con: duckdb.DuckDBPyConnection, db: Path) -> None:
         )
 
 
-def opening_failed(db: Path, error: duckdb.Error) -> StoreError:
+def _opening_failed(db: Path, error: duckdb.Error) -> StoreError:
     """Why a file could not be opened."""
     message = str(error)
     if OTHER_VERSION in message:
         return StoreForeign(
-            f"{db} was written by another version of DuckDB than the one installed here ({first_line(message)}): "
+            f"{db} was written by another version of DuckDB than the one installed here ({_first_line(message)}): "
             "install that version. " + _way_back(db)
         )
-    return StoreDamaged(_damaged(db, first_line(message)))
+    return StoreDamaged(_damaged(db, _first_line(message)))
 
 
-def what_failed(db: Path, error: BaseException) -> StoreError | None:
+def _what_failed(db: Path, error: BaseException) -> StoreError | None:
     """The error as one about the store's file, if that is what it is."""
     while isinstance(error, EvalPipelineError) and not isinstance(error, StoreError) and error.__cause__:
         error = error.__cause__
@@ -99,10 +99,10 @@ def what_failed(db: Path, error: BaseException) -> StoreError | None:
         return None
     message = str(error)
     if any(sign in message.lower() for sign in SIGNS_OF_DAMAGE):
-        return StoreDamaged(_damaged(db, first_line(message)))
+        return StoreDamaged(_damaged(db, _first_line(message)))
     if isinstance(error, DISK_TROUBLE):
         return StoreError(
-            f"{db} could not be read or written: {first_line(message)}. Nothing was half written."
+            f"{db} could not be read or written: {_first_line(message)}. Nothing was half written."
         )
     return None
 
@@ -132,6 +132,6 @@ def _way_back(db: Path) -> str:
     )
 
 
-def first_line(message: str) -> str:
+def _first_line(message: str) -> str:
     """What fits into a sentence."""
     return message.splitlines()[0].rstrip(".! ") if message else "unreadable"

@@ -12,15 +12,15 @@ import duckdb
 
 from eval_pipeline.errors import StoreBusy, StoreError, StoreMissing
 from eval_pipeline.store.damage import (
+    _opening_failed,
+    _refuse_foreign,
+    _refuse_other_files,
+    _what_failed,
     is_there,
-    opening_failed,
-    refuse_foreign,
-    refuse_other_files,
-    what_failed,
 )
 from eval_pipeline.store.engine import attached
 from eval_pipeline.store.lock import PATIENCE_SECONDS, Tell, reader_lock, writer_lock
-from eval_pipeline.store.schema import is_current, migrate, refresh_shipped_views
+from eval_pipeline.store.schema import _is_current, _migrate, _refresh_shipped_views
 
 Connection = duckdb.DuckDBPyConnection
 # What a statement raises; an table or function that is not there is the second.
@@ -35,9 +35,9 @@ def open_writer(db: Path, *, tell: Tell | None = None) -> Iterator[Connection]:
     """The store for reading and writing; created, or brought up to date, when needed."""
     with says_what_failed(db):
         db.parent.mkdir(parents=True, exist_ok=True)
-        with writer_lock(db, tell=tell), connect(db, read_only=False) as con:
-            migrate(con)
-            refresh_shipped_views(con)
+        with writer_lock(db, tell=tell), _connect(db, read_only=False) as con:
+            _migrate(con)
+            _refresh_shipped_views(con)
             yield con
 
 
@@ -49,7 +49,7 @@ def says_what_failed(db: Path) -> Iterator[None]:
     except BrokenPipeError:
         raise
     except Exception as error:
-        failed = what_failed(db, error)
+        failed = _what_failed(db, error)
         if failed is None:
             raise
         raise failed from error
@@ -67,9 +67,9 @@ def open_reader(db: Path, *, tell: Tell | None = None, for_others: bool = False)
         with (
             says_what_failed(db),
             reader_lock(db, tell=tell),
-            connect(db, read_only=True, for_others=for_others) as con,
+            _connect(db, read_only=True, for_others=for_others) as con,
         ):
-            if is_current(con):
+            if _is_current(con):
                 yield con
                 return
         with open_writer(db, tell=tell):
@@ -82,8 +82,8 @@ def open_as_it_is(db: Path, *, tell: Tell | None = None) -> Iterator[Connection 
     if not is_there(db):
         yield None
         return
-    with says_what_failed(db), reader_lock(db, tell=tell), connect(db, read_only=True) as con:
-        if not is_current(con):
+    with says_what_failed(db), reader_lock(db, tell=tell), _connect(db, read_only=True) as con:
+        if not _is_current(con):
             raise StoreError(
                 f"{db} was written by an earlier version, and bringing it up to date would write to it: "
                 "`eval-pipeline status` does that"
@@ -95,8 +95,8 @@ def open_as_it_is(db: Path, *, tell: Tell | None = None) -> Iterator[Connection 
 def open_in_memory() -> Iterator[Connection]:
     """A store that lives as long as the block, for examples."""
     with attached(None) as con:
-        migrate(con)
-        refresh_shipped_views(con)
+        _migrate(con)
+        _refresh_shipped_views(con)
         yield con
 
 
@@ -114,12 +114,12 @@ def transaction(con: Connection) -> Iterator[None]:
 
 
 @contextmanager
-def connect(db: Path, *, read_only: bool, for_others: bool = False) -> Iterator[Connection]:
+def _connect(db: Path, *, read_only: bool, for_others: bool = False) -> Iterator[Connection]:
     """Open the file, waiting for programs that hold it without knowing our lock; call it behind the lock."""
-    refuse_other_files(db)
+    _refuse_other_files(db)
     with ExitStack() as stack:
         con = _wait_for(db, stack, read_only=read_only, for_others=for_others)
-        refuse_foreign(con, db)
+        _refuse_foreign(con, db)
         yield con
 
 
@@ -136,13 +136,13 @@ def _wait_for(db: Path, stack: ExitStack, *, read_only: bool, for_others: bool) 
         except duckdb.IOException as error:
             message = str(error)
             if "lock" not in message.lower():
-                raise opening_failed(db, error) from error
+                raise _opening_failed(db, error) from error
             if time.monotonic() - started > PATIENCE_SECONDS:
                 raise StoreBusy(
                     f"{db} is held by another program: {message}. Close it and try again."
                 ) from error
         except duckdb.Error as error:
-            raise opening_failed(db, error) from error
+            raise _opening_failed(db, error) from error
         time.sleep(RETRY_SECONDS)
 
 

@@ -26,21 +26,21 @@ def _files() -> tuple[tuple[int, Path], ...]:
     )
 
 
-def is_current(con: duckdb.DuckDBPyConnection) -> bool:
+def _is_current(con: duckdb.DuckDBPyConnection) -> bool:
     """Whether every schema file was applied to this store."""
-    return applied_numbers(con) >= {number for number, _ in _files()}
+    return _applied_numbers(con) >= {number for number, _ in _files()}
 
 
-def newest_number() -> int:
+def _newest_number() -> int:
     """The number of the last schema file that this version knows."""
     return max(number for number, _ in _files())
 
 
-def migrate(con: duckdb.DuckDBPyConnection) -> None:
+def _migrate(con: duckdb.DuckDBPyConnection) -> None:
     """Apply what is missing, all of it or nothing."""
-    if is_current(con):
+    if _is_current(con):
         return
-    applied = applied_numbers(con)
+    applied = _applied_numbers(con)
     con.execute("begin transaction")
     try:
         con.execute(
@@ -61,7 +61,7 @@ def migrate(con: duckdb.DuckDBPyConnection) -> None:
     con.execute("commit")
 
 
-def applied_numbers(con: duckdb.DuckDBPyConnection) -> set[int]:
+def _applied_numbers(con: duckdb.DuckDBPyConnection) -> set[int]:
     """The schema files that were applied to this store; none in a database that is no store."""
     # Asked at every opening: listing the columns of the catalogue would cost as much as the opening itself.
     try:
@@ -81,7 +81,7 @@ def refresh_views(con: duckdb.DuckDBPyConnection, metrics: Mapping[str, Definiti
     _replace_changed(con, {"per_query_metrics": _per_query_metrics(con, metrics)})
 
 
-def refresh_shipped_views(con: duckdb.DuckDBPyConnection) -> None:
+def _refresh_shipped_views(con: duckdb.DuckDBPyConnection) -> None:
     """Make the views of sql/views anew where their file changed."""
     wanted = {path.stem: path.read_text("utf-8") for path in _view_files()}
     if "per_query_metrics" not in _known(con):

@@ -42,8 +42,8 @@ from eval_pipeline.store.tombstones import (
     read_tombstones,
     write_mirror,
 )
-from eval_pipeline.upkeep.deliveries import empty_kept, kept_folders_of, remove_kept, stamps
-from eval_pipeline.upkeep.rows import (
+from eval_pipeline.upkeep._deliveries import empty_kept, kept_folders_of, remove_kept, stamps
+from eval_pipeline.upkeep._rows import (
     Removed,
     Target,
     find_target,
@@ -282,11 +282,11 @@ def compact_store(
     compacted = compact(settings.db, tell=tell, progress=progress)
     with open_writer(settings.db, tell=tell) as con:
         note_compacted(con, now=now)
-        write_mirror_if_needed(con, settings)
+        _write_mirror_if_needed(con, settings)
     return compacted
 
 
-def write_mirror_if_needed(con: Connection, settings: Settings) -> None:
+def _write_mirror_if_needed(con: Connection, settings: Settings) -> None:
     """Beside a store in which nothing was ever forgotten no file has to say so."""
     if read_tombstones(con):
         write_mirror(con, settings.db)
@@ -310,7 +310,7 @@ def lift_tombstones(
             for one in KINDS:
                 if kind in (None, one):
                     lifted += lift(con, one, name, now=now)
-        write_mirror_if_needed(con, settings)
+        _write_mirror_if_needed(con, settings)
         if not lifted:
             standing = sorted({one.name for one in read_tombstones(con) if one.lifted_at is None})
             raise UnknownName("forgotten run or dataset", name, standing)

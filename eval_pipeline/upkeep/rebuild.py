@@ -43,8 +43,8 @@ from eval_pipeline.store.open import (
     transaction,
 )
 from eval_pipeline.store.tombstones import Mirror, add_tombstones, read_mirror, read_tombstones
-from eval_pipeline.upkeep.deliveries import stamps
-from eval_pipeline.upkeep.rows import find_target, quarantine_of, remove_unused_ids
+from eval_pipeline.upkeep._deliveries import stamps
+from eval_pipeline.upkeep._rows import find_target, quarantine_of, remove_unused_ids
 
 STAMP = "%Y%m%dT%H%M%S.%f"
 STAMP_LENGTH = len("20260901T000000.000000")

@@ -45,7 +45,7 @@ def run_page(
     """The page of one run."""
     from eval_pipeline.report.pages.run_page import render_run_page
 
-    return render_run_page(read_run(settings, registry, run_id, with_text=with_text, tell=tell))
+    return render_run_page(_read_run(settings, registry, run_id, with_text=with_text, tell=tell))
 
 
 def pair_page(
@@ -65,7 +65,7 @@ def pair_page(
         from eval_pipeline.comparing.compare import compare
 
         document = compare(settings, registry, run_a, run_b, tell=tell)
-    return render_pair_page(read_pair(settings, registry, document, with_text=with_text, tell=tell))
+    return render_pair_page(_read_pair(settings, registry, document, with_text=with_text, tell=tell))
 
 
 def suite_page(
@@ -88,7 +88,7 @@ def write_page(page: str, path: Path) -> None:
         raise UsageError(f"{path} cannot be written: {error.strerror or error}") from error
 
 
-def read_run(
+def _read_run(
     settings: Settings, registry: Registry, run_id: str, *, with_text: bool = True, tell: Tell | None = None
 ) -> RunMaterial:
     """Everything that the page of a run shows."""
@@ -101,7 +101,7 @@ def read_run(
         return RunMaterial(
             document=run_document(con, registry, run),
             facts=_facts(con, [run])[0],
-            metrics=metric_facts(registry, run.dataset),
+            metrics=_metric_facts(registry, run.dataset),
             states=_states(con, registry, [run])[0],
             queries=queries,
             values=per_query_values(con, run, formulas),
@@ -112,7 +112,7 @@ def read_run(
         )
 
 
-def read_pair(
+def _read_pair(
     settings: Settings,
     registry: Registry,
     document: Mapping[str, Any],
@@ -131,7 +131,7 @@ def read_pair(
         return PairMaterial(
             document=document,
             facts=_two(_facts(con, [a, b])),
-            metrics=metric_facts(registry, a.dataset, b.dataset),
+            metrics=_metric_facts(registry, a.dataset, b.dataset),
             states=_two(_states(con, registry, [a, b])),
             queries=({row.query_id: row for row in rows_a}, {row.query_id: row for row in rows_b}),
             texts=_texts(con, [a, b], [row.query_key for row in wanted], wanted),
@@ -144,7 +144,7 @@ def _two(entries: Sequence[Any]) -> tuple[Any, Any]:
     return first, second
 
 
-def metric_facts(registry: Registry, *datasets: str) -> list[MetricFacts]:
+def _metric_facts(registry: Registry, *datasets: str) -> list[MetricFacts]:
     """The catalogue's metrics that one of these datasets wants, in its order."""
     return [
         MetricFacts(
@@ -292,7 +292,7 @@ def _suite(con: Connection, registry: Registry, name: str | None, dataset: str) 
         dataset=dataset,
         runs=with_shown_attempts(drafts),
         n_left_out=len(known) - len(shown),
-        metrics=[*metric_facts(registry, dataset), *_part_facts(registry)],
+        metrics=[*_metric_facts(registry, dataset), *_part_facts(registry)],
         gate=_gate(registry),
         baseline=_baseline(registry, name, dataset),
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from xml.etree import ElementTree
 
-from eval_pipeline.report.pages.html import Child, Html, escape, join, tag
+from eval_pipeline.report.pages.html import Child, Html, _escape, _join, tag
 
 # Charts are drawn in colours that stand for a variable of the page's style, so that they follow light and dark.
 COLOURS: Final = {
@@ -67,14 +67,14 @@ _NUMBER: Final = re.compile(r"-?\d+\.\d+(?:e-?\d+)?")
 def inline_svg(drawing: str, *, name: str, title: str, alternative: str) -> Html:
     """The drawing as an image with a title and a text alternative; `name` keeps its ids apart from other charts'."""
     root = ElementTree.fromstring(drawing)
-    width, height = (escape(root.get(side, "0")) for side in ("width", "height"))
-    view = escape(root.get("viewBox", f"0 0 {width} {height}"))
+    width, height = (_escape(root.get(side, "0")) for side in ("width", "height"))
+    view = _escape(root.get("viewBox", f"0 0 {width} {height}"))
     body = "".join(_written(child, name) for child in root)
     return Html(
         f'<svg role="img" width="{width}" height="{height}" viewBox="{view}" '
-        f'aria-labelledby="{escape(name)}-title {escape(name)}-text">'
-        f'<title id="{escape(name)}-title">{escape(title)}</title>'
-        f'<desc id="{escape(name)}-text">{escape(alternative)}</desc>{body}</svg>'
+        f'aria-labelledby="{_escape(name)}-title {_escape(name)}-text">'
+        f'<title id="{_escape(name)}-title">{_escape(title)}</title>'
+        f'<desc id="{_escape(name)}-text">{_escape(alternative)}</desc>{body}</svg>'
     )
 
 
@@ -88,11 +88,11 @@ def _written(element: ElementTree.Element, name: str) -> str:
 
 
 def _plain(element: ElementTree.Element, kind: str, name: str) -> str:
-    content = escape(element.text or "") + "".join(_written(child, name) for child in element)
+    content = _escape(element.text or "") + "".join(_written(child, name) for child in element)
     if kind == "g" and not content:
         return ""
     attributes = "".join(
-        f' {key}="{escape(_value(key, value, name))}"'
+        f' {key}="{_escape(_value(key, value, name))}"'
         for key, value in element.attrib.items()
         if key in _ATTRIBUTES and _REDUNDANT.get(key) != value
     )
@@ -131,7 +131,7 @@ class Chart:
     specification: dict[str, Any]
 
 
-def figure(chart: Chart, *beside: Child, is_split: bool = False) -> Html:
+def _figure(chart: Chart, *beside: Child, is_split: bool = False) -> Html:
     """The chart as a figure of the page; `beside` is the table or the numbers that say the same."""
     frame = tag(
         "div",
@@ -141,7 +141,7 @@ def figure(chart: Chart, *beside: Child, is_split: bool = False) -> Html:
         tabindex="0",
         aria_labelledby=f"{chart.name}-caption",
     )
-    content = tag("div", frame, tag("div", beside), class_="split") if is_split else join(frame, *beside)
+    content = tag("div", frame, tag("div", beside), class_="split") if is_split else _join(frame, *beside)
     return tag("figure", tag("figcaption", chart.title, id=f"{chart.name}-caption"), content, class_="chart")
 
 
@@ -154,14 +154,14 @@ def drawn(chart: Chart) -> Html:
     return inline_svg(drawing, name=chart.name, title=chart.title, alternative=chart.alternative)
 
 
-def altair() -> Any:
+def _altair() -> Any:
     """The charting library, which takes half a second to import."""
     import altair as library
 
     return library
 
 
-def specification_of(chart: Any) -> dict[str, Any]:
+def _specification_of(chart: Any) -> dict[str, Any]:
     """An altair chart as plain values; the product's own charts need no validation at every call."""
     found: dict[str, Any] = chart.to_dict(validate=False)
     return found

@@ -39,12 +39,12 @@ def clipped(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 1].rstrip() + "…"
 
 
-def escape(text: str) -> Html:
+def _escape(text: str) -> Html:
     """Any text as text."""
     return Html(html.escape(visible(text), quote=True))
 
 
-def join(*children: Child) -> Html:
+def _join(*children: Child) -> Html:
     """Several pieces one after the other; None is nothing, and what is not markup is escaped."""
     return Html("".join(_pieces(children)))
 
@@ -56,7 +56,7 @@ def _pieces(children: Iterable[Child]) -> Iterable[str]:
         if isinstance(child, Html):
             yield child
         elif isinstance(child, str):
-            yield escape(child)
+            yield _escape(child)
         elif isinstance(child, int):
             yield f"{child:,}"
         else:
@@ -68,22 +68,22 @@ def tag(name: str, /, *children: Child, **attributes: str | int | bool | None) -
     written = "".join(_attribute(key, value) for key, value in attributes.items())
     if name in VOID:
         return Html(f"<{name}{written}>")
-    return Html(f"<{name}{written}>{join(*children)}</{name}>")
+    return Html(f"<{name}{written}>{_join(*children)}</{name}>")
 
 
 def _attribute(name: str, value: str | int | bool | None) -> str:
     if value is None or value is False:
         return ""
     shown = name.rstrip("_").replace("_", "-")
-    return f" {shown}" if value is True else f' {shown}="{escape(str(value))}"'
+    return f" {shown}" if value is True else f' {shown}="{_escape(str(value))}"'
 
 
-def data_text(text: str, *, most: int | None = None) -> Html:
+def _data_text(text: str, *, most: int | None = None) -> Html:
     """An id or a short text out of the data, kept apart from the direction of what stands around it."""
     return tag("bdi", text if most is None else clipped(text, most))
 
 
-def json_text(value: Any) -> str:
+def _json_text(value: Any) -> str:
     """JSON without a letter that means something in HTML."""
     text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     for letter in "<>&":
@@ -93,5 +93,5 @@ def json_text(value: Any) -> str:
 
 def json_block(element_id: str, value: Any) -> Html:
     """Data for the page's script, in an element that is never executed and that no text can close."""
-    text = json_text(value)
-    return Html(f'<script type="application/json" id="{escape(element_id)}">{text}</script>')
+    text = _json_text(value)
+    return Html(f'<script type="application/json" id="{_escape(element_id)}">{text}</script>')

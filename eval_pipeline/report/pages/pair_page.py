@@ -7,19 +7,16 @@ from typing import Any, Final
 
 from eval_pipeline.report.comparison_rows import moved_queries
 from eval_pipeline.report.numbers import NOTHING, rank
-from eval_pipeline.report.pages.about_runs import footer_line, formula_table, run_facts
-from eval_pipeline.report.pages.figures import figure
-from eval_pipeline.report.pages.html import Child, Html, data_text, join, tag
-from eval_pipeline.report.pages.material import PairMaterial, QueryRow, QueryTexts
-from eval_pipeline.report.pages.page import Page, Section, render_page, size_of
-from eval_pipeline.report.pages.pair_charts import rank_chart, rank_pairs
-from eval_pipeline.report.pages.pair_deltas import (
+from eval_pipeline.report.pages._about_runs import footer_line, formula_table, run_facts
+from eval_pipeline.report.pages._page import Page, Section, render_page, size_of
+from eval_pipeline.report.pages._pair_charts import rank_chart, rank_pairs
+from eval_pipeline.report.pages._pair_deltas import (
     deltas_section,
     fallback_section,
     moved_slices_table,
     parts_table,
 )
-from eval_pipeline.report.pages.queries import (
+from eval_pipeline.report.pages._queries import (
     PAGE_BYTES,
     QueryEntry,
     QueryTable,
@@ -28,7 +25,7 @@ from eval_pipeline.report.pages.queries import (
     query_table,
     sides,
 )
-from eval_pipeline.report.pages.widgets import (
+from eval_pipeline.report.pages._widgets import (
     Column,
     badge,
     bullets,
@@ -38,6 +35,9 @@ from eval_pipeline.report.pages.widgets import (
     tiles,
     with_code,
 )
+from eval_pipeline.report.pages.figures import _figure
+from eval_pipeline.report.pages.html import Child, Html, _data_text, _join, tag
+from eval_pipeline.report.pages.material import PairMaterial, QueryRow, QueryTexts
 from eval_pipeline.words import count
 
 MOODS = {"win": "good", "rank_up": "good", "loss": "bad", "rank_down": "bad", "regression": "bad"}
@@ -45,7 +45,7 @@ MOODS = {"win": "good", "rank_up": "good", "loss": "bad", "rank_down": "bad", "r
 Entry = Mapping[str, Any]
 
 
-def pair_query_table(material: PairMaterial, *, room: int) -> Html:
+def _pair_query_table(material: PairMaterial, *, room: int) -> Html:
     """The table, in so many bytes: what moved farthest stands first, what did not move stands last."""
     document = material.document
     moved = moved_queries(document)
@@ -80,9 +80,9 @@ def _entry(entry: Entry, material: PairMaterial, *, has_moved: bool) -> QueryEnt
     note = _own_note(entry, material.document["causes"])
     move = _reciprocal(entry["b_hit_rank"]) - _reciprocal(entry["a_hit_rank"])
     cells: list[Child] = [
-        join(
+        _join(
             badge(entry["kind"].replace("_", " "), MOODS.get(entry["kind"])),
-            join(" ", badge("regression", "bad"))
+            _join(" ", badge("regression", "bad"))
             if entry["regression"] and entry["kind"] != "regression"
             else None,
             tag("div", note, class_="note") if note else None,
@@ -90,7 +90,7 @@ def _entry(entry: Entry, material: PairMaterial, *, has_moved: bool) -> QueryEnt
         rank(entry["a_hit_rank"]),
         rank(entry["b_hit_rank"]),
         f"{move:+.2f}".replace("-", "−") if move else NOTHING,
-        data_text(row.category, most=60) if row and row.category else None,
+        _data_text(row.category, most=60) if row and row.category else None,
     ]
     keys = [
         entry["kind"],
@@ -175,7 +175,7 @@ def render_pair_page(material: PairMaterial) -> str:
         Page(
             kind="Comparison of two runs",
             title=f"{a} → {b} · comparison",
-            heading=[data_text(a), tag("span", " → ", class_="muted"), data_text(b)],
+            heading=[_data_text(a), tag("span", " → ", class_="muted"), _data_text(b)],
             lead=[_lead(document), _causes(document), _warnings(material)],
             sections=_sections(material),
             footer=[footer_line(document["format"])],
@@ -221,7 +221,7 @@ def _sections(material: PairMaterial) -> list[Section]:
     ]
     apart = list(_apart(document))
     room = PAGE_BYTES - size_of([*parts, *about, Section("", "", apart)])
-    queries = Section("queries", "Queries", [pair_query_table(material, room=room), *apart])
+    queries = Section("queries", "Queries", [_pair_query_table(material, room=room), *apart])
     return [*parts, queries, *about]
 
 
@@ -251,7 +251,7 @@ def _ranks(document: Mapping[str, Any]) -> Iterator[Html]:
         return
     deepest = max((one for pair in pairs for one in pair if one is not None), default=1)
     chart = rank_chart(document["per_query"], max(10, deepest))
-    yield figure(
+    yield _figure(
         chart,
         tag("p", "Right and above the diagonal b is better. The numbers are queries.", class_="note"),
         _rank_table(pairs),
@@ -283,11 +283,11 @@ def _apart(document: Mapping[str, Any]) -> Iterator[Html]:
     for side in ("a", "b"):
         ids = document[f"only_in_{side}"]
         if ids:
-            yield join(tag("h3", f"Only in {side} ({len(ids):,})"), named_ids(ids))
+            yield _join(tag("h3", f"Only in {side} ({len(ids):,})"), named_ids(ids))
     flaky = document["flaky_queries"]
     if flaky:
         rows: list[list[Child]] = [
-            [data_text(one["query_id"], most=160), f"{one['flips']:,}", f"{one['pairs']:,}"]
+            [_data_text(one["query_id"], most=160), f"{one['flips']:,}", f"{one['pairs']:,}"]
             for one in flaky[:FLAKY_SHOWN]
         ]
         columns = [
@@ -295,7 +295,7 @@ def _apart(document: Mapping[str, Any]) -> Iterator[Html]:
             Column("flips", is_number=True),
             Column("identical pairs", is_number=True),
         ]
-        yield join(
+        yield _join(
             tag("h3", f"Flaky queries ({len(flaky):,})"),
             tag("p", "Found by one of two identical runs and not by the other: these move by themselves."),
             data_table("flaky", "Most often first.", columns, rows),
@@ -315,8 +315,8 @@ def _side_by_side(material: PairMaterial) -> Html:
     columns = [Column(""), Column("a"), Column("b"), Column("")]
     ids: Sequence[Child] = [
         "Run",
-        data_text(material.document["run_a"]),
-        data_text(material.document["run_b"]),
+        _data_text(material.document["run_a"]),
+        _data_text(material.document["run_b"]),
         "",
     ]
     return data_table("runs", "Where the runs come from and how they were set up.", columns, [ids, *rows])

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from eval_pipeline.report.pages.figures import COLOURS, Chart, altair, specification_of
+from eval_pipeline.report.pages.figures import COLOURS, Chart, _altair, _specification_of
 from eval_pipeline.report.pages.html import clipped, visible
 from eval_pipeline.words import count
 
@@ -31,7 +31,7 @@ class Bar:
     n: int
 
 
-def label_of(text: str) -> str:
+def _label_of(text: str) -> str:
     """A name from the data as it stands in a chart."""
     return clipped(visible(text), LABEL)
 
@@ -40,15 +40,15 @@ def labels_of(texts: Sequence[str]) -> dict[str, str]:
     """Each of these names as it stands in a chart; names that would look alike are counted."""
     found: dict[str, str] = {}
     for text in texts:
-        label, n = label_of(text), 1
+        label, n = _label_of(text), 1
         while label in found.values() and text not in found:
             n += 1
-            label = f"{label_of(text)} ({n})"
+            label = f"{_label_of(text)} ({n})"
         found.setdefault(text, label)
     return found
 
 
-def curve_points(metrics: Metrics, order: Sequence[str]) -> list[tuple[str, int, float]]:
+def _curve_points(metrics: Metrics, order: Sequence[str]) -> list[tuple[str, int, float]]:
     """(family, k, value) of every metric that is told at several k, in this order of keys."""
     found: dict[str, list[tuple[str, int, float]]] = {}
     for key in order:
@@ -60,15 +60,15 @@ def curve_points(metrics: Metrics, order: Sequence[str]) -> list[tuple[str, int,
     return [point for points in found.values() if len(points) > 1 for point in sorted(points)]
 
 
-def curve_chart(metrics: Metrics, order: Sequence[str]) -> Chart | None:
+def _curve_chart(metrics: Metrics, order: Sequence[str]) -> Chart | None:
     """How the rank metrics grow with the number of hits that are looked at."""
-    points = curve_points(metrics, order)
+    points = _curve_points(metrics, order)
     if not points:
         return None
-    alt = altair()
+    alt = _altair()
 
     families = list(dict.fromkeys(name for name, _, _ in points))
-    rows = [{"family": label_of(name), "k": k, "value": value} for name, k, value in points]
+    rows = [{"family": _label_of(name), "k": k, "value": value} for name, k, value in points]
     base = alt.Chart().encode(
         x=alt.X("k:O", title="first k hits", axis=alt.Axis(labelAngle=0)),
         y=alt.Y("value:Q", title=None, scale=alt.Scale(domain=[0, 1.2]), axis=alt.Axis(values=[0, 0.5, 1])),
@@ -80,7 +80,7 @@ def curve_chart(metrics: Metrics, order: Sequence[str]) -> Chart | None:
         data=alt.Data(values=rows),
     ).properties(width=140, height=116)
     faceted = layers.facet(
-        facet=alt.Facet("family:N", title=None, sort=[label_of(name) for name in families]),
+        facet=alt.Facet("family:N", title=None, sort=[_label_of(name) for name in families]),
         columns=5,
         spacing=28,
     )
@@ -88,14 +88,14 @@ def curve_chart(metrics: Metrics, order: Sequence[str]) -> Chart | None:
         f"{name} {', '.join(f'{value:.2f} at {k}' for family, k, value in points if family == name)}"
         for name in families
     ]
-    return Chart("curves", "What more hits bring", "; ".join(said) + ".", specification_of(faceted))
+    return Chart("curves", "What more hits bring", "; ".join(said) + ".", _specification_of(faceted))
 
 
-def slice_chart(
+def _slice_chart(
     dimension: str, bars: Sequence[Bar], whole: Mapping[str, float], metrics: Sequence[str]
 ) -> Chart:
     """One small panel per metric; the thin line is the whole run."""
-    alt = altair()
+    alt = _altair()
     labels = labels_of([bar.label for bar in bars])
     rows = [
         {
@@ -117,7 +117,7 @@ def slice_chart(
     first = metrics[0]
     said = ", ".join(f"{bar.label} {bar.value:.2f} (n {bar.n:,})" for bar in bars if bar.metric == first)
     words = f"{first}: {said}; the whole run {whole[first]:.2f}."
-    return Chart(f"slice-{dimension}", f"By {dimension}", words, specification_of(faceted))
+    return Chart(f"slice-{dimension}", f"By {dimension}", words, _specification_of(faceted))
 
 
 def _share_bars(
@@ -134,7 +134,7 @@ def _share_bars(
 
 def latency_chart(values: Sequence[float], p50: float, p95: float) -> Chart:
     """How the queries' total times are distributed."""
-    alt = altair()
+    alt = _altair()
 
     bins = _bins(values)
     rows = [{"from": start, "to": end, "n": n} for start, end, n in bins]
@@ -163,7 +163,7 @@ def latency_chart(values: Sequence[float], p50: float, p95: float) -> Chart:
         "Total time of a query",
         f"Half of {count(len(values), 'query', plural='queries')} took at most {p50:,.0f} ms, 95 of 100 at most "
         f"{p95:,.0f} ms; the slowest took {max(values):,.0f} ms.",
-        specification_of(chart),
+        _specification_of(chart),
     )
 
 
@@ -188,12 +188,12 @@ def _round_step(step: float) -> float:
     return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= step * (1 - 1e-9))
 
 
-def stage_chart(stages: Mapping[str, Mapping[str, Any]]) -> Chart | None:
+def _stage_chart(stages: Mapping[str, Mapping[str, Any]]) -> Chart | None:
     """Median and 95th percentile of the recorded stages."""
     recorded = {name: entry for name, entry in stages.items() if entry["n"]}
     if not recorded:
         return None
-    alt = altair()
+    alt = _altair()
 
     rows = [
         {"stage": name.replace("_", " "), "p50": entry["p50"], "p95": entry["p95"]}
@@ -214,16 +214,16 @@ def stage_chart(stages: Mapping[str, Mapping[str, Any]]) -> Chart | None:
     median = base.mark_circle(color=COLOURS["accent"], size=60, opacity=1).encode(x="p50:Q")
     chart = (spread + median).properties(width=480, height={"step": 24})
     said = "; ".join(f"{row['stage']} {row['p50']:,.0f} ms, 95 of 100 {row['p95']:,.0f} ms" for row in rows)
-    return Chart("stages", "Time by stage", f"Half of the queries at most: {said}.", specification_of(chart))
+    return Chart("stages", "Time by stage", f"Half of the queries at most: {said}.", _specification_of(chart))
 
 
-def field_chart(fields: Mapping[str, Mapping[str, Any]]) -> Chart | None:
+def _field_chart(fields: Mapping[str, Mapping[str, Any]]) -> Chart | None:
     """The fields with the lowest accuracy first."""
     known = [(name, entry) for name, entry in fields.items() if entry["accuracy"] is not None]
     known.sort(key=lambda item: (item[1]["accuracy"], item[0]))
     if not known:
         return None
-    alt = altair()
+    alt = _altair()
     labels = labels_of([name for name, _ in known[:MOST_FIELDS]])
     rows = [
         {
@@ -240,5 +240,5 @@ def field_chart(fields: Mapping[str, Mapping[str, Any]]) -> Chart | None:
         "fields",
         "Accuracy of the weakest fields" if len(known) > MOST_FIELDS else "Accuracy of each field",
         f"The weakest of {len(known):,} fields is {name} with {entry['accuracy']:.2f} over {entry['n']:,} cases.",
-        specification_of(chart),
+        _specification_of(chart),
     )

@@ -6,20 +6,17 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from eval_pipeline.report.comparison_rows import HEADLINES, SLICED, by_family, chosen, is_share
+from eval_pipeline.report.comparison_rows import HEADLINES, SLICED, _by_family, _chosen, _is_share
 from eval_pipeline.report.numbers import NOTHING, rank, value
-from eval_pipeline.report.pages.about_runs import (
+from eval_pipeline.report.pages._about_runs import (
     footer_line,
     formula_table,
     run_facts,
     stale_callout,
     state_badge,
 )
-from eval_pipeline.report.pages.figures import figure
-from eval_pipeline.report.pages.html import Child, Html, data_text, join, tag
-from eval_pipeline.report.pages.material import MetricFacts, QueryRow, QueryTexts, RunMaterial
-from eval_pipeline.report.pages.page import Page, Section, render_page, size_of
-from eval_pipeline.report.pages.queries import (
+from eval_pipeline.report.pages._page import Page, Section, render_page, size_of
+from eval_pipeline.report.pages._queries import (
     PAGE_BYTES,
     QueryEntry,
     QueryTable,
@@ -28,14 +25,13 @@ from eval_pipeline.report.pages.queries import (
     query_table,
     sides,
 )
-from eval_pipeline.report.pages.run_blocks import (
+from eval_pipeline.report.pages._run_blocks import (
     extraction_section,
     indexing_section,
     judge_section,
     latency_section,
 )
-from eval_pipeline.report.pages.run_charts import MOST_BARS, Bar, curve_chart, slice_chart
-from eval_pipeline.report.pages.widgets import (
+from eval_pipeline.report.pages._widgets import (
     Column,
     Group,
     badge,
@@ -48,6 +44,10 @@ from eval_pipeline.report.pages.widgets import (
     named_ids,
     tiles,
 )
+from eval_pipeline.report.pages.figures import _figure
+from eval_pipeline.report.pages.html import Child, Html, _data_text, _join, tag
+from eval_pipeline.report.pages.material import MetricFacts, QueryRow, QueryTexts, RunMaterial
+from eval_pipeline.report.pages.run_charts import MOST_BARS, Bar, _curve_chart, _slice_chart
 from eval_pipeline.words import count
 
 SHOWN_METRICS: Final = ("recall@5_doc", "groundedness", "citation_coverage", "judge_correctness")
@@ -68,10 +68,10 @@ ORDER: Final = (FAILED, MISSED, ANSWER, LATE_HIT, UNLABELLED, FINE)
 QueryValues = Mapping[str, float | None]
 
 
-def run_query_table(material: RunMaterial, *, room: int) -> Html:
+def _run_query_table(material: RunMaterial, *, room: int) -> Html:
     """The table, in so many bytes; `kind` says how the query went."""
     defined = [key for key, entry in material.document["metrics"].items() if entry["n"]]
-    metrics = chosen(SHOWN_METRICS, defined, most=MOST_METRICS)
+    metrics = _chosen(SHOWN_METRICS, defined, most=MOST_METRICS)
     entries = [_entry(row, material, metrics) for row in material.queries]
     entries.sort(key=lambda entry: ORDER.index(entry.kind))
     columns = [
@@ -93,7 +93,7 @@ def run_query_table(material: RunMaterial, *, room: int) -> Html:
     )
 
 
-def kind_of(row: QueryRow, values: QueryValues) -> str:
+def _kind_of(row: QueryRow, values: QueryValues) -> str:
     """How the query went, in one word."""
     if row.is_failed:
         return FAILED
@@ -108,13 +108,13 @@ def kind_of(row: QueryRow, values: QueryValues) -> str:
 
 def _entry(row: QueryRow, material: RunMaterial, metrics: list[str]) -> QueryEntry:
     values = {key: _finite(value) for key, value in material.values.get(row.query_id, {}).items()}
-    kind = kind_of(row, values)
+    kind = _kind_of(row, values)
     mood = {FAILED: "bad", MISSED: "bad", FINE: "good"}.get(kind)
     cells: list[Child] = [
         badge(kind, mood),
         rank(row.first_rank),
         *(_number(values.get(key)) for key in metrics),
-        data_text(row.category, most=60) if row.category else None,
+        _data_text(row.category, most=60) if row.category else None,
     ]
     keys: list[float | str | None] = [
         kind,
@@ -162,11 +162,11 @@ ORDERED: Final = {"difficulty": ("easy", "medium", "hard")}
 SliceValues = Mapping[str, Mapping[str, Any]]
 
 
-def slices_section(material: RunMaterial) -> Iterator[Section]:
+def _slices_section(material: RunMaterial) -> Iterator[Section]:
     """Every dimension that says more than the whole run does."""
     metrics = material.document["metrics"]
-    shares = [one.key for one in material.metrics if is_share(one) and metrics[one.key]["n"]]
-    keys = chosen(SLICED, shares, most=PANELS) or shares[:PANELS]
+    shares = [one.key for one in material.metrics if _is_share(one) and metrics[one.key]["n"]]
+    keys = _chosen(SLICED, shares, most=PANELS) or shares[:PANELS]
     content: list[Html] = []
     if keys:
         for dimension, values in material.document["slices"].items():
@@ -204,8 +204,8 @@ def _dimension(dimension: str, values: SliceValues, material: RunMaterial, keys:
         return more(summary, table)
     whole = {key: metrics[key]["value"] for key in keys}
     drawn = [key for key in keys if any(bar.metric == key for bar in bars)]
-    chart = slice_chart(dimension, bars, whole, drawn)
-    return figure(chart, tag("p", left_out, class_="note") if left_out else None, more(summary, table))
+    chart = _slice_chart(dimension, bars, whole, drawn)
+    return _figure(chart, tag("p", left_out, class_="note") if left_out else None, more(summary, table))
 
 
 def _ordered(dimension: str, values: SliceValues) -> list[str]:
@@ -232,7 +232,7 @@ def _numbers(dimension: str, values: SliceValues, material: RunMaterial, labels:
     ]
     rows: list[list[Child]] = [
         [
-            data_text(label, most=80),
+            _data_text(label, most=80),
             f"{values[label]['n_queries']:,}{'*' if values[label].get('is_small') else ''}",
             *(_cell(values[label]["metrics"][key]) for key in keys),
         ]
@@ -259,7 +259,7 @@ def render_run_page(material: RunMaterial) -> str:
         Page(
             kind="Evaluation run",
             title=f"{run_id} · evaluation run",
-            heading=data_text(run_id),
+            heading=_data_text(run_id),
             lead=[_lead(material), facts_list(run_facts(material.facts)), _warnings(material)],
             sections=_sections(material),
             footer=[footer_line(document["format"])],
@@ -287,14 +287,14 @@ def _warnings(material: RunMaterial) -> Html:
     judge = (
         callout(
             tag(
-                "p", "The judge's scores cannot be compared over time: ", data_text("; ".join(problems)), "."
+                "p", "The judge's scores cannot be compared over time: ", _data_text("; ".join(problems)), "."
             ),
             is_warning=True,
         )
         if problems
         else None
     )
-    return join(stale_callout(material.states), judge)
+    return _join(stale_callout(material.states), judge)
 
 
 def _sections(material: RunMaterial) -> list[Section]:
@@ -303,7 +303,7 @@ def _sections(material: RunMaterial) -> list[Section]:
     parts = list(_parts(material))
     formulas = Section("formulas", "Formulas", [formula_table([material.states], [""])])
     room = PAGE_BYTES - size_of([*parts, formulas])
-    queries = Section("queries", "Queries", [run_query_table(material, room=room), *_left_out(document)])
+    queries = Section("queries", "Queries", [_run_query_table(material, room=room), *_left_out(document)])
     return [*parts, queries, formulas]
 
 
@@ -311,7 +311,7 @@ def _parts(material: RunMaterial) -> Iterator[Section]:
     document = material.document
     yield Section("headlines", "Headlines", [_headlines(material)])
     yield Section("metrics", "All metrics", [_curves(material), _metric_table(material)])
-    yield from slices_section(material)
+    yield from _slices_section(material)
     if document["extraction"] is not None:
         content = extraction_section(document["extraction"], material.field_errors)
         yield Section("extraction", "Extraction", content)
@@ -324,14 +324,14 @@ def _parts(material: RunMaterial) -> Iterator[Section]:
 def _headlines(material: RunMaterial) -> Html:
     metrics = material.document["metrics"]
     facts = {one.key: one for one in material.metrics}
-    keys = chosen(HEADLINES, [key for key, entry in metrics.items() if entry["n"]], most=len(HEADLINES))
+    keys = _chosen(HEADLINES, [key for key, entry in metrics.items() if entry["n"]], most=len(HEADLINES))
     if not keys:
         return tag("p", "No headline metric is defined for this run.")
     entries: list[tuple[Child, Child, Child]] = [
         (
             breakable_name(key),
             value(metrics[key]["value"]),
-            join(f"n {metrics[key]['n']:,} ", state_badge(material.states.get(facts[key].formula))),
+            _join(f"n {metrics[key]['n']:,} ", state_badge(material.states.get(facts[key].formula))),
         )
         for key in keys
     ]
@@ -349,9 +349,9 @@ def _headlines(material: RunMaterial) -> Html:
 
 
 def _curves(material: RunMaterial) -> Html | None:
-    ordered = [one.key for entries in by_family(material.metrics).values() for one in entries]
-    chart = curve_chart(material.document["metrics"], ordered)
-    return figure(chart) if chart else None
+    ordered = [one.key for entries in _by_family(material.metrics).values() for one in entries]
+    chart = _curve_chart(material.document["metrics"], ordered)
+    return _figure(chart) if chart else None
 
 
 def _metric_table(material: RunMaterial) -> Html:
@@ -360,7 +360,7 @@ def _metric_table(material: RunMaterial) -> Html:
     undefined = [one for one in material.metrics if not metrics[one.key]["n"]]
     groups = [
         Group(family, [_metric_row(one, material) for one in entries])
-        for family, entries in by_family(defined).items()
+        for family, entries in _by_family(defined).items()
     ]
     columns = [
         Column("metric"),
@@ -368,7 +368,7 @@ def _metric_table(material: RunMaterial) -> Html:
         Column("n", is_number=True),
         Column("what it says", style="meaning"),
     ]
-    return join(
+    return _join(
         data_table("metrics", "Mean over the queries that each metric applies to.", columns, groups),
         _undefined(undefined) if undefined else None,
     )
@@ -378,7 +378,7 @@ def _metric_row(one: MetricFacts, material: RunMaterial) -> Sequence[Child]:
     entry = material.document["metrics"][one.key]
     remark = f"; {LOWER}" if one.direction == "lower" else ""
     return [
-        join(metric_name(one.key), " ", state_badge(material.states.get(one.formula))),
+        _join(metric_name(one.key), " ", state_badge(material.states.get(one.formula))),
         value(entry["value"]),
         f"{entry['n']:,}",
         f"{one.meaning}{remark}",
@@ -389,7 +389,7 @@ def _undefined(metrics: Sequence[MetricFacts]) -> Html:
     rows = [
         [
             metric_name(one.key),
-            join("applies where ", tag("code", " ".join(one.applies.split())))
+            _join("applies where ", tag("code", " ".join(one.applies.split())))
             if one.applies
             else "needs recorded values",
             one.undefined or "",
@@ -397,7 +397,7 @@ def _undefined(metrics: Sequence[MetricFacts]) -> Html:
         for one in metrics
     ]
     columns = [Column("metric"), Column("and no query here does"), Column("edge cases", style="meaning")]
-    return join(
+    return _join(
         tag("h3", "Undefined here"),
         tag("p", "These are null, not 0: nothing in this run is what they ask about."),
         data_table("undefined", "Metrics without a query to apply to.", columns, rows),
@@ -411,4 +411,4 @@ def _left_out(document: Mapping[str, Any]) -> Iterator[Html]:
     ):
         ids = document[name]
         if ids:
-            yield join(tag("h3", f"{title} ({len(ids):,})"), tag("p", remark), named_ids(ids))
+            yield _join(tag("h3", f"{title} ({len(ids):,})"), tag("p", remark), named_ids(ids))

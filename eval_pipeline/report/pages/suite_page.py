@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
 
-from eval_pipeline.report.comparison_rows import HEADLINES, by_family, representatives
+from eval_pipeline.report.comparison_rows import HEADLINES, _by_family, _representatives
 from eval_pipeline.report.numbers import NOTHING, value
-from eval_pipeline.report.pages.about_runs import footer_line
-from eval_pipeline.report.pages.figures import COLOURS, Chart, altair, figure, specification_of
-from eval_pipeline.report.pages.html import Child, Html, data_text, join, tag
+from eval_pipeline.report.pages._about_runs import footer_line
+from eval_pipeline.report.pages._page import Page, Section, render_page
+from eval_pipeline.report.pages._widgets import Column, badge, data_table, more
+from eval_pipeline.report.pages.figures import COLOURS, Chart, _altair, _figure, _specification_of
+from eval_pipeline.report.pages.html import Child, Html, _data_text, _join, tag
 from eval_pipeline.report.pages.material import GateMark, MetricFacts, SuiteMaterial, SuiteRun
-from eval_pipeline.report.pages.page import Page, Section, render_page
-from eval_pipeline.report.pages.run_charts import label_of
-from eval_pipeline.report.pages.widgets import Column, badge, data_table, more
+from eval_pipeline.report.pages.run_charts import _label_of
 from eval_pipeline.words import count
 
 COLUMNS: Final = 3
@@ -50,9 +50,9 @@ class Trend:
     gate: float | None = None
 
 
-def trend_chart(trends: Sequence[Trend], *, name: str, title: str) -> Chart:
+def _trend_chart(trends: Sequence[Trend], *, name: str, title: str) -> Chart:
     """Small panels with a common time axis."""
-    alt = altair()
+    alt = _altair()
 
     panels = [_panel(one, alt) for one in trends]
     chart = alt.concat(
@@ -62,7 +62,7 @@ def trend_chart(trends: Sequence[Trend], *, name: str, title: str) -> Chart:
         bounds="flush",
         padding={"left": 30, **TRIM},
     )
-    return Chart(name, title, " ".join(_said(one) for one in trends), specification_of(chart))
+    return Chart(name, title, " ".join(_said(one) for one in trends), _specification_of(chart))
 
 
 def _panel(trend: Trend, alt: Any) -> Any:
@@ -97,7 +97,7 @@ def _panel(trend: Trend, alt: Any) -> Any:
         layers.append(
             failed.mark_point(shape="square", color=COLOURS["worse"], size=140, strokeWidth=1.5, opacity=1)
         )
-    return alt.layer(*layers, *_points(known)).properties(width=250, height=90, title=label_of(trend.metric))
+    return alt.layer(*layers, *_points(known)).properties(width=250, height=90, title=_label_of(trend.metric))
 
 
 def _value_axis(trend: Trend, alt: Any) -> Any:
@@ -144,7 +144,7 @@ def render_suite_page(suites: Sequence[SuiteMaterial], *, format_number: int = 1
         Page(
             kind="Evaluation over time",
             title=f"{title} · evaluation over time",
-            heading=data_text(title),
+            heading=_data_text(title),
             lead=[_lead(suites)],
             sections=[
                 section
@@ -181,18 +181,18 @@ def _sections(suite: SuiteMaterial, place: int, *, alone: bool) -> Iterator[Sect
     yield Section(f"{prefix}runs", f"Runs{of}", [_run_table(suite, prefix)])
 
 
-def shown_runs(suite: SuiteMaterial) -> list[SuiteRun]:
+def _shown_runs(suite: SuiteMaterial) -> list[SuiteRun]:
     """The last complete attempt of every night."""
     return [run for run in suite.runs if run.is_shown]
 
 
 def trends_of(suite: SuiteMaterial) -> list[Trend]:
     """Every headline, then one key of every other formula, of what was ever defined."""
-    runs = shown_runs(suite)
+    runs = _shown_runs(suite)
     known = [one for one in suite.metrics if any(_value(run, one.key) is not None for run in runs)]
     headlines = [one for one in known if one.key in HEADLINES]
     covered = {one.formula for one in headlines}
-    others = [one for one in representatives(known) if one.formula not in covered]
+    others = [one for one in _representatives(known) if one.formula not in covered]
     ordered = sorted(headlines, key=lambda one: HEADLINES.index(one.key)) + others
     return [_trend(one, runs, suite) for one in ordered]
 
@@ -264,10 +264,10 @@ def _trends(suite: SuiteMaterial, trends: Sequence[Trend], prefix: str) -> list[
     headlines, others = trends[:HEADLINE_PANELS], trends[HEADLINE_PANELS:]
     return [
         tag("p", _legend(suite, trends)),
-        figure(trend_chart(headlines, name=f"{prefix}trend", title="From night to night")),
+        _figure(_trend_chart(headlines, name=f"{prefix}trend", title="From night to night")),
         more(
             f"{len(others):,} more metrics",
-            figure(trend_chart(others, name=f"{prefix}trend-more", title="The other metrics")),
+            _figure(_trend_chart(others, name=f"{prefix}trend-more", title="The other metrics")),
         )
         if others
         else None,
@@ -298,9 +298,9 @@ def _legend(suite: SuiteMaterial, trends: Sequence[Trend]) -> str:
 
 
 def _number_table(suite: SuiteMaterial, prefix: str) -> Html:
-    runs = shown_runs(suite)
+    runs = _shown_runs(suite)
     metrics = [one for one in suite.metrics if any(_value(run, one.key) is not None for run in runs)]
-    ordered = [one for entries in by_family(metrics).values() for one in entries]
+    ordered = [one for entries in _by_family(metrics).values() for one in entries]
     columns = [
         Column("night", style="short"),
         Column("run"),
@@ -309,7 +309,7 @@ def _number_table(suite: SuiteMaterial, prefix: str) -> Html:
     rows: list[list[Child]] = [
         [
             run.night.isoformat(),
-            tag("span", data_text(run.facts.run_id), class_="id"),
+            tag("span", _data_text(run.facts.run_id), class_="id"),
             *(value(_value(run, one.key)) for one in ordered),
         ]
         for run in reversed(runs)
@@ -319,7 +319,7 @@ def _number_table(suite: SuiteMaterial, prefix: str) -> Html:
 
 def _changes(suite: SuiteMaterial) -> Iterator[tuple[SuiteRun, str, list[str]]]:
     """(run, what changed, names) for every change from one shown night to the next, the newest first."""
-    runs = shown_runs(suite)
+    runs = _shown_runs(suite)
     formulas = sorted({one.formula for one in suite.metrics})
     for before, run in reversed(list(pairwise(runs))):
         if _chunker(before) != _chunker(run):
@@ -333,9 +333,9 @@ def _change_table(changes: Sequence[tuple[SuiteRun, str, list[str]]], prefix: st
     rows: list[list[Child]] = [
         [
             run.night.isoformat(),
-            tag("span", data_text(run.facts.run_id), class_="id"),
+            tag("span", _data_text(run.facts.run_id), class_="id"),
             what,
-            data_text(", ".join(names), most=300),
+            _data_text(", ".join(names), most=300),
         ]
         for run, what, names in changes[:CHANGES_SHOWN]
     ]
@@ -374,15 +374,15 @@ def _run_row(run: SuiteRun) -> list[Child]:
     commit = facts.commit_hash
     return [
         run.night.isoformat(),
-        tag("span", data_text(facts.run_id), class_="id"),
+        tag("span", _data_text(facts.run_id), class_="id"),
         NOTHING if facts.attempt is None else str(facts.attempt),
         _state(run),
         f"{run.n_results:,} of {run.n_golden:,}",
         f"{run.n_missing:,}" if run.n_missing else "·",
         f"{run.n_failed:,}" if run.n_failed else "·",
         f"{run.n_quarantined:,}" if run.n_quarantined else "·",
-        data_text(_chunker(run) or NOTHING, most=60),
-        tag("span", data_text(commit[:12]), class_="id") if commit else NOTHING,
+        _data_text(_chunker(run) or NOTHING, most=60),
+        tag("span", _data_text(commit[:12]), class_="id") if commit else NOTHING,
     ]
 
 
@@ -391,7 +391,7 @@ def _gate(run: SuiteRun) -> Child:
         return NOTHING
     kind = {"pass": "good", "fail": "bad"}.get(run.gate.verdict)
     mark = badge(run.gate.verdict, kind) if kind else badge(run.gate.verdict)
-    return join(mark, " against ", tag("span", data_text(run.gate.baseline), class_="id"))
+    return _join(mark, " against ", tag("span", _data_text(run.gate.baseline), class_="id"))
 
 
 def _state(run: SuiteRun) -> Html:
@@ -408,4 +408,4 @@ def _state(run: SuiteRun) -> Html:
         badges.append(badge("not the last attempt"))
     if run.n_stale:
         badges.append(badge(f"{run.n_stale:,} stale", "bad"))
-    return join(*(piece for one in badges for piece in (one, " ")))
+    return _join(*(piece for one in badges for piece in (one, " ")))

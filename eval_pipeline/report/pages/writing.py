@@ -26,7 +26,7 @@ class ComputedRun(NamedTuple):
     made_at: dt.datetime
 
 
-def computed_recently(con: Connection) -> list[ComputedRun]:
+def _computed_recently(con: Connection) -> list[ComputedRun]:
     """Those of the newest runs that are computed, in run order; the newest runs are set up already."""
     rows = con.execute(
         "select r.run_id, r.suite, max(c.computed_at) from temp.recent_runs r join ledger.cells c using (run_key) "
@@ -35,7 +35,7 @@ def computed_recently(con: Connection) -> list[ComputedRun]:
     return [ComputedRun(*row) for row in rows]
 
 
-def stored_recently(con: Connection) -> list[tuple[str, str, dt.datetime]]:
+def _stored_recently(con: Connection) -> list[tuple[str, str, dt.datetime]]:
     """The stored comparisons of the newest runs that are wanted now, with when they were made."""
     return con.execute(
         "select a.run_id, r.run_id, p.computed_at from comparisons.pairs p "
@@ -45,7 +45,7 @@ def stored_recently(con: Connection) -> list[tuple[str, str, dt.datetime]]:
     ).fetchall()
 
 
-def recent_verdict(con: Connection) -> dt.datetime | None:
+def _recent_verdict(con: Connection) -> dt.datetime | None:
     """When the last gate about one of the newest runs was judged."""
     found: dt.datetime | None = first_value(
         con,
@@ -90,12 +90,12 @@ class Published:
 def wanted_pages(con: Connection, settings: Settings, registry: Registry) -> list[Page]:
     """The pages of the newest runs of every suite, of their comparisons, and of the suites; oldest first."""
     prepare_pairs(con, registry)
-    runs = computed_recently(con)
+    runs = _computed_recently(con)
     found = [_page(settings, (one.run_id,), one.made_at) for one in runs]
-    found += [_page(settings, (a, b), made_at) for a, b, made_at in stored_recently(con)]
+    found += [_page(settings, (a, b), made_at) for a, b, made_at in _stored_recently(con)]
     if not runs:
         return found
-    judged_at = recent_verdict(con)
+    judged_at = _recent_verdict(con)
     made_at = max([one.made_at for one in runs] + ([judged_at] if judged_at else []))
     named = sorted({one.suite for one in runs if one.suite is not None})
     for suite in named if len(named) > 1 or any(one.suite is None for one in runs) else []:

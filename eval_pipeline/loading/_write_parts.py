@@ -16,7 +16,7 @@ from eval_pipeline.bundle.extractions import has_failed
 from eval_pipeline.bundle.lines import Line
 from eval_pipeline.bundle.problems import Problem
 from eval_pipeline.bundle.results import ResultsBlock
-from eval_pipeline.loading.deliveries import Delivery, add_deliveries, add_quarantine, take_off_record
+from eval_pipeline.loading.deliveries import Delivery, _add_deliveries, _add_quarantine, _take_off_record
 from eval_pipeline.records import ExtractionCase, IndexReport, SpotCheck, Verdict
 from eval_pipeline.store.keys import keys_of
 from eval_pipeline.store.open import Connection
@@ -218,7 +218,7 @@ def _insert(con: Connection, table: str, rows: pa.Table) -> None:
 
 
 if TYPE_CHECKING:
-    from eval_pipeline.loading.write_runs import RunDelivery
+    from eval_pipeline.loading._write_runs import RunDelivery
 
 # (run_key, part) → the content hash that stood there, and how often its bytes were read again.
 ReplacedParts = dict[tuple[int, str], tuple[str, int]]
@@ -234,7 +234,7 @@ def record_parts(
 ) -> None:
     """Which bytes stand behind each part now, who delivered them, and what of them was rejected."""
     parts = [(delivery, part) for delivery in deliveries for part in delivery.parts]
-    delivery_keys = add_deliveries(
+    delivery_keys = _add_deliveries(
         con,
         [
             Delivery(
@@ -269,8 +269,8 @@ def record_parts(
     con.unregister("new_parts")
     for delivery, part in parts:
         if (keys[delivery.run.run_id], part.part) in replaced:
-            take_off_record(con, part.content_hash, run_id=delivery.run.run_id, now=now)
-        add_quarantine(
+            _take_off_record(con, part.content_hash, run_id=delivery.run.run_id, now=now)
+        _add_quarantine(
             con, part.problems, content_hash=part.content_hash, dataset=delivery.run.dataset, now=now
         )
 

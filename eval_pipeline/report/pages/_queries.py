@@ -6,9 +6,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from eval_pipeline.report.pages.html import Child, Html, clipped, data_text, join, json_block, json_text, tag
+from eval_pipeline.report.pages._widgets import Column, caption_of, scrolling
+from eval_pipeline.report.pages.html import (
+    Child,
+    Html,
+    _data_text,
+    _join,
+    _json_text,
+    clipped,
+    json_block,
+    tag,
+)
 from eval_pipeline.report.pages.material import ChunkRow, QueryTexts
-from eval_pipeline.report.pages.widgets import Column, caption_of, scrolling
 
 # What a page may weigh: the rows of a thousand queries, and below them as many texts as there is room for.
 MOST_ROWS: Final = 2_000
@@ -66,7 +75,7 @@ def query_table(table: QueryTable, *, room: int) -> Html:
         "table", caption_of(table.name, table.caption), head, bodies, id=table.name, class_="queries wide"
     )
     script_rows = [_script_row(place, entry) for place, entry in enumerate(listed)]
-    return join(
+    return _join(
         _filters(table, listed),
         scrolling(table.name, drawn),
         _remarks(len(table.entries) - len(listed), n_without_text, n_without),
@@ -85,7 +94,7 @@ def _listed_rows(table: QueryTable, *, room: int) -> tuple[list[Html], int]:
     spent = 0
     for place, entry in enumerate(table.entries[:MOST_ROWS]):
         row = _first_row(entry, table.columns)
-        size = _size(row) + len(json_text(_script_row(place, entry))) + BODY_BYTES
+        size = _size(row) + len(_json_text(_script_row(place, entry))) + BODY_BYTES
         if spent + size > room:
             break
         spent += size
@@ -106,7 +115,7 @@ def _first_row(entry: QueryEntry, columns: Sequence[Column]) -> Html:
     heading = tag(
         "th",
         question,
-        tag("span", data_text(entry.query_id, most=ID_LENGTH), class_="id"),
+        tag("span", _data_text(entry.query_id, most=ID_LENGTH), class_="id"),
         scope="row",
         class_="query",
     )
@@ -248,7 +257,7 @@ def _chunk(chunk: ChunkRow, most: int, *, with_text: bool) -> Html:
         if with_text and chunk.text
         else None
     )
-    return join(tag("span", data_text(chunk.chunk_id, most=ID_LENGTH), class_="id"), text)
+    return _join(tag("span", _data_text(chunk.chunk_id, most=ID_LENGTH), class_="id"), text)
 
 
 def labelled_text(name: str, text: str | None) -> Html | None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from eval_pipeline.bundle.layout import Bundle, RunFolder
-from eval_pipeline.loading.context import Load, throw_away
-from eval_pipeline.loading.write_runs import RunDelivery
+from eval_pipeline.loading._write_runs import RunDelivery
+from eval_pipeline.loading.context import Load, _throw_away
 from eval_pipeline.records import Run
 from eval_pipeline.store.open import Connection
 from eval_pipeline.store.tombstones import find_forgotten
@@ -39,7 +39,7 @@ def leave_out_written(load: Load, con: Connection, batch: Sequence[RunDelivery])
             continue
         _say(load, [delivery.run.run_id])
         if delivery.run.run_id in load.places:
-            throw_away(load.places[delivery.run.run_id])
+            _throw_away(load.places[delivery.run.run_id])
     return remaining
 
 
@@ -49,7 +49,7 @@ def was_forgotten_meanwhile(load: Load, con: Connection, dataset: str | None) ->
         return False
     _say(load, [dataset])
     for kept in load.kept.parent.glob(f"{load.kept.name}*"):
-        throw_away(kept / "datasets" / dataset)
+        _throw_away(kept / "datasets" / dataset)
     return True
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from eval_pipeline.comparing.significance import compare_values, entries_of
+from eval_pipeline.comparing.significance import _compare_values, entries_of
 from eval_pipeline.comparing.verdicts import deltas_of
 from eval_pipeline.computing.history import rows_at
 from eval_pipeline.showing.blocks import NOW, STAGES, run_blocks
@@ -88,7 +88,7 @@ def _tested(a: RunParts, b: RunParts, run_a: str, run_b: str) -> dict[str, dict[
         return {}
     counts_a, counts_b = (np.array([run.cases[case] for case in both], float) for run in (a, b))
     results = [
-        compare_values(
+        _compare_values(
             counts_a[:, 0],
             counts_b[:, 0],
             scale="fraction",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from eval_pipeline.comparing.significance import BETTER, UNCLEAR, WORSE
-from eval_pipeline.report.pages.figures import COLOURS, Chart, altair, specification_of
+from eval_pipeline.report.pages.figures import COLOURS, Chart, _altair, _specification_of
 from eval_pipeline.report.pages.run_charts import labels_of
 
 NOT_FOUND: Final = "not found"
@@ -29,7 +29,7 @@ class Difference:
 
 def forest_chart(differences: Sequence[Difference], *, name: str, title: str) -> Chart:
     """Differences with their intervals, beside what identical runs differ by."""
-    alt = altair()
+    alt = _altair()
     labels = labels_of([one.metric for one in differences])
     rows = [_forest_row(one, labels[one.metric]) for one in differences]
     base = alt.Chart(alt.Data(values=rows)).encode(
@@ -44,7 +44,7 @@ def forest_chart(differences: Sequence[Difference], *, name: str, title: str) ->
     if not any(one.band for one in differences):
         del layers[0]
     chart = alt.layer(*layers).properties(width=520, height={"step": 23})
-    return Chart(name, title, _said(differences), specification_of(chart))
+    return Chart(name, title, _said(differences), _specification_of(chart))
 
 
 def _forest_row(one: Difference, label: str) -> dict[str, Any]:
@@ -96,7 +96,7 @@ def _said(differences: Sequence[Difference]) -> str:
 
 def rank_chart(per_query: Sequence[Mapping[str, Any]], ranks: int) -> Chart:
     """Where the first expected chunk stood in a, and where it stands in b."""
-    alt = altair()
+    alt = _altair()
     counts = rank_pairs(per_query)
     order = [*(str(rank) for rank in range(1, ranks + 1)), NOT_FOUND]
     rows = [
@@ -118,7 +118,7 @@ def rank_chart(per_query: Sequence[Mapping[str, Any]], ranks: int) -> Chart:
     chart = alt.layer(bubbles, numbers).resolve_scale(color="independent")
     chart = chart.properties(width={"step": 38}, height={"step": 32})
     title = "Rank of the first expected chunk"
-    return Chart("ranks", title, _moves_in_words(counts), specification_of(chart))
+    return Chart("ranks", title, _moves_in_words(counts), _specification_of(chart))
 
 
 def _moves_in_words(counts: Counter[tuple[int | None, int | None]]) -> str:

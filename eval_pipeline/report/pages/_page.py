@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from eval_pipeline.report.pages.html import Child, Html, join, tag
+from eval_pipeline.report.pages.html import Child, Html, _join, tag
 
 FOLDER: Final = Path(__file__).parent
 
@@ -37,7 +37,7 @@ class Page:
 
 def size_of(sections: Iterable[Section]) -> int:
     """How many bytes their contents take."""
-    return sum(len(join(one.content).encode()) for one in sections)
+    return sum(len(_join(one.content).encode()) for one in sections)
 
 
 def render_page(page: Page) -> str:

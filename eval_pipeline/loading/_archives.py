@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from eval_pipeline.loading.deliveries import Delivery, add_delivery
+from eval_pipeline.loading.deliveries import Delivery, _add_delivery
 from eval_pipeline.records import ArchiveChunk
 from eval_pipeline.store.frozen import ARCHIVE, is_emptied
 from eval_pipeline.store.keys import add_texts, find_key, key_of, keys_of
@@ -45,7 +45,7 @@ def current_archive_hash(con: Connection, dataset: str | None, chunker_version: 
 def write_archive(con: Connection, archive: ArchiveDelivery, *, now: dt.datetime) -> None:
     """Add a state of an archive and make it the newest; call it inside a transaction."""
     dataset_key = key_of(con, "dataset", archive.dataset) if archive.dataset else None
-    delivery_key = add_delivery(
+    delivery_key = _add_delivery(
         con,
         Delivery(
             part="archive",

@@ -7,19 +7,19 @@ from typing import Any, Final
 
 from eval_pipeline.comparing.significance import BETTER, UNCLEAR, verdict_of
 from eval_pipeline.report.comparison_rows import (
-    by_family,
+    _by_family,
+    _is_share,
+    _representatives,
     defined_metrics,
-    is_share,
     part_cells,
-    representatives,
     within_noise,
 )
 from eval_pipeline.report.numbers import NOTHING, change, interval, p_value, value
-from eval_pipeline.report.pages.figures import figure
-from eval_pipeline.report.pages.html import Child, Html, data_text, join, tag
+from eval_pipeline.report.pages._pair_charts import Difference, forest_chart
+from eval_pipeline.report.pages._widgets import Column, Group, badge, data_table, metric_name
+from eval_pipeline.report.pages.figures import _figure
+from eval_pipeline.report.pages.html import Child, Html, _data_text, _join, tag
 from eval_pipeline.report.pages.material import MetricFacts, PairMaterial
-from eval_pipeline.report.pages.pair_charts import Difference, forest_chart
-from eval_pipeline.report.pages.widgets import Column, Group, badge, data_table, metric_name
 from eval_pipeline.words import count
 
 ADJUSTMENTS: Final = {"benjamini_hochberg": "Benjamini–Hochberg"}
@@ -38,7 +38,7 @@ def deltas_section(material: PairMaterial) -> list[Child]:
         _table(document, shown),
         _caveats(document),
         _reading(document),
-        tag("p", "Undefined in both runs: ", data_text(", ".join(undefined)), ".", class_="note")
+        tag("p", "Undefined in both runs: ", _data_text(", ".join(undefined)), ".", class_="note")
         if undefined
         else None,
     ]
@@ -47,16 +47,16 @@ def deltas_section(material: PairMaterial) -> list[Child]:
 def _pictures(document: Report, metrics: Sequence[MetricFacts]) -> list[Html]:
     drawn = []
     for name, title, is_wanted in (
-        ("forest", "Differences, one metric per formula", is_share),
+        ("forest", "Differences, one metric per formula", _is_share),
         ("forest-scores", "Differences of scores from 0 to 5", lambda one: one.scale == "ordinal"),
     ):
         differences = [
             found
-            for one in representatives(metrics)
+            for one in _representatives(metrics)
             if is_wanted(one) and (found := difference_of(document, one)) is not None
         ]
         if differences:
-            drawn.append(figure(forest_chart(differences, name=name, title=title)))
+            drawn.append(_figure(forest_chart(differences, name=name, title=title)))
     return drawn
 
 
@@ -87,7 +87,7 @@ def _table(document: Report, metrics: Sequence[MetricFacts]) -> Html:
     has_bands = any(document["noise"].values())
     groups = [
         Group(family, [_row(document, one, has_bands=has_bands) for one in entries])
-        for family, entries in by_family(metrics).items()
+        for family, entries in _by_family(metrics).items()
     ]
     titles = ["a", "b", "b − a", "95 % interval", "p adjusted", "n", "could show"]
     numbers = [Column(title, is_number=True) for title in [*titles, *(["noise band"] if has_bands else [])]]
@@ -185,7 +185,7 @@ def fallback_section(document: Report) -> list[Child]:
         data_table(
             "fallback", f"Both runs by the same criterion, over {n} whose spans are known.", columns, rows
         ),
-        join(tag("h3", "If more, or less, had to be shared"), _sensitivity(thresholds))
+        _join(tag("h3", "If more, or less, had to be shared"), _sensitivity(thresholds))
         if thresholds
         else None,
     ]
@@ -215,7 +215,7 @@ def moved_slices_table(slices: Sequence[Mapping[str, Any]]) -> Html:
     """The slices with the surest movement, each by the metric that says so."""
     rows: list[list[Child]] = [
         [
-            join(data_text(entry["slice"]), " = ", data_text(entry["slice_value"], most=80)),
+            _join(_data_text(entry["slice"]), " = ", _data_text(entry["slice_value"], most=80)),
             metric_name(entry["metric"]),
             f"{entry['n_queries']:,}",
             f"{entry['n']:,}",

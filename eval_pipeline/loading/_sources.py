@@ -13,13 +13,13 @@ from eval_pipeline.bundle.parts import problem_of, read_archive
 from eval_pipeline.bundle.problems import Problem
 from eval_pipeline.bundle.texts import write_without_texts
 from eval_pipeline.errors import InputRejected
-from eval_pipeline.loading.archives import ArchiveDelivery, write_archive
-from eval_pipeline.loading.context import Load, free_place, quarantine, report_problems
-from eval_pipeline.loading.deliveries import add_quarantine, take_off_record
-from eval_pipeline.loading.left_out import was_forgotten_meanwhile
-from eval_pipeline.loading.lint import lint_rows, note_golden_set
-from eval_pipeline.loading.runs import problem_of_rejection
-from eval_pipeline.loading.write_labels import GoldenDelivery, write_golden_set
+from eval_pipeline.loading._archives import ArchiveDelivery, write_archive
+from eval_pipeline.loading._left_out import was_forgotten_meanwhile
+from eval_pipeline.loading.context import Load, _free_place, _quarantine, _report_problems
+from eval_pipeline.loading.deliveries import _add_quarantine, _take_off_record
+from eval_pipeline.loading.lint import _note_golden_set, lint_rows
+from eval_pipeline.loading.runs import _problem_of_rejection
+from eval_pipeline.loading.write_labels import GoldenDelivery, _write_golden_set
 from eval_pipeline.records import ArchiveChunk
 from eval_pipeline.store.kept import keep
 from eval_pipeline.store.open import open_writer, transaction
@@ -37,8 +37,8 @@ def load_golden_set(load: Load, golden: GoldenFile) -> None:
         found = _read_golden_set(load, golden)
     except InputRejected as rejected:
         load.report.rejected.append(golden.dataset)
-        problem = problem_of_rejection(golden.path, rejected)
-        quarantine(load, [problem], content=content, dataset=golden.dataset)
+        problem = _problem_of_rejection(golden.path, rejected)
+        _quarantine(load, [problem], content=content, dataset=golden.dataset)
         return
     delivery = GoldenDelivery(
         dataset=golden.dataset,
@@ -54,21 +54,21 @@ def load_golden_set(load: Load, golden: GoldenFile) -> None:
         with open_writer(load.settings.db, tell=load.tell) as con, transaction(con):
             if was_forgotten_meanwhile(load, con, golden.dataset):
                 return
-            write_golden_set(con, delivery, now=load.now)
-            take_off_record(con, content, dataset=golden.dataset, now=load.now)
-            add_quarantine(con, found.problems, content_hash=content, dataset=golden.dataset, now=load.now)
-            warnings = note_golden_set(con, golden.dataset, found.rows, now=load.now)
+            _write_golden_set(con, delivery, now=load.now)
+            _take_off_record(con, content, dataset=golden.dataset, now=load.now)
+            _add_quarantine(con, found.problems, content_hash=content, dataset=golden.dataset, now=load.now)
+            warnings = _note_golden_set(con, golden.dataset, found.rows, now=load.now)
         load.before.golden_sets[golden.dataset] = content
     load.report.golden_sets.append(golden.dataset)
     load.report.warnings += warnings
-    report_problems(load, found.problems)
+    _report_problems(load, found.problems)
 
 
 def _read_golden_set(load: Load, golden: GoldenFile) -> GoldenSet:
     """Its rows, kept as they came or without the questions."""
     if load.options.no_text:
         read_golden_set(golden.path)
-        target = free_place(load, f"datasets/{golden.dataset}", taken=("queries.*",)) / f"queries{PACKED}"
+        target = _free_place(load, f"datasets/{golden.dataset}", taken=("queries.*",)) / f"queries{PACKED}"
         problems = write_without_texts("golden_set", golden.path, target)
         found = GoldenSet(read_golden_set(target, inverted_spans=load.inverted_spans).rows, problems)
         _refuse_emptied(load, golden, found)
@@ -76,7 +76,7 @@ def _read_golden_set(load: Load, golden: GoldenFile) -> GoldenSet:
     found = read_golden_set(golden.path, inverted_spans=load.inverted_spans)
     _refuse_emptied(load, golden, found)
     if load.options.keeps:
-        folder = free_place(load, f"datasets/{golden.dataset}", taken=("queries.*",))
+        folder = _free_place(load, f"datasets/{golden.dataset}", taken=("queries.*",))
         keep(golden.path, folder / golden.path.name)
     return found
 
@@ -106,8 +106,8 @@ def load_archive(load: Load, archive: ArchiveFile) -> None:
         lines, problems = _read_archive(load, archive)
     except InputRejected as rejected:
         load.report.rejected.append(name)
-        problem = problem_of_rejection(archive.path, rejected)
-        quarantine(load, [problem], content=content, dataset=archive.dataset)
+        problem = _problem_of_rejection(archive.path, rejected)
+        _quarantine(load, [problem], content=content, dataset=archive.dataset)
         return
     delivery = ArchiveDelivery(
         dataset=archive.dataset,
@@ -123,18 +123,18 @@ def load_archive(load: Load, archive: ArchiveFile) -> None:
             if was_forgotten_meanwhile(load, con, archive.dataset):
                 return
             write_archive(con, delivery, now=load.now)
-            take_off_record(con, content, dataset=archive.dataset, now=load.now)
-            add_quarantine(con, problems, content_hash=content, dataset=archive.dataset, now=load.now)
+            _take_off_record(con, content, dataset=archive.dataset, now=load.now)
+            _add_quarantine(con, problems, content_hash=content, dataset=archive.dataset, now=load.now)
         load.before.archives[archive.dataset, archive.chunker_version] = content
     load.report.archives.append(name)
-    report_problems(load, problems)
+    _report_problems(load, problems)
 
 
 def _read_archive(load: Load, archive: ArchiveFile) -> tuple[Sequence[Line[ArchiveChunk]], list[Problem]]:
     """Its chunks, kept as they came or without their texts."""
     folder = f"datasets/{archive.dataset}/inventories" if archive.dataset else "inventories"
     stem = stem_of(archive.path)
-    place = free_place(load, folder, taken=(f"{stem}.jsonl", f"{stem}.jsonl.*", f"{stem}.parquet"))
+    place = _free_place(load, folder, taken=(f"{stem}.jsonl", f"{stem}.jsonl.*", f"{stem}.parquet"))
     if load.options.no_text:
         target = place / f"{stem}{PACKED}"
         problems = write_without_texts("archive", archive.path, target)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from eval_pipeline.adapters.mapping import TABLES
-from eval_pipeline.adapters.tables import TREC_COLUMNS, WHOLE, FileForm, find_value, opened, places_in
+from eval_pipeline.adapters.tables import TREC_COLUMNS, WHOLE, FileForm, _opened, find_value, places_in
 
 Row = dict[str, Any]
 Names = Sequence[str]
@@ -240,7 +240,7 @@ def _guess_hits(guess: Guess, rows: Sequence[Row], values: dict[str, list[Any]])
     query = guess.tables["result"].get("query_id")
     ids = values.get(query, []) if isinstance(query, str) else []
     free = {place: found for place, found in values.items() if place != query}
-    scalars = {place: found for place, found in free.items() if not isinstance(opened(found[0]), list)}
+    scalars = {place: found for place, found in free.items() if not isinstance(_opened(found[0]), list)}
     one_id = _named(scalars, [name for name in HIT_FIELDS["chunk_id"] if name != "id"])
     if one_id is not None and len(set(map(str, ids))) < len(ids):
         guess.rows = "hit"
@@ -277,7 +277,7 @@ def _list_of_hits(rows: Sequence[Row], values: dict[str, list[Any]]) -> tuple[st
         place = _named(parents, ("hits", "retrieved", "value", "scores"))
     items: list[Any] = []
     for row in rows:
-        value = opened(find_value(row, place)) if place else None
+        value = _opened(find_value(row, place)) if place else None
         if isinstance(value, dict):
             value = [{"key": key, "value": inner} for key, inner in value.items()]
         if isinstance(value, str):
@@ -301,7 +301,7 @@ def _is_side_by_side(guess: Guess, place: str, values: dict[str, list[Any]]) -> 
     hits = guess.tables["hits"]
     hits.pop("list")
     nested = all(
-        isinstance(opened(one), list) and opened(one)[:1] and isinstance(opened(one)[0], list)
+        isinstance(_opened(one), list) and _opened(one)[:1] and isinstance(_opened(one)[0], list)
         for one in values[place]
     )
     inner = ".0" if nested else ""

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eval_pipeline.errors import InputRejected
-from eval_pipeline.loading.write_parts import PartDelivery
-from eval_pipeline.loading.write_runs import (
+from eval_pipeline.loading._write_parts import PartDelivery
+from eval_pipeline.loading._write_runs import (
     RunDelivery,
     RunRejected,
     known_datasets,

@@ -7,9 +7,9 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from eval_pipeline.report.numbers import NOTHING
-from eval_pipeline.report.pages.html import Child, Html, data_text, tag
+from eval_pipeline.report.pages._widgets import Column, badge, bullets, callout, data_table, or_nothing
+from eval_pipeline.report.pages.html import Child, Html, _data_text, tag
 from eval_pipeline.report.pages.material import FormulaState, RunFacts
-from eval_pipeline.report.pages.widgets import Column, badge, bullets, callout, data_table, or_nothing
 from eval_pipeline.words import count
 
 COMMIT_LENGTH = 12
@@ -33,7 +33,7 @@ JUDGE = {
 def run_facts(facts: RunFacts) -> dict[str, Child]:
     """Where a run comes from and how it was set up."""
     return {
-        "Dataset": data_text(facts.dataset),
+        "Dataset": _data_text(facts.dataset),
         "Suite": _text(facts.suite),
         "Night": facts.night.isoformat() if facts.night else None,
         "Started": f"{facts.created_at:%Y-%m-%d %H:%M} UTC" if facts.created_at else None,
@@ -56,7 +56,7 @@ def configuration(facts: RunFacts) -> dict[str, Any]:
 
 
 def _text(value: Any) -> Child:
-    return None if value is None else data_text(str(value), most=200)
+    return None if value is None else _data_text(str(value), most=200)
 
 
 def stale_callout(states: Mapping[str, FormulaState]) -> Html | None:

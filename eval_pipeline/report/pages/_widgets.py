@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from eval_pipeline.report.numbers import NOTHING
-from eval_pipeline.report.pages.html import Child, Html, data_text, escape, join, tag, visible
+from eval_pipeline.report.pages.html import Child, Html, _data_text, _escape, _join, tag, visible
 
 NAMED_IDS = 200
 
@@ -66,7 +66,7 @@ def scrolling(name: str, content: Html) -> Html:
 
 def _group(group: Group, columns: Sequence[Column]) -> Html:
     heading = tag("tr", tag("th", group.title, scope="rowgroup", colspan=str(len(columns))))
-    return join(
+    return _join(
         tag("tbody", heading, class_="group"),
         tag("tbody", [_row(cells, columns) for cells in group.rows]),
     )
@@ -135,20 +135,20 @@ def named_ids(ids: Sequence[str], *, most: int = NAMED_IDS) -> Html:
     """Ids one after the other, and how many more there are."""
     shown: list[Child] = []
     for place, one in enumerate(ids[:most]):
-        shown += [", " if place else None, tag("span", data_text(one, most=NAMED_IDS), class_="id")]
+        shown += [", " if place else None, tag("span", _data_text(one, most=NAMED_IDS), class_="id")]
     left_out = len(ids) - most
     return tag("p", shown, f" and {left_out:,} more" if left_out > 0 else None)
 
 
 def metric_name(key: str) -> Html:
     """A metric's key."""
-    return tag("span", data_text(key), class_="id")
+    return tag("span", _data_text(key), class_="id")
 
 
 def breakable_name(key: str) -> Html:
     """A metric's key that may be broken where its words end."""
     pieces = re.split("(?<=[_@])", visible(key))
-    broken = Html("<wbr>").join(escape(piece) for piece in pieces)
+    broken = Html("<wbr>").join(_escape(piece) for piece in pieces)
     return tag("span", tag("bdi", Html(broken)), class_="id")
 
 
@@ -156,7 +156,7 @@ def with_code(text: str) -> Html:
     """A sentence in which commands stand between backticks."""
     pieces = text.split("`")
     if len(pieces) % 2 == 0:
-        return data_text(text)
+        return _data_text(text)
     return tag("bdi", [tag("code", piece) if place % 2 else piece for place, piece in enumerate(pieces)])
 
 

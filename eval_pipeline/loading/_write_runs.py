@@ -13,14 +13,14 @@ from eval_pipeline.bundle.parts import parse_day, parse_time
 from eval_pipeline.bundle.problems import printable
 from eval_pipeline.bundle.results import ResultsBlock
 from eval_pipeline.errors import InputRejected
-from eval_pipeline.loading.deliveries import supersede_run_parts
-from eval_pipeline.loading.write_parts import (
+from eval_pipeline.loading._write_parts import (
     ROWS_OF_PART,
     PartDelivery,
     ReplacedParts,
     record_parts,
     write_small_parts,
 )
+from eval_pipeline.loading.deliveries import _supersede_run_parts
 from eval_pipeline.records import Run
 from eval_pipeline.store.frozen import forget_no_longer, parts_without_texts
 from eval_pipeline.store.keys import add_texts, keys_of
@@ -279,7 +279,7 @@ def _remove_replaced_rows(
     for delivery in deliveries:
         run_key = keys[delivery.run.run_id]
         replaced = [part.part for part in delivery.parts if (run_key, part.part) in known]
-        supersede_run_parts(con, [(delivery.run.run_id, part) for part in replaced], now=now)
+        _supersede_run_parts(con, [(delivery.run.run_id, part) for part in replaced], now=now)
         forget_no_longer(con, run_key, replaced)
         for part in replaced:
             for table in ROWS_OF_PART.get(part, ()):

@@ -6,11 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from eval_pipeline.report.numbers import value
-from eval_pipeline.report.pages.figures import figure
-from eval_pipeline.report.pages.html import Child, Html, data_text, join, tag
-from eval_pipeline.report.pages.page import Section
-from eval_pipeline.report.pages.run_charts import field_chart, latency_chart, stage_chart
-from eval_pipeline.report.pages.widgets import (
+from eval_pipeline.report.pages._page import Section
+from eval_pipeline.report.pages._widgets import (
     Column,
     badge,
     bullets,
@@ -20,6 +17,9 @@ from eval_pipeline.report.pages.widgets import (
     named_ids,
     tiles,
 )
+from eval_pipeline.report.pages.figures import _figure
+from eval_pipeline.report.pages.html import Child, Html, _data_text, _join, tag
+from eval_pipeline.report.pages.run_charts import _field_chart, _stage_chart, latency_chart
 from eval_pipeline.words import count
 
 UNSTABLE_ABOVE: Final = 0.2
@@ -44,7 +44,7 @@ def extraction_section(extraction: Block, field_errors: Mapping[str, Mapping[str
     return [
         _verdict(extraction),
         _averages(extraction),
-        join(
+        _join(
             tag("h3", f"Failed cases ({len(failed):,})"),
             tag("p", "They did not run and count nowhere."),
             named_ids(failed),
@@ -91,7 +91,7 @@ def _fields(fields: Mapping[str, Block], errors: Mapping[str, Mapping[str, int]]
     )
     rows: list[list[Child]] = [
         [
-            data_text(name, most=120),
+            _data_text(name, most=120),
             value(entry["accuracy"]),
             f"{entry['n']:,}",
             *(f"{errors.get(name, {}).get(kind, 0):,}" for kind in ERROR_TYPES),
@@ -102,8 +102,8 @@ def _fields(fields: Mapping[str, Block], errors: Mapping[str, Mapping[str, int]]
     columns += [Column(kind.replace("_", " "), is_number=True) for kind in ERROR_TYPES]
     caption = "Share of the documents with the field in which it is right, and how often it went wrong in which way."
     table = data_table("field-accuracy", caption, columns, rows)
-    chart = field_chart(fields)
-    return join(tag("h3", "Fields"), figure(chart, table) if chart else table)
+    chart = _field_chart(fields)
+    return _join(tag("h3", "Fields"), _figure(chart, table) if chart else table)
 
 
 def _cases(cases: Mapping[str, Block]) -> Html | None:
@@ -114,7 +114,7 @@ def _cases(cases: Mapping[str, Block]) -> Html | None:
     counts = ("true_positives", "false_positives", "false_negatives", "total_gt_fields")
     rows: list[list[Child]] = [
         [
-            data_text(name, most=120),
+            _data_text(name, most=120),
             *(value(entry[key]) for key in keys),
             *(f"{entry[key]:,}" for key in counts),
         ]
@@ -135,7 +135,7 @@ def _cases(cases: Mapping[str, Block]) -> Html | None:
 def latency_section(performance: Block, latencies: Sequence[float]) -> Iterator[Section]:
     """How long it took, where that was recorded."""
     whole = performance["latency_ms"]
-    stages = stage_chart(performance["latency_breakdown_ms"])
+    stages = _stage_chart(performance["latency_breakdown_ms"])
     if not whole["n"] and stages is None:
         return
     entries = {"total": whole, **performance["latency_breakdown_ms"]}
@@ -150,8 +150,10 @@ def latency_section(performance: Block, latencies: Sequence[float]) -> Iterator[
         f" The whole run took {_ms(suite)} ms." if suite else ""
     )
     table = data_table("latency-numbers", caption, columns, rows)
-    drawn = figure(latency_chart(latencies, whole["p50"], whole["p95"])) if latencies and whole["n"] else None
-    yield Section("latency", "Time", [drawn, figure(stages, table) if stages else table])
+    drawn = (
+        _figure(latency_chart(latencies, whole["p50"], whole["p95"])) if latencies and whole["n"] else None
+    )
+    yield Section("latency", "Time", [drawn, _figure(stages, table) if stages else table])
 
 
 def _ms(number: float | None) -> str:
@@ -178,7 +180,7 @@ def judge_section(document: Block) -> Iterator[Section]:
                 ]
             ),
             _reliability(reliability),
-            join(tag("h3", "Problems of its configuration"), bullets(data_text(one) for one in problems))
+            _join(tag("h3", "Problems of its configuration"), bullets(_data_text(one) for one in problems))
             if problems
             else None,
         ],
@@ -223,7 +225,7 @@ def indexing_section(indexing: Block) -> list[Child]:
     types = indexing["by_doc_type"]
     rows = [
         ["all", *_coverage(indexing)],
-        *([data_text(name, most=80), *_coverage(entry)] for name, entry in types.items()),
+        *([_data_text(name, most=80), *_coverage(entry)] for name, entry in types.items()),
     ]
     names = (
         "documents",
@@ -240,18 +242,18 @@ def indexing_section(indexing: Block) -> list[Child]:
     )
     columns = [Column("document type"), *(Column(name, is_number=True) for name in names)]
     reasons = [
-        join(data_text(reason, most=120), f": {n:,}") for reason, n in indexing["skip_reasons"].items()
+        _join(_data_text(reason, most=120), f": {n:,}") for reason, n in indexing["skip_reasons"].items()
     ]
     version = indexing["index_version_info"]
     return [
-        data_table("coverage", join("Index: ", _versions(version)), columns, rows),
-        join(tag("h3", "Why chunks were skipped"), bullets(reasons)) if reasons else None,
+        data_table("coverage", _join("Index: ", _versions(version)), columns, rows),
+        _join(tag("h3", "Why chunks were skipped"), bullets(reasons)) if reasons else None,
     ]
 
 
 def _versions(version: Block) -> Html:
     known = [f"{name.replace('_', ' ')} {value}" for name, value in version.items() if value is not None]
-    return data_text(", ".join(known) or "no versions recorded")
+    return _data_text(", ".join(known) or "no versions recorded")
 
 
 def _coverage(entry: Block) -> list[Child]:
