@@ -1,4 +1,6 @@
-"""The product as Python functions. Without `db` they work on the store of the environment, like the command line."""
+"""The product as Python functions."""
+
+# Without `db` they work on the store of the environment, like the command line.
 
 from __future__ import annotations
 

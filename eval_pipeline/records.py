@@ -1,8 +1,7 @@
-"""The input contract as types: one place that readers, validation, storage and documentation share.
+"""The input contract as types: one place that readers, validation, storage and documentation share."""
 
-`None` means absent, as `null` does in the files. `JudgeScore` and `Json` are taken as delivered, whatever they are:
-the formulas decide by value what counts.
-"""
+# `None` means absent, as `null` does in the files. `JudgeScore` and `Json` are taken as delivered, whatever they are:
+# the formulas decide by value what counts.
 
 from __future__ import annotations
 

@@ -1,15 +1,14 @@
-"""mapping.toml: which fields of somebody's own rows mean what, checked so that every mistake is named.
+"""mapping.toml: which fields of somebody's own rows mean what, checked so that every mistake is named."""
 
-rows = "query"                # a row per query; or "hit": a row per query and hit
-
-[result]
-query_id = "qid"              # a place in the row, with dots
-
-[hits]
-list = "retrieved"            # the list of hits; without it every field names a list of its own
-chunk_id = "id"               # a place in the hit; "." is the hit itself
-doc_id = {place = "id", before = "#"}
-"""
+# rows = "query"                # a row per query; or "hit": a row per query and hit
+#
+# [result]
+# query_id = "qid"              # a place in the row, with dots
+#
+# [hits]
+# list = "retrieved"            # the list of hits; without it every field names a list of its own
+# chunk_id = "id"               # a place in the hit; "." is the hit itself
+# doc_id = {place = "id", before = "#"}
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Reading ahead: the next pieces are read on other threads while the caller is busy with this one.
+"""Reading ahead: the next pieces are read on other threads while the caller is busy with this one."""
 
-Parsing, hashing and compressing happen outside the interpreter's lock, and so does the database's writing.
-"""
+# Parsing, hashing and compressing happen outside the interpreter's lock, and so does the database's writing.
 
 from __future__ import annotations
 

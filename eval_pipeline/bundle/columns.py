@@ -1,4 +1,4 @@
-"""A block of results as flat tables: results, hits, spans, citations and references that point back to their result."""
+"""Records as Arrow columns, and a block of results as flat tables whose rows point back to their result."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""extractions.jsonl: one case a line, checked so that its counts can be trusted.
+"""extractions.jsonl: one case a line, checked so that its counts can be trusted."""
 
-Discrepancies that a producer gives are taken, and must fit what else the case says: which fields are there follows from
-the documents, whether a value is right may be the producer's own judgement.
-"""
+# Discrepancies that a producer gives are taken, and must fit what else the case says: which fields are there follows
+# from the documents, whether a value is right may be the producer's own judgement.
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Parquet: a file's rows in batches, as the columns that a record asks for or, row by row, as lines of JSON.
+"""Parquet: a file's rows in batches, as the columns that a record asks for or, row by row, as lines of JSON."""
 
-Columns that fit are taken as they are; whatever does not goes through the careful reader of lines, so that a row of a
-Parquet file is refused for the same reasons as a line.
-"""
+# Columns that fit are taken as they are; whatever does not goes through the careful reader of lines, so that a row of a
+# Parquet file is refused for the same reasons as a line.
 
 from __future__ import annotations
 

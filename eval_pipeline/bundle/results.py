@@ -1,8 +1,7 @@
-"""results.jsonl → flat tables of results, hits, spans, citations and references.
+"""results.jsonl → flat tables of results, hits, spans, citations and references."""
 
-Two readers, one outcome. The fast one parses a whole block into columns and accepts it only when nothing in it could
-need a second look; any doubt sends the block to the careful one, which reads line by line and gives reasons.
-"""
+# Two readers, one outcome. The fast one parses a whole block into columns and accepts it only when nothing in it could
+# need a second look; any doubt sends the block to the careful one, which reads line by line and gives reasons.
 
 from __future__ import annotations
 

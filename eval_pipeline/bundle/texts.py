@@ -1,7 +1,6 @@
-"""Delivered rows whose texts were forgotten: ids, places, scores and counts stay, so that they can be taken in again.
+"""Delivered rows without their texts: kept back for one load, or forgotten for good."""
 
-More goes than where texts are only kept back (`textless_parts`): labels' texts, errors, documents, free citations.
-"""
+# More goes than where texts are only kept back (`textless_parts`): labels' texts, errors, documents, free citations.
 
 from __future__ import annotations
 

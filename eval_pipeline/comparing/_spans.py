@@ -1,8 +1,7 @@
-"""Two runs whose chunkers differ: which hits cover enough of the characters of which expected chunk.
+"""Two runs whose chunkers differ: which hits cover enough of the characters of which expected chunk."""
 
-Spans are cut into disjoint pieces first, so that each character counts once: what the spans before it, in order of
-their start, leave of a span.
-"""
+# Spans are cut into disjoint pieces first, so that each character counts once: what the spans before it, in order of
+# their start, leave of a span.
 
 from __future__ import annotations
 

@@ -1,22 +1,21 @@
-"""What a gate asks: rules from the [gate] table of eval-pipeline.toml, else sensible ones.
+"""What a gate asks: rules from the [gate] table of eval-pipeline.toml, else sensible ones."""
 
-[gate]
-evidence = "test"              # or "margin": for deterministic replays, where every change is real
-on_inconclusive = "warn"       # exit code 4; "fail": exit code 1
-presence = 0.98                # share of the golden queries that both runs must have answered
-drift_nights = 14              # how far back a slow decline is looked for; 0 switches that off
-
-[[gate.rules]]
-metric = "hit@5"
-margin = 0.02                  # a loss up to this is accepted
-direction = "higher"           # is better; the formula's own unless said
-minimum_n = 30
-slices = ["category", "vault=work"]
-
-[[gate.rules]]
-metric = "extraction.macro_f1"
-at_least = 0.9                 # a target instead of a margin; at_most where lower is better
-"""
+# [gate]
+# evidence = "test"              # or "margin": for deterministic replays, where every change is real
+# on_inconclusive = "warn"       # exit code 4; "fail": exit code 1
+# presence = 0.98                # share of the golden queries that both runs must have answered
+# drift_nights = 14              # how far back a slow decline is looked for; 0 switches that off
+#
+# [[gate.rules]]
+# metric = "hit@5"
+# margin = 0.02                  # a loss up to this is accepted
+# direction = "higher"           # is better; the formula's own unless said
+# minimum_n = 30
+# slices = ["category", "vault=work"]
+#
+# [[gate.rules]]
+# metric = "extraction.macro_f1"
+# at_least = 0.9                 # a target instead of a margin; at_most where lower is better
 
 from __future__ import annotations
 

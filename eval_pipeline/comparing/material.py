@@ -20,6 +20,7 @@ from eval_pipeline.comparing.pair_rows import (
     PairedQuery,
     _count_stale_labels,
     _formulas_in_store,
+    _metric_pairs,
     _pair_queries,
     _paired_queries,
     _regressed_chunks,
@@ -28,7 +29,6 @@ from eval_pipeline.comparing.pair_rows import (
     _unpaired_queries,
     aggregates_of,
     find_compared_run,
-    metric_pairs,
 )
 from eval_pipeline.comparing.significance import Compared
 from eval_pipeline.comparing.states import RunStates, _read_states, _require_usable
@@ -141,7 +141,7 @@ def _compared(
         if defined.isdisjoint(one.keys):
             found += [Compared(key, one, _undefined_pairs(n)) for key in one.keys]
         else:
-            found += [Compared(key, one, pairs) for key, pairs in metric_pairs(con, one, a, b).items()]
+            found += [Compared(key, one, pairs) for key, pairs in _metric_pairs(con, one, a, b).items()]
     return found
 
 

@@ -292,7 +292,7 @@ def _formulas_in_store(con: Connection, formulas: Sequence[Definition]) -> list[
     return [one for one in formulas if set(one.keys) <= columns.get(one.short_name, set())]
 
 
-def metric_pairs(
+def _metric_pairs(
     con: Connection, formula: Definition, a: ComparedRun, b: ComparedRun
 ) -> dict[str, MetricPairs]:
     """Every key of a formula for both runs, over the paired queries by their place."""
@@ -309,7 +309,7 @@ def metric_pairs(
         {"a": a.run_key, "b": b.run_key},
     ).fetchnumpy()
     return {
-        key: _metric_pairs(columns[f"a{number}"], columns[f"b{number}"]) for number, key in enumerate(keys)
+        key: _value_pairs(columns[f"a{number}"], columns[f"b{number}"]) for number, key in enumerate(keys)
     }
 
 
@@ -319,7 +319,7 @@ def _undefined_pairs(n: int) -> MetricPairs:
     return MetricPairs(nothing[0], nothing[0], nothing[1], nothing[1])
 
 
-def _metric_pairs(a: Any, b: Any) -> MetricPairs:
+def _value_pairs(a: Any, b: Any) -> MetricPairs:
     sides = [(np.ma.filled(side, 0.0).astype(np.float64), ~np.ma.getmaskarray(side)) for side in (a, b)]
     # A number that is none, from a formula of one's own, is as good as undefined.
     (values_a, known_a), (values_b, known_b) = (

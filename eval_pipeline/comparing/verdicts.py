@@ -1,4 +1,6 @@
-"""What a comparison says about one query: kinds, ranks, regressions. Pure values, no store."""
+"""What a comparison says about one query: kinds, ranks, regressions."""
+
+# Pure values, no store.
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
-"""The worked examples of the definitions, executed: delivered, loaded and measured as any bundle is.
+"""The worked examples of the definitions, executed: delivered, loaded and measured as any bundle is."""
 
-`given` is written with the contract's names: those of a golden row and of a result, with `hits` for `hits_top_k`, and
-beside them `archive` (chunk ids or archive lines) or `archives` (the same by chunker version), `config` and `run` (of
-run.json), `extraction` or `extractions`, `index_report`, `spot_checks`, `results` (of several queries, instead of the
-fields of one), and `parameters` for another reading. A hit may leave out its ids. `expected` names columns of the one
-row there is, or is a list with one mapping per row; a column that is null has no value or no row.
-
-Each example is a query of its own; those that agree on the archive and on run.json share a dataset and a run, because
-a pass over many queries costs hardly more than one over a single query. What is no matter of one query has its own run.
-"""
+# `given` is written with the contract's names: those of a golden row and of a result, with `hits` for `hits_top_k`, and
+# beside them `archive` (chunk ids or archive lines) or `archives` (the same by chunker version), `config` and `run` (of
+# run.json), `extraction` or `extractions`, `index_report`, `spot_checks`, `results` (of several queries, instead of the
+# fields of one), and `parameters` for another reading. A hit may leave out its ids. `expected` names columns of the one
+# row there is, or is a list with one mapping per row; a column that is null has no value or no row.
+#
+# Each example is a query of its own; those that agree on the archive and on run.json share a dataset and a run,
+# because a pass over many queries costs hardly more than one over a single query. What is no matter of one query has
+# its own run.
 
 from __future__ import annotations
 

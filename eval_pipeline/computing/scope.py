@@ -1,9 +1,8 @@
-"""What a definition sees while it is computed: the same table names, holding only the rows that are its business.
+"""What a definition sees while it is computed: the same table names, holding only the rows that are its business."""
 
-A second, empty catalogue carries views named like the store's tables. Raw and derived tables show the runs being
-computed, label tables the golden set that scores their dataset, archive tables that dataset's archives. A definition's
-text runs in it unchanged and cannot reach anything else.
-"""
+# A second, empty catalogue carries views named like the store's tables. Raw and derived tables show the runs being
+# computed, label tables the golden set that scores their dataset, archive tables that dataset's archives. A
+# definition's text runs in it unchanged and cannot reach anything else.
 
 from __future__ import annotations
 

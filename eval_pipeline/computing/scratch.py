@@ -1,8 +1,7 @@
-"""The store as it would be once some runs were computed anew: a catalogue in memory that is read like the store.
+"""The store as it would be once some runs were computed anew: a catalogue in memory that is read like the store."""
 
-It shows every table of the store, and lays over it, for the runs it was told, what stands in the scratch catalogue.
-Questions about pairs of runs, gates and nights are then answered by the functions that answer them from the store.
-"""
+# It shows every table of the store, and lays over it, for the runs it was told, what stands in the scratch catalogue.
+# Questions about pairs of runs, gates and nights are then answered by the functions that answer them from the store.
 
 from __future__ import annotations
 

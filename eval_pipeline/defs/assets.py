@@ -1,7 +1,6 @@
-"""Every fact, metric and aggregate as an asset, made from the registry.
+"""Every fact, metric and aggregate as an asset, made from the registry."""
 
-Siblings are computed in one step: one look at the ledger, one turn at the store, whatever their number.
-"""
+# Siblings are computed in one step: one look at the ledger, one turn at the store, whatever their number.
 
 import datetime as dt
 from collections.abc import Callable, Collection, Iterator, Sequence

@@ -1,8 +1,7 @@
-"""Dagster's SQLite storage for a command that computes many partitions at once.
+"""Dagster's SQLite storage for a command that computes many partitions at once."""
 
-Dagster's own opens a connection for every event; a range over a thousand runs has a thousand events per table. Here a
-connection stays open and the events of a table are written together. The files are the same, whoever reads them.
-"""
+# Dagster's own opens a connection for every event; a range over a thousand runs has a thousand events per table. Here a
+# connection stays open and the events of a table are written together. The files are the same, whoever reads them.
 
 from __future__ import annotations
 

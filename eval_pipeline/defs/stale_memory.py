@@ -1,10 +1,9 @@
-"""What the sensor stale_metrics remembers between two looks, and what it is therefore free to launch.
+"""What the sensor stale_metrics remembers between two looks, and what it is therefore free to launch."""
 
-Two code locations may have one store and different definitions, and a person may compute with yet others. If each of
-them computed whatever does not hold for its own files, they would undo each other's work forever. So a change of
-definitions is launched by the location whose files changed: once what its files mean is computed, it takes cells of
-another meaning for somebody else's later choice, says so, and leaves them.
-"""
+# Two code locations may have one store and different definitions, and a person may compute with yet others. If each of
+# them computed whatever does not hold for its own files, they would undo each other's work forever. So a change of
+# definitions is launched by the location whose files changed: once what its files mean is computed, it takes cells of
+# another meaning for somebody else's later choice, says so, and leaves them.
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""A Python statement as text that changes when its meaning can: without comments, docstrings and layout.
+"""A Python statement as text that changes when its meaning can: without comments, docstrings and layout."""
 
-Made from tokens and not from `ast.dump`, which differs between versions of Python. What the versions cut into tokens
-differently, a formatted string, is taken as it is written.
-"""
+# Made from tokens and not from `ast.dump`, which differs between versions of Python. What the versions cut into tokens
+# differently, a formatted string, is taken as it is written.
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""The fingerprint of a definition: it moves exactly when the meaning can.
+"""The fingerprint of a definition: it moves exactly when the meaning can."""
 
-In: every meaningful token of the body, the values of the parameters, `applies`, `undefined`, `aggregate`, the helpers
-it calls and, for the full fingerprint, the definitions it reads. Out: comments, layout, keyword case, descriptions,
-examples, range, scale, direction, the version number.
-"""
+# In: every meaningful token of the body, the values of the parameters, `applies`, `undefined`, `aggregate`, the helpers
+# it calls and, for the full fingerprint, the definitions it reads. Out: comments, layout, keyword case, descriptions,
+# examples, range, scale, direction, the version number.
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Which texts a definition reads: what freezes it where those texts were forgotten.
+"""Which texts a definition reads: what freezes it where those texts were forgotten."""
 
-Table by table and column by column. A column counts as read when the definition's text names it and the definition
-reads its table; where that cannot be told (`select *`, a whole row, Python) every text column of the table counts.
-"""
+# Table by table and column by column. A column counts as read when the definition's text names it and the definition
+# reads its table; where that cannot be told (`select *`, a whole row, Python) every text column of the table counts.
 
 from __future__ import annotations
 

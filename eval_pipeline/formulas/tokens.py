@@ -1,7 +1,6 @@
-"""SQL as tokens: enough to tell meaning from layout, and to see what a statement reads and calls.
+"""SQL as tokens: enough to tell meaning from layout, and to see what a statement reads and calls."""
 
-Written here and not taken from a parser library, because a fingerprint must not move when somebody else's tool does.
-"""
+# Written here and not taken from a parser library, because a fingerprint must not move when somebody else's tool does.
 
 from __future__ import annotations
 

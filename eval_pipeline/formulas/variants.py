@@ -1,8 +1,8 @@
-"""Other readings: parameters changed for a name, or a second name beside the first.
+"""Other readings: parameters changed for a name, or a second name beside the first."""
 
-A parameter may belong to the definition that is named, or to a fact behind it. In the second case the named one gets
-facts of its own: `recall_any_loose` then reads `facts.support_ranks__recall_any_loose`, and nobody else's numbers move.
-"""
+# A parameter may belong to the definition that is named, or to a fact behind it. In the second case the named one
+# gets facts of its own: `recall_any_loose` then reads `facts.support_ranks__recall_any_loose`, and nobody else's
+# numbers move.
 
 from __future__ import annotations
 

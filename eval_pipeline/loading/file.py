@@ -1,7 +1,6 @@
-"""Take in a single file of results as a run: as it is, or through a mapping.
+"""Take in a single file of results as a run: as it is, or through a mapping."""
 
-The file becomes a run's folder in a place of its own and is loaded the one way there is.
-"""
+# The file becomes a run's folder in a place of its own and is loaded the one way there is.
 
 from __future__ import annotations
 

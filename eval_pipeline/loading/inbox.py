@@ -1,7 +1,6 @@
-"""What lies in the inbox and is not in the store yet.
+"""What lies in the inbox and is not in the store yet."""
 
-Looking is cheap: names, sizes and times. A file is read only when these leave open whether it is new.
-"""
+# Looking is cheap: names, sizes and times. A file is read only when these leave open whether it is new.
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Leaving older runs on the definitions they were computed with."""
+"""Leaving older runs on the definitions that they were computed with."""
 
 from __future__ import annotations
 

@@ -1,14 +1,13 @@
-"""Why a number moved: split exactly into system, formula, labels, data, and what only their combination explains.
+"""Why a number moved: split exactly into system, formula, labels, data, and what only their combination explains."""
 
-Two points are compared, each a run at a time, with the value that stood there. Between them up to four things differ.
-One at a time is changed and the metric computed from the rows as they are stored now:
-
-    data         each point's value, less what its meaning and labels give for the rows stored now
-    system       the second run less the first, both under the first point's meaning and labels
-    formula      the second run under its own meaning, less under the first point's
-    labels       the second run under its own labels, less under the first point's
-    interaction  the rest, so that the terms add up to the whole movement
-"""
+# Two points are compared, each a run at a time, with the value that stood there. Between them up to four things differ.
+# One at a time is changed and the metric computed from the rows as they are stored now:
+#
+#     data         each point's value, less what its meaning and labels give for the rows stored now
+#     system       the second run less the first, both under the first point's meaning and labels
+#     formula      the second run under its own meaning, less under the first point's
+#     labels       the second run under its own labels, less under the first point's
+#     interaction  the rest, so that the terms add up to the whole movement
 
 from __future__ import annotations
 

@@ -223,7 +223,7 @@ def badly_configured_judges(con: Connection, registry: Registry, run_ids: Collec
     """Runs whose judge is not pinned to one model, prompt and temperature 0 (S2.16)."""
     if not table_columns(con, JUDGE):
         return {}
-    rows = con.execute(_JUDGES, {"run_ids": asked(run_ids)}).fetchall()
+    rows = con.execute(_JUDGES, {"run_ids": _asked(run_ids)}).fetchall()
     found = {
         run_id: judge_config_problems(json.loads(document).get("config"), is_judged=is_judged)
         for run_id, document, is_judged in rows
@@ -245,7 +245,7 @@ def unstable_judges(con: Connection, registry: Registry, run_ids: Collection[str
     if not table_columns(con, JUDGE):
         return {}
     rows = con.execute(
-        _UNSTABLE, {"run_ids": asked(run_ids), "most_percent": UNSTABLE_ABOVE_PERCENT}
+        _UNSTABLE, {"run_ids": _asked(run_ids), "most_percent": UNSTABLE_ABOVE_PERCENT}
     ).fetchall()
     return {
         run_id: f"{disagreeing} of {pairs} re-judged items disagree, which is more than {UNSTABLE_ABOVE_PERCENT} %"
@@ -266,7 +266,7 @@ def missed_extraction_targets(con: Connection, registry: Registry, run_ids: Coll
     """Runs whose extraction does not reach its target, held against the unrounded macro F1 (S1.17)."""
     if not table_columns(con, EXTRACTION):
         return {}
-    rows = con.execute(_MISSED, {"run_ids": asked(run_ids)}).fetchall()
+    rows = con.execute(_MISSED, {"run_ids": _asked(run_ids)}).fetchall()
     return {
         run_id: _missed(f1, n, target=target) if n else "no case was scored" for run_id, f1, n, target in rows
     }
@@ -288,15 +288,11 @@ order by r.run_id
 
 def stale_labels(con: Connection, run_ids: Collection[str] | None) -> Faults:
     """Runs whose golden set expects chunks that the newest inventory of their chunker does not have (A3.23)."""
-    counts = stale_label_counts(con, asked(run_ids))
+    counts = stale_label_counts(con, _asked(run_ids))
     return {
         run_id: f"{n} expected chunk {'id is' if n == 1 else 'ids are'} not in the inventory of {chunker!r}"
         for run_id, chunker, n in counts
     }
-
-
-def asked(run_ids: Collection[str] | None) -> list[str] | None:
-    return None if run_ids is None else sorted(run_ids)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Runs in their order, what of them is due, and what there is to say about a range of them."""
+"""Runs in their order, and what there is to say about a range of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Statistics of comparisons: pure numbers in, numbers out. Nothing here reads a clock, a file or a hidden seed."""
+"""Statistics of comparisons: pure numbers in, numbers out."""
+
+# Nothing here reads a clock, a file or a hidden seed.
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""Adjusting p-values when several questions are asked at once.
+"""Adjusting p-values when several questions are asked at once."""
 
-Holm keeps the chance of even one false alarm: use it for gates. Benjamini–Hochberg keeps the expected share of false
-alarms among the findings: use it for slices, where many are looked at. A p-value of None (nothing could be tested)
-stays None and is not counted as a question.
-"""
+# Holm keeps the chance of even one false alarm: use it for gates. Benjamini–Hochberg keeps the expected share of false
+# alarms among the findings: use it for slices, where many are looked at. A p-value of None (nothing could be tested)
+# stays None and is not counted as a question.
 
 from __future__ import annotations
 

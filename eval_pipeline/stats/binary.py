@@ -1,7 +1,6 @@
-"""Paired yes/no outcomes: only the queries on which the two sides disagree say anything.
+"""Paired yes/no outcomes: only the queries on which the two sides disagree say anything."""
 
-`wins` are the queries right in b and wrong in a, `losses` the opposite, `n` all pairs.
-"""
+# `wins` are the queries right in b and wrong in a, `losses` the opposite, `n` all pairs.
 
 from __future__ import annotations
 

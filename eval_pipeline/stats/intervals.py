@@ -1,10 +1,9 @@
-"""Confidence intervals from a bootstrap distribution.
+"""Confidence intervals from a bootstrap distribution."""
 
-BCa (bias-corrected and accelerated; Efron 1987) reads the distribution at levels shifted by its bias and skewness.
-Where these cannot be told (every resample on one side of the estimate, no spread, a correction beyond its pole) the
-plain percentiles are read instead, and the method says so. A handful of values has too few resamples to tell its own
-spread: there Student's t is wider and keeps its promise.
-"""
+# BCa (bias-corrected and accelerated; Efron 1987) reads the distribution at levels shifted by its bias and skewness.
+# Where these cannot be told (every resample on one side of the estimate, no spread, a correction beyond its pole) the
+# plain percentiles are read instead, and the method says so. A handful of values has too few resamples to tell its own
+# spread: there Student's t is wider and keeps its promise.
 
 from __future__ import annotations
 

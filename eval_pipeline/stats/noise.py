@@ -1,8 +1,7 @@
-"""How much a metric moves when nothing changed, and whether many small moves add up.
+"""How much a metric moves when nothing changed, and whether many small moves add up."""
 
-The noise band comes from A/A pairs: runs of one system repeated. A drift test looks at the trailing nights together,
-because a slow decline can pass every single night.
-"""
+# The noise band comes from A/A pairs: runs of one system repeated. A drift test looks at the trailing nights together,
+# because a slow decline can pass every single night.
 
 from __future__ import annotations
 

@@ -1,20 +1,19 @@
-"""Comparing two runs query by query: how large is b − a, how sure is it, and could a difference have been seen?
+"""Comparing two runs query by query: how large is b − a, how sure is it, and could a difference have been seen?"""
 
-The scale of a metric chooses its statistics:
-
-==========================  ======================================  =============================
-scale                       test                                    interval
-==========================  ======================================  =============================
-binary                      exact McNemar                           Tango's score interval
-fraction, count, ms         sign-flip permutation of the mean       BCa bootstrap
-ordinal                     the same, with Wilcoxon beside it       BCa bootstrap
-any, in clusters            sign flips of whole clusters            BCa bootstrap of clusters
-no difference anywhere      "identical": p = 1                      [0, 0]
-==========================  ======================================  =============================
-
-A bootstrap needs something to resample. Units too few for any test to become significant get Student's t interval;
-one and the same difference everywhere gets, on a scale from 0 to 1, the interval that the unseen rest leaves open.
-"""
+# The scale of a metric chooses its statistics:
+#
+# ==========================  ======================================  =============================
+# scale                       test                                    interval
+# ==========================  ======================================  =============================
+# binary                      exact McNemar                           Tango's score interval
+# fraction, count, ms         sign-flip permutation of the mean       BCa bootstrap
+# ordinal                     the same, with Wilcoxon beside it       BCa bootstrap
+# any, in clusters            sign flips of whole clusters            BCa bootstrap of clusters
+# no difference anywhere      "identical": p = 1                      [0, 0]
+# ==========================  ======================================  =============================
+#
+# A bootstrap needs something to resample. Units too few for any test to become significant get Student's t interval;
+# one and the same difference everywhere gets, on a scale from 0 to 1, the interval that the unseen rest leaves open.
 
 from __future__ import annotations
 

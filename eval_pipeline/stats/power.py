@@ -1,9 +1,8 @@
-"""What a comparison could have seen, and how many queries it would take to see more.
+"""What a comparison could have seen, and how many queries it would take to see more."""
 
-Two limits hold at once. The spread of the differences blurs their mean: the usual normal approximation. And a test on
-paired differences turns on how many queries moved at all: below a handful no test can reach significance, however
-large the moves, so that a quiet history must not be read as great precision.
-"""
+# Two limits hold at once. The spread of the differences blurs their mean: the usual normal approximation. And a test on
+# paired differences turns on how many queries moved at all: below a handful no test can reach significance, however
+# large the moves, so that a quiet history must not be read as great precision.
 
 from __future__ import annotations
 

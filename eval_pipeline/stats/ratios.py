@@ -1,9 +1,8 @@
-"""Comparing pooled ratios, such as micro-F1: sums of numerators over sums of denominators.
+"""Comparing pooled ratios, such as micro-F1: sums of numerators over sums of denominators."""
 
-A pooled ratio has no value per case whose mean it would be. So cases are resampled as pairs, all four numbers
-together, and the two ratios are formed anew; under the null hypothesis it does not matter which run a case's
-numbers came from, so cases are swapped between the runs.
-"""
+# A pooled ratio has no value per case whose mean it would be. So cases are resampled as pairs, all four numbers
+# together, and the two ratios are formed anew; under the null hypothesis it does not matter which run a case's
+# numbers came from, so cases are swapped between the runs.
 
 from __future__ import annotations
 

@@ -1,10 +1,9 @@
-"""Bootstrap and sign-flip distributions of sums.
+"""Bootstrap and sign-flip distributions of sums."""
 
-Both draw sums over units (see units.py). With few distinct rows a bootstrap resample is one multinomial draw over
-them, and the flips of equal rows are one binomial draw: the same distribution as resampling query by query, at a
-cost that does not grow with the number of queries. Values that hardly repeat are drawn one by one, in blocks of
-bounded size.
-"""
+# Both draw sums over units (see units.py). With few distinct rows a bootstrap resample is one multinomial draw over
+# them, and the flips of equal rows are one binomial draw: the same distribution as resampling query by query, at a
+# cost that does not grow with the number of queries. Values that hardly repeat are drawn one by one, in blocks of
+# bounded size.
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What a comparison is asked and what it answers. None stands for what the numbers cannot say."""
+"""What a comparison is asked and what it answers."""
+
+# None stands for what the numbers cannot say.
 
 from __future__ import annotations
 

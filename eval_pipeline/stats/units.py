@@ -1,11 +1,10 @@
-"""What is resampled: queries, or clusters of queries, as distinct rows with counts.
+"""What is resampled: queries, or clusters of queries, as distinct rows with counts."""
 
-Two ideas live here. Rows that are equal are kept once with a count, in ascending order: the order of the queries
-cannot matter, and few distinct rows make resampling quick. And values are put on a grid so fine that nobody sees it
-(at least thirty bits below the largest value for a hundred thousand queries) and so coarse that sums of that many
-of them are exact: no summation order, thread count or processor changes a result. Sums that are equal on paper, such
-as 1/3 + 1/6 and 1/2, may still differ by what the rounding to the grid adds up to (`grid_blur`) and count as ties.
-"""
+# Two ideas live here. Rows that are equal are kept once with a count, in ascending order: the order of the queries
+# cannot matter, and few distinct rows make resampling quick. And values are put on a grid so fine that nobody sees it
+# (at least thirty bits below the largest value for a hundred thousand queries) and so coarse that sums of that many
+# of them are exact: no summation order, thread count or processor changes a result. Sums that are equal on paper, such
+# as 1/3 + 1/6 and 1/2, may still differ by what the rounding to the grid adds up to (`grid_blur`) and count as ties.
 
 from __future__ import annotations
 

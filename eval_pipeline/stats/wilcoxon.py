@@ -1,8 +1,7 @@
-"""Wilcoxon's signed-rank test, the second opinion on ordinal scores.
+"""Wilcoxon's signed-rank test, the second opinion on ordinal scores."""
 
-Zero differences are left out (Wilcoxon's own rule) and equal sizes share their mean rank. Up to a hundred differences
-the distribution is exact, ties included; beyond that the normal approximation with the correction for ties.
-"""
+# Zero differences are left out (Wilcoxon's own rule) and equal sizes share their mean rank. Up to a hundred differences
+# the distribution is exact, ties included; beyond that the normal approximation with the correction for ties.
 
 from __future__ import annotations
 

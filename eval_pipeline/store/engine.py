@@ -1,8 +1,7 @@
-"""DuckDB's engine without a file: making one costs as much as a hundred small statements, so a process uses it again.
+"""DuckDB's engine without a file: one costs as much as a hundred small statements, so a process uses it again."""
 
-A database is attached to it for as long as somebody works with it, always under the same name. One connection has an
-engine to itself; what it leaves behind (temporary tables, an open transaction) ends with the connection.
-"""
+# A database is attached to it for as long as somebody works with it, always under the same name. One connection has an
+# engine to itself; what it leaves behind (temporary tables, an open transaction) ends with the connection.
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Emptying texts: what was computed from them stays, and what reads them is frozen from then on."""
+"""Texts that were emptied: what was computed from them stays, and what reads them is frozen from then on."""
 
 from __future__ import annotations
 

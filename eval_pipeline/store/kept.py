@@ -1,7 +1,6 @@
-"""Deliveries as they came, kept beside the store: what everything else can be computed from again.
+"""Deliveries as they came, kept beside the store: what everything else can be computed from again."""
 
-Every load leaves one bundle folder, named by its time, so that loading the folders in order rebuilds the store.
-"""
+# Every load leaves one bundle folder, named by its time, so that loading the folders in order rebuilds the store.
 
 from __future__ import annotations
 

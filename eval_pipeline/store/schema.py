@@ -1,4 +1,4 @@
-"""The views that people and notebooks read, in the schema main."""
+"""The store's schema: numbered files applied in order, and the views that people and notebooks read."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Forgetting a run or a dataset for good: rows or only texts, in the store, in its file, and in the kept deliveries.
+"""Forgetting a run or a dataset for good: rows or only texts, in the store, its file and the kept deliveries."""
 
-The order makes an interrupted call harmless. First, in one transaction, the tombstone and everything it stands for;
-then the kept deliveries; then the file is written anew. What was not finished is finished by the same call again.
-"""
+# The order makes an interrupted call harmless. First, in one transaction, the tombstone and everything it stands for;
+# then the kept deliveries; then the file is written anew. What was not finished is finished by the same call again.
 
 from __future__ import annotations
 

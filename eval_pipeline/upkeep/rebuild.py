@@ -1,8 +1,7 @@
-"""The way back from a broken store: a new one, made from the kept deliveries in their order.
+"""The way back from a broken store: a new one, made from the kept deliveries in their order."""
 
-The new store is made beside the old file and takes its place at the end, so that a process that dies leaves the old
-file where it was. The old file is moved aside and never deleted.
-"""
+# The new store is made beside the old file and takes its place at the end, so that a process that dies leaves the old
+# file where it was. The old file is moved aside and never deleted.
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What the pages are made of: documents of the product, and rows beside them. Plain values, no store."""
+"""What the pages are made of: documents of the product, and rows beside them."""
+
+# Plain values, no store.
 
 from __future__ import annotations
 
