@@ -18,8 +18,8 @@ from .plain_words import digest, outline, without_what_differs
 
 KEPT = Path(__file__).parent / "kept"
 ROOT = Path(__file__).parents[2]
-# The example as it is, with a formula changed, and with that change applied.
-COMPUTED, CHANGED, APPLIED = "computed", "changed", "applied"
+# The example as it is, with a formula changed, and with that change applied to two runs.
+COMPUTED, CHANGED, APPLIED = EXAMPLE, "changed", "applied"
 CHANGE = "[formulas.reciprocal_rank]\ncutoff = 3\n"
 FOUND_BY_APPLY = "apply.json"
 HEAD_LINES = 20
@@ -27,6 +27,8 @@ MAPPED = "results.jsonl"
 
 FIRST, BUG, BEFORE, LAST = (f"nightly-2026-09-{day}" for day in ("07", "17", "15", "18"))
 HEADINGS, WINDOWS = "nightly-2026-09-11", "nightly-2026-09-14"
+# Two runs are computed anew, the others stay on what they were computed with.
+APPLY = ("apply", "--runs", BEFORE, "--runs", LAST, "--pin", "--reason", "try three", "--json")
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,6 @@ class Example:
             self.out: "{out}",
             BUNDLE_FOLDER: "{bundle}",
             **{self.folder / state: "{example}" for state in (COMPUTED, CHANGED, APPLIED)},
-            self.folder / EXAMPLE: "{example}",
             ROOT: "{project}",
         }
 
@@ -74,14 +75,13 @@ def prepare(folder: Path, demo: Path) -> None:
     """The states of the example, from what `make_demo` has made."""
     shutil.copytree(demo, folder, dirs_exist_ok=True)
     said = (demo / PRINTED).read_text("utf-8")
-    (folder / PRINTED).write_text(said.replace(str(demo / EXAMPLE), str(folder / EXAMPLE)), "utf-8")
-    for state in (COMPUTED, CHANGED, APPLIED):
-        shutil.copytree(folder / EXAMPLE, folder / state)
+    (folder / PRINTED).write_text(said.replace(str(demo / COMPUTED), str(folder / COMPUTED)), "utf-8")
     for state in (CHANGED, APPLIED):
+        shutil.copytree(folder / COMPUTED, folder / state)
         (folder / state / "eval-pipeline.toml").write_text(CHANGE, "utf-8")
-    code, printed, _ = call(["apply", "--reason", "try three", "--json"], folder / APPLIED, apart=True)
-    assert code == 0, printed
-    (folder / FOUND_BY_APPLY).write_text(printed, "utf-8")
+    code, out, err = call(APPLY, folder / APPLIED, apart=True)
+    assert code == 0, err
+    (folder / FOUND_BY_APPLY).write_text(out, "utf-8")
 
 
 # ------------------------------------------------------------------ kinds of documents
@@ -302,16 +302,17 @@ DOCUMENTS: dict[str, Make] = {
     "plan.json": printed("plan", "--json", state=CHANGED),
     "plan.md": printed("plan", "--format", "md", state=CHANGED),
     "plan-of-two-runs.txt": session(f"plan --runs {LAST} --runs {BUG}", state=CHANGED),
-    "plan-preview.txt": session("plan --preview", state=CHANGED),
+    "plan-preview.txt": session("plan --preview --sample 3", state=CHANGED),
     "plan-preview.json": printed("plan", "--preview", "--json", state=CHANGED),
-    "plan-preview.md": printed("plan", "--preview", "--format", "md", state=CHANGED),
+    "plan-preview.md": printed("plan", "--preview", "--sample", "3", "--format", "md", state=CHANGED),
     "apply.json": from_file(FOUND_BY_APPLY),
     "status-after-apply.txt": session("status", state=APPLIED),
     "metrics-history.txt": session("metrics mrr --history", state=APPLIED),
     "metrics-history.json": printed("metrics", "mrr", "--history", "--json", state=APPLIED),
     "explain-a-change.txt": session(("explain", "mrr", LAST, "--as-of", "MEANING"), state=APPLIED),
     "explain-a-change.json": printed("explain", "mrr", LAST, "--as-of", "MEANING", "--json", state=APPLIED),
-    "compare-after-apply.md": printed("compare", BEFORE, LAST, "--format", "md", state=APPLIED),
+    "show-a-pinned-run.txt": session(f"show {BUG} --no-slices", state=APPLIED),
+    "compare-with-a-pinned-run.md": printed("compare", HEADINGS, LAST, "--format", "md", state=APPLIED),
     "query-formula_history-after-apply.json": rows(
         "from formula_history where metric = 'mrr' order by all", state=APPLIED
     ),
