@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from eval_pipeline.cli.main import COMMANDS
+import click
+
+from eval_pipeline.cli.main import cli
 from eval_pipeline.demo import BUNDLE_FOLDER
 from tests.called import BEGAN, EXAMPLE, PRINTED, call, working_in
 
@@ -153,8 +155,8 @@ def from_file(name: str) -> Make:
     return lambda example: (example.folder / name).read_text("utf-8")
 
 
-def with_mapping(make: Make) -> Make:
-    """After `init` has looked at a file of the example's results."""
+def with_a_file(make: Make) -> Make:
+    """With a file of the example's results that somebody has beside them."""
 
     def prepared(example: Example) -> str:
         shutil.copyfile(BUNDLE_FOLDER / "runs" / "nightly-2026-09-10" / "results.jsonl", example.out / MAPPED)
@@ -237,7 +239,7 @@ LOAD_FILE = ("load", f"{{out}}/{MAPPED}", "--run-id", "mine", "--dataset", "hand
 
 DOCUMENTS: dict[str, Make] = {
     "demo.txt": from_file(PRINTED),
-    "help.txt": session("--help", *(f"{name} --help" for name in COMMANDS)),
+    "help.txt": session("--help", *(f"{name} --help" for name in cli.list_commands(click.Context(cli)))),
     "mistakes.txt": session(
         "shwo",
         "show nightly-2026-09-19",
@@ -324,12 +326,12 @@ DOCUMENTS: dict[str, Make] = {
         )
     ),
     "load-dry-run.json": printed("load", "{bundle}", "--db", "{out}/new.duckdb", "--dry-run", "--json"),
-    "load-a-file-dry-run.json": with_mapping(printed(*LOAD_FILE, "--json")),
-    "init.txt": with_mapping(session(f"init {{out}}/{MAPPED} --output {{out}}/mapping.toml")),
-    "init.json": with_mapping(
+    "load-a-file-dry-run.json": with_a_file(printed(*LOAD_FILE, "--json")),
+    "init.txt": with_a_file(session(f"init {{out}}/{MAPPED} --output {{out}}/mapping.toml")),
+    "init.json": with_a_file(
         printed("init", f"{{out}}/{MAPPED}", "--output", "{out}/mapping.toml", "--json")
     ),
-    "init-mapping.toml": with_mapping(
+    "init-mapping.toml": with_a_file(
         written("mapping.toml", "init", f"{{out}}/{MAPPED}", "--output", "{out}/mapping.toml")
     ),
     "quarantine.txt": session("quarantine", "quarantine --resolved", f"quarantine --run {LAST}"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import difflib
+from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
 
@@ -83,11 +84,12 @@ def test_numbers_and_the_times_of_the_example_stay(text):
     assert plain(text) == text
 
 
-def test_places_times_of_the_clock_and_durations_go():
+def test_places_times_of_the_clock_durations_and_the_version_go():
     now = dt.datetime.now(dt.UTC)
     assert plain("file:///here/a.html and /here/a/b", here="/here/a") == "file://here.html and here/b"
     assert plain(f"at {now.isoformat()}, {now:%Y-%m-%d %H:%M:%S}Z") == "at <day>T<time>+00:00, <day> <time>Z"
     assert plain('"estimated_seconds": 0.25, about 1.5 s') == '"estimated_seconds": SECONDS, about SECONDS'
+    assert plain(f"eval-pipeline {version('eval-pipeline')}, format 1") == "eval-pipeline VERSION, format 1"
     assert plain('"delivered_by": "me@here"') == '"delivered_by": "SOMEBODY"'
 
 
