@@ -28,7 +28,10 @@ CHANGELOG = HERE.parents[1] / "CHANGELOG.md"
 ENDING = ".tar.xz"
 ARCHIVES = sorted(path.name.removesuffix(ENDING) for path in HERE.glob(f"*{ENDING}"))
 LATER = "deliveries/6-later"
-# Of which version's stores which tables are to be computed anew, because they mean something else today or are new.
+# The run with a row for every part of a bundle.
+RICHEST = "wednesday"
+# Of which version's stores what is to be computed anew, because it means something else today or is new: formulas and
+# their metrics as CHANGELOG.md names them, {"0.1.0": {"hit_at_k", "hit@"}}. What only rests on these needs no entry.
 KNOWN_STALE: dict[str, set[str]] = {}
 
 
@@ -87,7 +90,7 @@ def do(store: Path, *words: str) -> Any:
 
 
 def answered_otherwise(store: Path, questions: list[dict[str, Any]], *, but: set[str]) -> list[str]:
-    """Where today's answers are not the ones of then; what concerns the tables named in `but` is left out."""
+    """Where today's answers are not the ones of then; what concerns the names in `but` is left out."""
     found = []
     for question in questions:
         code, document = call(store, *question["words"])
@@ -117,7 +120,7 @@ def differences(then: Any, now: Any, place: str) -> Iterator[str]:
 
 def by_name(value: Any) -> Any:
     """A list of tables or of numbers with names of their own is looked up by them: there may be more of them today."""
-    for keys in (("name",), ("table",), ("query_id", "metric")):
+    for keys in (("name",), ("table",), ("label",), ("query_id", "metric")):
         if isinstance(value, list) and all(
             isinstance(one, dict) and one.keys() >= set(keys) for one in value
         ):
@@ -133,10 +136,9 @@ def is_same(then: Any, now: Any) -> bool:
     return bool(then == now) and isinstance(then, bool) == isinstance(now, bool)
 
 
-def concerns(place: str, tables: set[str]) -> bool:
-    """Totals over all tables concern each of them."""
-    named = [*tables, *(table.split(".", 1)[1] for table in tables), "status/cells/", "plan/"]
-    return bool(tables) and any(name in place for name in named)
+def concerns(place: str, names: set[str]) -> bool:
+    """What is said of all tables concerns each of them, and what rests on it."""
+    return bool(names) and any(name in place for name in [*names, "status/", "plan/"])
 
 
 @pytest.fixture
@@ -158,32 +160,38 @@ def test_every_number_is_the_one_of_then(version, store, expected):
 
 
 def test_nothing_is_stale_but_what_the_changelog_names(version, store):
-    assets = do(store, "status")["assets"]
-    assert {one["name"] for one in assets if one["stale"] or one["missing"]} <= known_stale(version)
-    assert {one["name"] for one in do(store, "plan")["assets"]} <= known_stale(version)
+    status, known = do(store, "status"), known_stale(version)
+    if not known:
+        assert (status["cells"]["stale"], status["cells"]["missing"]) == (0, 0)
+        assert do(store, "plan")["cells"] == 0
+    moved = [one for one in status["assets"] if one["stale"] or one["missing"]]
+    by_themselves = {one["name"].split(".", 1)[1] for one in moved if set(one["reasons"]) != {"parent"}}
+    assert by_themselves <= known
     changelog = CHANGELOG.read_text("utf-8")
-    assert [name for name in known_stale(version) if name not in changelog] == []
+    assert [name for name in known if name not in changelog] == []
 
 
 def test_nothing_is_computed_that_was_computed_then(version, store):
-    applied, ran = do(store, "apply"), do(store, "run", "--all")
+    applied = do(store, "apply")
     if not known_stale(version):
         assert applied["cells"] == 0
-    assert set(ran["cells"]) <= known_stale(version)
-    assert do(store, "apply")["cells"] == 0
+    assert do(store, "run", "--all")["cells"] == {}
 
 
-def test_a_verdict_of_the_gate_that_was_kept_is_still_on_the_page_of_its_suite(store):
-    with working_in(store):
-        done = CliRunner().invoke(cli, ["report", "--suite", "nightly", "--output", "page.html"])
-    assert done.exit_code == 0, done.output
-    assert "against" in (store / "page.html").read_text("utf-8")
+def test_a_verdict_of_the_gate_was_kept(store):
+    assert do(store, "forget", "tuesday", "--dry-run")["rows"]["comparisons.gates"] == 1
 
 
-def test_a_store_made_anew_from_its_deliveries_has_the_numbers_it_had_then(version, store, expected):
+def test_a_store_made_anew_from_its_deliveries_holds_and_says_the_same(version, store, expected):
+    """One run is computed, and of all runs that it would be computed from the same."""
+    views = [["query", f"from {view} order by all"] for view in ("hits", "queries")]
+    held = [do(store, *words) for words in views]
     do(store, "rebuild", "--yes")
-    do(store, "run")
-    assert answered_otherwise(store, expected["made_anew"], but=known_stale(version)) == []
+    assert [do(store, *words) for words in views] == held
+    do(store, "run", RICHEST)
+    asked = [question for question in expected["made_anew"] if RICHEST in " ".join(question["words"])]
+    assert len(asked) == 2
+    assert answered_otherwise(store, asked, but=known_stale(version)) == []
 
 
 def test_dagster_shows_the_runs_and_tables_of_then(store, home):
