@@ -13,7 +13,7 @@ from pathlib import Path
 from history import run_name
 from spine_steps import Stopwatch, now, peak_megabytes, settings_in
 
-from eval_pipeline.computing.ledger import find_states, unwanted_cells, wanted_cells
+from eval_pipeline.computing.ledger import cell_specs, find_states, unwanted_cells
 from eval_pipeline.computing.measure import measure
 from eval_pipeline.formulas.registry import Registry, load_registry
 from eval_pipeline.launch import run_in_dagster
@@ -66,7 +66,7 @@ def pad(_: Stopwatch, store: Path, n_runs: str) -> None:
             "content_hash || i as content_hash) from (from raw.run_parts where run_key = ?), range(1, ? + 1) t(i)",
             [key, more],
         )
-        find_states(con, wanted_cells(registry), unwanted=unwanted_cells(registry))
+        find_states(con, cell_specs(registry), unwanted=unwanted_cells(registry))
         con.execute(
             "insert into ledger.cells by name select s.definition, s.source, s.run_key, s.fingerprint, "
             "s.own_fingerprint, s.source_fingerprint, s.results_hash, s.labels_hash, s.archive_hash, s.golden_key, "

@@ -20,7 +20,7 @@ from eval_pipeline.computing.aggregates import compute_aggregates
 from eval_pipeline.computing.derived import compute, table_of
 from eval_pipeline.computing.ledger import BATCH_RESULTS
 from eval_pipeline.computing.measure import measure
-from eval_pipeline.computing.scope import Scope, show, visible_catalogue
+from eval_pipeline.computing.scope import Scope, point_views_at, visible_catalogue
 from eval_pipeline.formulas.registry import Registry, load_registry
 from eval_pipeline.loading.load import load_bundles
 from eval_pipeline.planning.status import find_status
@@ -144,7 +144,7 @@ def span_passes(watch: Stopwatch, store: Path, rounds: str) -> None:
         def derive(name: str) -> None:
             definition = registry.definitions[name]
             for scope in scopes:
-                show(con, catalogue, scope, definition.reads)
+                point_views_at(con, catalogue, scope, definition.reads)
                 with transaction(con):
                     compute(con, catalogue, definition, scope)
 
@@ -192,7 +192,7 @@ def _one_round(
     def derive(name: str) -> None:
         definition = registry.definitions[name]
         for scope in scopes:
-            show(con, catalogue, scope, definition.reads)
+            point_views_at(con, catalogue, scope, definition.reads)
             with transaction(con):
                 compute(con, catalogue, definition, scope)
 
@@ -200,7 +200,7 @@ def _one_round(
         for name in RANK_FORMULAS:
             formula = registry.definitions[name]
             for scope in scopes:
-                show(con, catalogue, scope, ["labels.slices", name])
+                point_views_at(con, catalogue, scope, ["labels.slices", name])
                 with transaction(con):
                     compute_aggregates(con, catalogue, registry.definitions[RUN_METRICS], formula, scope)
 

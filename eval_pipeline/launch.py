@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 from eval_pipeline.comparing.pairs import PAIRS, due_pairs, find_pairs, is_due
 from eval_pipeline.comparing.stored import compared_by
 from eval_pipeline.computing.measure import Progress
+from eval_pipeline.computing.progress import Computed, computed_by, stale_runs
 from eval_pipeline.errors import UsageError
 from eval_pipeline.formulas.registry import Registry, load_registry
 from eval_pipeline.loading.inbox import look_into
 from eval_pipeline.settings import PACKAGE, Settings, project_folder
-from eval_pipeline.showing.runs import Computed, computed_by, due_runs
-from eval_pipeline.store.lock import Tell
+from eval_pipeline.store.lock import Notify
 from eval_pipeline.store.open import open_reader
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def run_in_dagster(
     definitions: Collection[str] | None = None,
     note: str | None = None,
     pages: bool = False,
-    tell: Tell | None = None,
+    notify: Notify | None = None,
     progress: Progress | None = None,
 ) -> Summary:
     """Compute, as Dagster runs of this process, what is due for one of the reasons (None: any).
@@ -88,7 +88,7 @@ def run_in_dagster(
     """
     from eval_pipeline.defs.resources import Listener
 
-    listener = Listener(tell, progress)
+    listener = Listener(notify, progress)
     with _environment(EVENT_ENVIRONMENT), open_instance(settings) as instance:
         asked = Asked(run_ids, reasons, definitions, note, pages)
         found = _execute(settings, instance, listener, asked)
@@ -107,7 +107,7 @@ def _execute(
     from eval_pipeline.defs.jobs import NEW_COMPARISONS, NIGHTLY_EVALUATION, PUBLISH_PAGES
 
     registry = load_registry(settings)
-    launches, listener.total = _due_launches(settings, instance, registry, asked, tell=listener.tell)
+    launches, listener.total = _due_launches(settings, instance, registry, asked, notify=listener.notify)
     work = Work(
         settings,
         instance,
@@ -122,7 +122,7 @@ def _execute(
             work.execute(launch, NEW_COMPARISONS, asked)
     if asked.pages:
         work.execute(None, PUBLISH_PAGES, asked)
-    with open_reader(settings.db, tell=listener.tell) as con:
+    with open_reader(settings.db, notify=listener.notify) as con:
         computed = computed_by(con, work.started)
         pairs = compared_by(con, work.started)
     return Summary(_with_comparisons(computed, pairs), tuple(work.started), tuple(work.failed_checks))
@@ -169,7 +169,7 @@ def _due_comparisons(work: Work, asked: Asked) -> list[Launch]:
     from eval_pipeline.defs.partitions import register_comparisons, registered_comparisons
     from eval_pipeline.defs.processes import runs_under_way
 
-    with open_reader(work.settings.db, tell=work.listener.tell) as con:
+    with open_reader(work.settings.db, notify=work.listener.notify) as con:
         pairs = find_pairs(con, work.registry)
     may_move = not runs_under_way(work.instance)
     register_comparisons(work.instance, names_of(pairs), may_move=may_move)
@@ -185,19 +185,19 @@ def _due_launches(
     registry: Registry,
     asked: Asked,
     *,
-    tell: Tell | None,
+    notify: Notify | None,
 ) -> tuple[list[Launch], int]:
     """Bring what Dagster shows up to the store, and find what is to be computed; also its number of cells."""
     from eval_pipeline.defs.launches import all_names, plan_launches, shown_runs, wanted_assets
     from eval_pipeline.defs.metadata import why_due
     from eval_pipeline.defs.partitions import registered_runs
     from eval_pipeline.defs.processes import fail_dead_runs, runs_under_way
-    from eval_pipeline.defs.report_existing import show_store
+    from eval_pipeline.defs.report_existing import report_existing
 
     now = dt.datetime.now(dt.UTC).replace(tzinfo=None)
     fail_dead_runs(instance, now=now)
-    with open_reader(settings.db, tell=tell) as con:
-        due = due_runs(
+    with open_reader(settings.db, notify=notify) as con:
+        due = stale_runs(
             con, registry, reasons=asked.reasons, run_ids=asked.run_ids, definitions=asked.definitions
         )
         pairs = (
@@ -206,7 +206,7 @@ def _due_launches(
             else []
         )
         inbox = look_into(settings.inbox)
-        show_store(instance, con, inbox, now=now, may_move=not runs_under_way(instance))
+        report_existing(instance, con, inbox, now=now, may_move=not runs_under_way(instance))
     launches = plan_launches(
         wanted_assets(due, all_names(registry), shown_runs(instance)),
         registered_runs(instance),

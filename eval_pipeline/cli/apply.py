@@ -44,15 +44,15 @@ def command(
         raise click.UsageError("--pin leaves what is not selected: select with --only, --runs or --since")
     registry = load_registry(settings)
     selection = select_cells(registry, only=only, runs=runs, since=since, with_pinned=pinned)
-    plan = find_plan(settings, registry, selection, tell=say)
+    plan = find_plan(settings, registry, selection, notify=say)
     for warning in plan["warnings"]:
         say(f"warning: {warning}")
     if pinned:
-        release_pins(settings, registry, selection, tell=say)
+        release_pins(settings, registry, selection, notify=say)
     n_left = 0
     if pin or since:
         leave = pin_rest if pin else pin_older
-        n_left = leave(settings, registry, selection, note=reason, tell=say)
+        n_left = leave(settings, registry, selection, note=reason, notify=say)
     if plan["cells"]:
         with progress_bar("computing cells") as progress:
             summary = run_in_dagster(
@@ -61,7 +61,7 @@ def command(
                 reasons=None,
                 definitions=set(selection.definitions) if selection.definitions else None,
                 note=reason,
-                tell=say,
+                notify=say,
                 progress=progress,
             )
         cells, done = sum(summary.computed.cells.values()), sorted(summary.computed.runs)

@@ -24,7 +24,7 @@ def command(settings: Settings, as_json: bool) -> None:
 
     with progress_bar("copying bytes") as progress:
         done = compact_store(
-            settings, now=dt.datetime.now(dt.UTC).replace(tzinfo=None), tell=say, progress=progress
+            settings, now=dt.datetime.now(dt.UTC).replace(tzinfo=None), notify=say, progress=progress
         )
     if as_json:
         print_json(

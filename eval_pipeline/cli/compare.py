@@ -61,12 +61,12 @@ def command(
     chosen = format_of(wanted, output, as_json=as_json)
     registry = load_registry(settings)
     document = compare(
-        settings, registry, run_a, run_b, strict_chunker_version=strict_chunker_version, tell=say
+        settings, registry, run_a, run_b, strict_chunker_version=strict_chunker_version, notify=say
     )
     if chosen == "html":
         from eval_pipeline.report.pages.collect import pair_page
 
-        write(pair_page(settings, registry, run_a, run_b, document=document, tell=say), output)
+        write(pair_page(settings, registry, run_a, run_b, document=document, notify=say), output)
     else:
         write(_text(document, chosen), output)
 

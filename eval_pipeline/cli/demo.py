@@ -22,7 +22,7 @@ HEADLINES = ("hit@5", "mrr", "groundedness", "citation_coverage")
 @with_store
 def command(settings: Settings) -> None:
     """Load the shipped example (a handbook, 89 questions, eleven nights), run everything, and show what to try."""
-    from eval_pipeline.computing.ledger import DUE
+    from eval_pipeline.computing.ledger import NEW_DATA_REASONS
     from eval_pipeline.demo import BUNDLE_FOLDER
     from eval_pipeline.formulas.registry import load_registry
     from eval_pipeline.launch import run_in_dagster
@@ -31,10 +31,12 @@ def command(settings: Settings) -> None:
 
     say("Loading the example …")
     report = load_bundles(
-        [BUNDLE_FOLDER], settings, now=dt.datetime.now(dt.UTC).replace(tzinfo=None), tell=say
+        [BUNDLE_FOLDER], settings, now=dt.datetime.now(dt.UTC).replace(tzinfo=None), notify=say
     )
     with progress_bar("computing cells") as progress:
-        summary = run_in_dagster(settings, run_ids=None, reasons=DUE, tell=say, progress=progress)
+        summary = run_in_dagster(
+            settings, run_ids=None, reasons=NEW_DATA_REASONS, notify=say, progress=progress
+        )
     print_line(
         f"{count(len(report.runs), 'run')} loaded, {count(report.quarantined, 'row')} quarantined, "
         f"{count(sum(summary.computed.cells.values()), 'cell')} computed.\n"

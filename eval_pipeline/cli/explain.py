@@ -48,7 +48,7 @@ def command(
         )
     pair = (runs[0], runs[-1])
     points = (as_of[0] if as_of else None, as_of[1] if len(as_of) > 1 else None)
-    document = explain_movement(settings, load_registry(settings), metric, pair, as_of=points, tell=say)
+    document = explain_movement(settings, load_registry(settings), metric, pair, as_of=points, notify=say)
     if as_json:
         print_json(document)
     else:

@@ -35,7 +35,7 @@ def command(run_id: str, folder: Path, settings: Settings, as_json: bool) -> Non
     from eval_pipeline.formulas.registry import load_registry
     from eval_pipeline.showing.export import export_run
 
-    paths = export_run(settings, load_registry(settings), run_id, folder, tell=say)
+    paths = export_run(settings, load_registry(settings), run_id, folder, notify=say)
     if as_json:
         print_json({"format": 1, "run_id": run_id, "files": [str(path) for path in paths]})
         return

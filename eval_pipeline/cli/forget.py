@@ -73,7 +73,7 @@ def command(
 def _list(settings: Settings, *, as_json: bool) -> None:
     from eval_pipeline.upkeep.forget import list_forgotten
 
-    found = list_forgotten(settings, tell=say)
+    found = list_forgotten(settings, notify=say)
     if as_json:
         print_json({"format": 1, "forgotten": found})
         return
@@ -97,7 +97,7 @@ def _state(tombstone: dict[str, Any]) -> str:
 def _lift(settings: Settings, name: str, kind: Kind | None, *, as_json: bool) -> None:
     from eval_pipeline.upkeep.forget import lift_tombstones
 
-    lifted = lift_tombstones(settings, name, kind=kind, now=_now(), tell=say)
+    lifted = lift_tombstones(settings, name, kind=kind, now=_now(), notify=say)
     if as_json:
         print_json({"format": 1, "lifted": lifted})
     else:
@@ -125,7 +125,7 @@ def _forget(
     registry = load_registry(settings)
     request = find_request(settings, name, kind=kind, **how)
     if dry_run or not yes:
-        would = forget(settings, registry, request, now=_now(), dry_run=True, tell=say)
+        would = forget(settings, registry, request, now=_now(), dry_run=True, notify=say)
         if dry_run and as_json:
             print_json(_document(would, dry_run=True))
             return
@@ -135,7 +135,7 @@ def _forget(
         _ask(request)
     with progress_bar("copying bytes") as progress:
         report = forget(
-            settings, registry, request, now=_now(), compacts=compacts, tell=say, progress=progress
+            settings, registry, request, now=_now(), compacts=compacts, notify=say, progress=progress
         )
     if as_json:
         print_json(_document(report, dry_run=False))

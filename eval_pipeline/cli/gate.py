@@ -67,7 +67,9 @@ def command(
     from eval_pipeline.formulas.registry import load_registry
 
     chosen = format_of(wanted, output, as_json=as_json, by_suffix=BY_SUFFIX)
-    document = gate(settings, load_registry(settings), candidate, baseline, config_file=config_file, tell=say)
+    document = gate(
+        settings, load_registry(settings), candidate, baseline, config_file=config_file, notify=say
+    )
     if chosen == "json":
         write(json_text(document), output)
     elif chosen == "md":
@@ -81,7 +83,7 @@ def command(
     else:
         write(lambda: _print(document), output)
     if not no_store:
-        keep_verdict(settings, document, now=dt.datetime.now(dt.UTC).replace(tzinfo=None), tell=say)
+        keep_verdict(settings, document, now=dt.datetime.now(dt.UTC).replace(tzinfo=None), notify=say)
     sys.exit(exit_code(document))
 
 

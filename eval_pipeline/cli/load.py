@@ -85,12 +85,12 @@ def command(
         run = RunNamed(run_id or "", dataset or "", created_at, suite)
         with _interruption_named():
             report = load_results_file(
-                file, run, settings, now=now, mapping=mapping, tell=say, options=options
+                file, run, settings, now=now, mapping=mapping, notify=say, options=options
             )
     else:
         with progress_bar("loading runs") as progress, _stopped_by_ctrl_c() as stop:
             report = load_bundles(
-                list(paths), settings, now=now, tell=say, progress=progress, options=options, stop=stop
+                list(paths), settings, now=now, notify=say, progress=progress, options=options, stop=stop
             )
     if as_json:
         print_json(_document(report, dry_run=dry_run))

@@ -27,7 +27,7 @@ def command(
     name: str | None, history: bool, lock: bool, check_lock: bool, settings: Settings, as_json: bool
 ) -> None:
     """Show the catalogue of metrics, or everything about the one with this name or key."""
-    from eval_pipeline.comparing.options import comparison_reading, describe_reading
+    from eval_pipeline.comparing.options import comparison_options, describe_options
     from eval_pipeline.formulas.catalogue import describe, find_definition
     from eval_pipeline.formulas.registry import load_registry
 
@@ -45,7 +45,7 @@ def command(
         else:
             _print_one(describe(registry, definition))
         return
-    comparison = describe_reading(comparison_reading(registry.config))
+    comparison = describe_options(comparison_options(registry.config))
     if as_json:
         metrics = [describe(registry, one) for one in registry]
         print_json({"format": 1, "metrics": metrics, "comparison": comparison})
@@ -86,7 +86,7 @@ def _print_history(settings: Settings, registry: Registry, name: str | None, *, 
 
     if name is None:
         raise click.UsageError("--history needs the NAME of a formula or metric")
-    meanings = find_history(settings, find_definition(registry, name), tell=say)
+    meanings = find_history(settings, find_definition(registry, name), notify=say)
     if as_json:
         print_json({"format": 1, "name": name, "meanings": meanings})
         return

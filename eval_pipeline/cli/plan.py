@@ -46,9 +46,9 @@ def command(
     selection = select_cells(registry, only=only, runs=runs, since=since, with_pinned=pinned)
     if preview or sample:
         with progress_bar("previewing") as progress:
-            plan = find_preview(settings, registry, selection, sample=sample, tell=say, progress=progress)
+            plan = find_preview(settings, registry, selection, sample=sample, notify=say, progress=progress)
     else:
-        plan = find_plan(settings, registry, selection, tell=say)
+        plan = find_plan(settings, registry, selection, notify=say)
     if as_json or form == "json":
         print_json(plan)
     elif form == "md":

@@ -56,7 +56,7 @@ def command(
         raise click.UsageError("--no-text says how to read again: give --retry with it")
     if resolved and retry:
         raise click.UsageError("--resolved only looks, --retry reads again: give one of them")
-    asked: dict[str, Any] = {"run_ids": list(runs) or None, "datasets": list(datasets) or None, "tell": say}
+    asked: dict[str, Any] = {"run_ids": list(runs) or None, "datasets": list(datasets) or None, "notify": say}
     if retry:
         _retry(settings, asked, no_text=no_text, as_json=as_json)
     else:

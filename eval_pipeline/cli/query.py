@@ -25,7 +25,7 @@ def command(sql: str, settings: Settings, as_json: bool) -> None:
     """
     from eval_pipeline.showing.query import ask
 
-    columns, rows = ask(settings, sql, tell=say)
+    columns, rows = ask(settings, sql, notify=say)
     if as_json:
         print_json([dict(zip(columns, row, strict=True)) for row in rows])
         return

@@ -41,7 +41,7 @@ def command(yes: bool, settings: Settings, as_json: bool) -> None:
         )
     with progress_bar("loading deliveries") as progress:
         report = rebuild(
-            settings, now=dt.datetime.now(dt.UTC).replace(tzinfo=None), tell=say, progress=progress
+            settings, now=dt.datetime.now(dt.UTC).replace(tzinfo=None), notify=say, progress=progress
         )
     if as_json:
         print_json(

@@ -42,11 +42,11 @@ def command(
 
     registry = load_registry(settings)
     if not runs:
-        page = suite_page(settings, registry, suite=suite, tell=say)
+        page = suite_page(settings, registry, suite=suite, notify=say)
     elif len(runs) == 1:
-        page = run_page(settings, registry, runs[0], with_text=not no_text, tell=say)
+        page = run_page(settings, registry, runs[0], with_text=not no_text, notify=say)
     else:
-        page = pair_page(settings, registry, runs[0], runs[1], with_text=not no_text, tell=say)
+        page = pair_page(settings, registry, runs[0], runs[1], with_text=not no_text, notify=say)
     path = output or default_file(settings, runs, suite)
     write_page(page, path)
     print_line(str(path))

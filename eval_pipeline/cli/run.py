@@ -27,18 +27,18 @@ def command(
 
     The newest runs of every suite are then compared with the night before and with their pinned baseline.
     """
-    from eval_pipeline.computing.ledger import DUE
+    from eval_pipeline.computing.ledger import NEW_DATA_REASONS
     from eval_pipeline.launch import run_in_dagster
     from eval_pipeline.showing.runs import check_runs, runs_without_golden_set
 
-    check_runs(settings, run_ids, tell=say)
+    check_runs(settings, run_ids, notify=say)
     with progress_bar("computing cells") as progress:
         summary = run_in_dagster(
             settings,
             run_ids=set(run_ids) or None,
-            reasons=None if everything else DUE,
+            reasons=None if everything else NEW_DATA_REASONS,
             pages=pages,
-            tell=say,
+            notify=say,
             progress=progress,
         )
     if as_json:
@@ -47,7 +47,7 @@ def command(
     cells = sum(summary.computed.cells.values())
     if cells:
         print_line(f"Computed {count(cells, 'cell')} of {count(len(summary.computed.runs), 'run')}.")
-    waiting = runs_without_golden_set(settings, run_ids, tell=say)
+    waiting = runs_without_golden_set(settings, run_ids, notify=say)
     if waiting:
         say(waiting_sentence(waiting))
     elif not cells:

@@ -33,10 +33,10 @@ def command(
 
     registry = load_registry(settings)
     if per_query:
-        for line in show_queries(settings, registry, run_id, tell=say):
+        for line in show_queries(settings, registry, run_id, notify=say):
             print_json_line(line)
         return
-    document = show_run(settings, registry, run_id, as_of=as_of, tell=say)
+    document = show_run(settings, registry, run_id, as_of=as_of, notify=say)
     if as_json:
         print_json(document)
     else:

@@ -26,13 +26,13 @@ def command(check: bool, lint: bool, settings: Settings, as_json: bool) -> None:
     from eval_pipeline.planning.status import find_lint, find_status
 
     if lint:
-        warnings = find_lint(settings, tell=say)
+        warnings = find_lint(settings, notify=say)
         if as_json:
             print_json({"format": 1, "warnings": warnings})
         else:
             _print_lint(warnings)
         return
-    status = find_status(settings, load_registry(settings), tell=say)
+    status = find_status(settings, load_registry(settings), notify=say)
     if as_json:
         print_json(status)
     else:

@@ -16,7 +16,7 @@ from eval_pipeline.comparing.material import (
     _versions_match,
     find_pair,
 )
-from eval_pipeline.comparing.options import _reading_notes, comparison_reading
+from eval_pipeline.comparing.options import _option_notes, comparison_options
 from eval_pipeline.comparing.pair_rows import ComparedRun
 from eval_pipeline.comparing.significance import (
     ADJUSTMENT,
@@ -26,7 +26,7 @@ from eval_pipeline.comparing.significance import (
     significance_of,
 )
 from eval_pipeline.comparing.verdicts import (
-    ComparisonReading,
+    ComparisonOptions,
     QueryFacts,
     _mean_of,
     _rank_values,
@@ -40,7 +40,7 @@ from eval_pipeline.errors import RefusedError
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.settings import Settings
 from eval_pipeline.stats import seed_for
-from eval_pipeline.store.lock import Tell
+from eval_pipeline.store.lock import Notify
 from eval_pipeline.store.open import open_reader
 
 FORMAT = 1
@@ -60,12 +60,12 @@ def compare(
     run_b: str,
     *,
     strict_chunker_version: bool = False,
-    reading: ComparisonReading | None = None,
-    tell: Tell | None = None,
+    options: ComparisonOptions | None = None,
+    notify: Notify | None = None,
 ) -> dict[str, Any]:
     """Compare two runs; strict mode refuses runs that are not known to share one chunker version."""
-    chosen = reading or comparison_reading(registry.config)
-    with open_reader(settings.db, tell=tell) as con:
+    chosen = options or comparison_options(registry.config)
+    with open_reader(settings.db, notify=notify) as con:
         a, b = find_pair(con, run_a, run_b)
         if strict_chunker_version:
             _refuse_unlike_chunkers(a, b)
@@ -84,14 +84,14 @@ def _refuse_unlike_chunkers(a: ComparedRun, b: ComparedRun) -> None:
 
 
 def _comparison_document(
-    material: Material, registry: Registry, reading: ComparisonReading
+    material: Material, registry: Registry, options: ComparisonOptions
 ) -> dict[str, Any]:
     """The document, from what was read; the same material gives the same bytes."""
     paired = material.paired
     causes = _causes_of(paired.a, paired.b)
-    aggregate_a, aggregate_b = _aggregates(material, reading)
-    facts = _query_facts(material, reading, threshold=reading.overlap_threshold)
-    per_query = judge_queries(facts, causes, reading)
+    aggregate_a, aggregate_b = _aggregates(material, options)
+    facts = _query_facts(material, options, threshold=options.overlap_threshold)
+    per_query = judge_queries(facts, causes, options)
     counts = count_kinds(per_query)
     mode = "exact" if paired.is_exact else "fallback_doc_span"
     return {
@@ -106,7 +106,7 @@ def _comparison_document(
         "causes": causes,
         "only_in_a": list(paired.only_in_a),
         "only_in_b": list(paired.only_in_b),
-        "warnings": [*_reading_notes(reading), *_warnings_of(material, registry, counts)],
+        "warnings": [*_option_notes(options), *_warnings_of(material, registry, counts)],
         "fallback_metrics": _fallback_metrics(facts) if material.spans else None,
         **_evidence(paired, registry),
         "parts": compare_parts(*material.parts, run_a=paired.a.run_id, run_b=paired.b.run_id),
@@ -114,7 +114,7 @@ def _comparison_document(
         "noise": material.noise.bands,
         "identical_pairs": material.noise.pairs,
         "flaky_queries": material.noise.flaky_queries,
-        "sensitivity": _sensitivity(material, counts, reading) if material.spans else None,
+        "sensitivity": _sensitivity(material, counts, options) if material.spans else None,
     }
 
 
@@ -145,13 +145,13 @@ def _causes_of(a: ComparedRun, b: ComparedRun) -> list[str]:
     return [cause for key, cause in CAUSES if a.config[key] != b.config[key]]
 
 
-def _aggregates(material: Material, reading: ComparisonReading) -> tuple[Values, Values]:
+def _aggregates(material: Material, options: ComparisonOptions) -> tuple[Values, Values]:
     """Each run's own stored values, or both over the queries of both runs."""
     keys = material.paired.keys
     own = tuple(
         {key: values.get(key) for key in keys} for values in (material.aggregate_a, material.aggregate_b)
     )
-    if reading.delta_scope == "own":
+    if options.delta_scope == "own":
         return own[0], own[1]
     common_a, common_b = _over_common(material.paired)
     return own[0] | common_a, own[1] | common_b
@@ -164,9 +164,9 @@ def _over_common(paired: Paired) -> tuple[dict[str, float | None], dict[str, flo
     )
 
 
-def _query_facts(material: Material, reading: ComparisonReading, *, threshold: float) -> list[QueryFacts]:
+def _query_facts(material: Material, options: ComparisonOptions, *, threshold: float) -> list[QueryFacts]:
     if material.spans:
-        return _span_query_facts(material.paired, material.spans, reading, threshold=threshold)
+        return _span_query_facts(material.paired, material.spans, options, threshold=threshold)
     return [
         QueryFacts(
             query.query_id,
@@ -183,7 +183,7 @@ def _query_facts(material: Material, reading: ComparisonReading, *, threshold: f
 
 
 def _span_query_facts(
-    paired: Paired, spans: SpanFacts, reading: ComparisonReading, *, threshold: float
+    paired: Paired, spans: SpanFacts, options: ComparisonOptions, *, threshold: float
 ) -> list[QueryFacts]:
     """The same by document and span, with one criterion for both runs."""
     column = list(spans.thresholds).index(threshold)
@@ -196,7 +196,7 @@ def _span_query_facts(
     for place, query in enumerate(paired.queries):
         in_a, in_b = found.get((True, place), {}), found.get((False, place), {})
         within_a, within_b = (
-            {chunk_id for chunk_id, rank in ranks.items() if rank <= reading.compare_k}
+            {chunk_id for chunk_id, rank in ranks.items() if rank <= options.compare_k}
             for ranks in (in_a, in_b)
         )
         facts.append(
@@ -244,15 +244,15 @@ def _fallback_significance(paired: Paired, facts: Sequence[QueryFacts]) -> dict[
 
 
 def _sensitivity(
-    material: Material, counts: Mapping[str, int], reading: ComparisonReading
+    material: Material, counts: Mapping[str, int], options: ComparisonOptions
 ) -> dict[str, dict[str, int]]:
     """How the verdicts would be counted if less, or more, of the characters had to be shared."""
     assert material.spans is not None
     found = {}
     for threshold in material.spans.thresholds:
-        if threshold == reading.overlap_threshold:
+        if threshold == options.overlap_threshold:
             found[f"{threshold:g}"] = dict(counts)
             continue
-        facts = _query_facts(material, reading, threshold=threshold)
-        found[f"{threshold:g}"] = count_kinds(judge_queries(facts, [], reading))
+        facts = _query_facts(material, options, threshold=threshold)
+        found[f"{threshold:g}"] = count_kinds(judge_queries(facts, [], options))
     return found

@@ -36,7 +36,7 @@ from eval_pipeline.errors import InvalidConfig, UsageError
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.settings import Settings
 from eval_pipeline.showing.checks import ExtractionScores, extraction_scores
-from eval_pipeline.store.lock import Tell
+from eval_pipeline.store.lock import Notify
 from eval_pipeline.store.open import Connection, open_reader
 
 FORMAT: Final = 1
@@ -62,12 +62,12 @@ def gate(
     baseline: str | None,
     *,
     config_file: Path | None = None,
-    tell: Tell | None = None,
+    notify: Notify | None = None,
 ) -> dict[str, Any]:
     """The document of `gate CANDIDATE --baseline RUN_ID --json`."""
     file = _config(config_file, registry)
     config = read_gate(file.gate, registry, path=file.path)
-    with open_reader(settings.db, tell=tell) as con:
+    with open_reader(settings.db, notify=notify) as con:
         chosen = baseline or _configured_baseline(con, file, candidate)
         a, b = find_pair(con, chosen, candidate)
         states = _read_states(con, registry, [a, b])

@@ -32,7 +32,7 @@ from eval_pipeline.comparing.pair_rows import (
 )
 from eval_pipeline.comparing.significance import Compared
 from eval_pipeline.comparing.states import RunStates, _read_states, _require_usable
-from eval_pipeline.comparing.verdicts import ComparisonReading
+from eval_pipeline.comparing.verdicts import ComparisonOptions
 from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.store.open import Connection
@@ -146,7 +146,7 @@ def _compared(
 
 
 def _read_material(
-    con: Connection, registry: Registry, runs: tuple[ComparedRun, ComparedRun], reading: ComparisonReading
+    con: Connection, registry: Registry, runs: tuple[ComparedRun, ComparedRun], options: ComparisonOptions
 ) -> Material:
     """Everything the comparison's document is made of."""
     a, b = runs
@@ -157,9 +157,9 @@ def _read_material(
         paired=paired,
         aggregate_a=aggregates_of(con, a),
         aggregate_b=aggregates_of(con, b),
-        regressed=_regressed_chunks(con, a, b, k=reading.compare_k) if paired.is_exact else {},
-        spans=None if paired.is_exact else _span_facts(con, a, b, reading),
-        noise=find_noise(con, a, b, sources=sources, k=reading.compare_k),
+        regressed=_regressed_chunks(con, a, b, k=options.compare_k) if paired.is_exact else {},
+        spans=None if paired.is_exact else _span_facts(con, a, b, options),
+        noise=find_noise(con, a, b, sources=sources, k=options.compare_k),
         stale_labels=_count_stale_labels(con, b) if paired.is_exact else 0,
         parts=(read_parts(con, a.run_id), read_parts(con, b.run_id)),
     )
@@ -168,9 +168,9 @@ def _read_material(
 SENSITIVITY = (0.25, 0.5, 0.75)
 
 
-def _span_facts(con: Connection, a: ComparedRun, b: ComparedRun, reading: ComparisonReading) -> SpanFacts:
-    thresholds = sorted({*SENSITIVITY, reading.overlap_threshold})
-    match_spans(con, a, b, basis=reading.overlap_basis)
+def _span_facts(con: Connection, a: ComparedRun, b: ComparedRun, options: ComparisonOptions) -> SpanFacts:
+    thresholds = sorted({*SENSITIVITY, options.overlap_threshold})
+    match_spans(con, a, b, basis=options.overlap_basis)
     return SpanFacts(
         places=frozenset(places_with_spans(con)),
         matches=span_matches(con, a, b, thresholds=thresholds),

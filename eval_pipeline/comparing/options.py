@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict, fields
 from typing import Any, Final
 
-from eval_pipeline.comparing.verdicts import CHOICES, ComparisonReading
+from eval_pipeline.comparing.verdicts import CHOICES, ComparisonOptions
 from eval_pipeline.config import Config
 from eval_pipeline.errors import InvalidConfig, UnknownName
 
 SIGNIFICANT: Final = 0.05
 
-SHIPPED = ComparisonReading()
+SHIPPED = ComparisonOptions()
 # What each question is about; the decisions say more.
 QUESTIONS = {
     "compare_k": "the last rank at which a chunk counts as found",
@@ -32,15 +32,15 @@ WHY = {
 }
 
 
-def comparison_reading(config: Config) -> ComparisonReading:
+def comparison_options(config: Config) -> ComparisonOptions:
     """The shipped reading with what [comparison] changes; a value that is not allowed is refused with what is."""
-    known = {field.name for field in fields(ComparisonReading)}
+    known = {field.name for field in fields(ComparisonOptions)}
     for name, value in config.comparison.items():
         if name not in known:
             raise UnknownName("parameter", name, known, hint=f"(of [comparison], in {config.path})")
         _check_type(name, value, config=config)
     try:
-        return ComparisonReading(**config.comparison)
+        return ComparisonOptions(**config.comparison)
     except InvalidConfig as error:
         raise InvalidConfig(f"{config.path}: [comparison] {error}") from error
 
@@ -55,16 +55,16 @@ def _check_type(name: str, value: Any, *, config: Config) -> None:
     )
 
 
-def _reading_notes(reading: ComparisonReading) -> list[str]:
+def _option_notes(options: ComparisonOptions) -> list[str]:
     """What a comparison says about itself when it is read otherwise than shipped."""
     shipped = asdict(SHIPPED)
-    changed = [f"{name} = {value}" for name, value in asdict(reading).items() if value != shipped[name]]
+    changed = [f"{name} = {value}" for name, value in asdict(options).items() if value != shipped[name]]
     if not changed:
         return []
     return [f"this comparison is read with {', '.join(changed)}, as [comparison] in eval-pipeline.toml says"]
 
 
-def describe_reading(reading: ComparisonReading) -> list[dict[str, Any]]:
+def describe_options(options: ComparisonOptions) -> list[dict[str, Any]]:
     """Every question with its value, what else there is, and where it was decided."""
     return [
         {
@@ -75,5 +75,5 @@ def describe_reading(reading: ComparisonReading) -> list[dict[str, Any]]:
             "meaning": QUESTIONS[name],
             "why": WHY[name],
         }
-        for name, value in asdict(reading).items()
+        for name, value in asdict(options).items()
     ]

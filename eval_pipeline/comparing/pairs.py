@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from eval_pipeline.comparing.compare import _comparison_document
 from eval_pipeline.comparing.material import Material, _read_material, find_pair
-from eval_pipeline.comparing.options import comparison_reading
+from eval_pipeline.comparing.options import comparison_options
 from eval_pipeline.comparing.pair_states import (
     PairState,
     _average_seconds,
@@ -25,13 +25,13 @@ from eval_pipeline.comparing.pair_states import (
 )
 from eval_pipeline.comparing.states import PAIR_FACTS
 from eval_pipeline.comparing.stored import Made, _are_there, _find_keys, _write_comparison
-from eval_pipeline.computing.ledger import ASKED, find_states, unwanted_cells, wanted_cells
+from eval_pipeline.computing.ledger import ASKED, cell_specs, find_states, unwanted_cells
 from eval_pipeline.computing.measure import Progress
 from eval_pipeline.errors import EvalPipelineError, UnknownName, UsageError
 from eval_pipeline.formulas.fingerprint import combined
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.settings import Settings
-from eval_pipeline.store.lock import Tell, let_others_in
+from eval_pipeline.store.lock import Notify, yield_lock
 from eval_pipeline.store.open import Connection, open_reader, open_writer, transaction
 
 PAIRS: Final = "comparisons.pairs"
@@ -58,8 +58,8 @@ class Compared:
 
 def own_fingerprint(registry: Registry) -> str:
     """Changes exactly when the same two runs would be compared otherwise."""
-    reading = asdict(comparison_reading(registry.config))
-    return combined(PAIRS, str(VERSION), *(f"{name}={value}" for name, value in reading.items()))
+    options = asdict(comparison_options(registry.config))
+    return combined(PAIRS, str(VERSION), *(f"{name}={value}" for name, value in options.items()))
 
 
 def partition_of(run_a: str, run_b: str) -> str:
@@ -98,7 +98,7 @@ def find_pairs(con: Connection, registry: Registry) -> list[PairState]:
     run_keys = prepare_pairs(con, registry)
     if not run_keys:
         return []
-    find_states(con, wanted_cells(registry), unwanted=unwanted_cells(registry), run_keys=run_keys)
+    find_states(con, cell_specs(registry), unwanted=unwanted_cells(registry), run_keys=run_keys)
     return states_of_pairs(con, registry)
 
 
@@ -150,7 +150,7 @@ def store_comparisons(
     reasons: Collection[str] | None = None,
     force: bool = False,
     dagster_run_id: str | None = None,
-    tell: Tell | None = None,
+    notify: Notify | None = None,
     progress: Progress | None = None,
 ) -> Compared:
     """Compare those of the pairs that are due for one of the reasons and store them; `force` compares them all.
@@ -158,22 +158,22 @@ def store_comparisons(
     A pair that cannot be compared keeps nobody: why is in the answer.
     """
     done = Compared()
-    wanted = _asked(settings, registry, pairs, done, reasons=reasons, force=force, tell=tell)
+    wanted = _asked(settings, registry, pairs, done, reasons=reasons, force=force, notify=notify)
     waiting: list[Made] = []
     started = time.monotonic()
     for position, (pair, reason) in enumerate(wanted, start=1):
         try:
-            waiting.append(_make(settings, registry, pair, reason=reason, tell=tell))
+            waiting.append(_make(settings, registry, pair, reason=reason, notify=notify))
             done.reasons[pair] = reason
         except UsageError as error:
             done.errors[pair] = error
         if time.monotonic() - started > TURN_SECONDS:
-            _store(settings, waiting, now=now, dagster_run_id=dagster_run_id, tell=tell)
+            _store(settings, waiting, now=now, dagster_run_id=dagster_run_id, notify=notify)
             waiting, started = [], time.monotonic()
-            let_others_in()
+            yield_lock()
         if progress:
             progress(position, len(wanted))
-    _store(settings, waiting, now=now, dagster_run_id=dagster_run_id, tell=tell)
+    _store(settings, waiting, now=now, dagster_run_id=dagster_run_id, notify=notify)
     return done
 
 
@@ -185,10 +185,10 @@ def _asked(
     *,
     reasons: Collection[str] | None,
     force: bool,
-    tell: Tell | None,
+    notify: Notify | None,
 ) -> list[tuple[Pair, str]]:
     """The pairs to compare, each with its reason; unknown runs are noted as errors."""
-    with open_reader(settings.db, tell=tell) as con:
+    with open_reader(settings.db, notify=notify) as con:
         known = _find_keys(con, pairs)
         states = {(one.run_a, one.run_b): one for one in find_pairs(con, registry)}
     found: list[tuple[Pair, str]] = []
@@ -203,20 +203,20 @@ def _asked(
     return found
 
 
-def _make(settings: Settings, registry: Registry, pair: Pair, *, reason: str, tell: Tell | None) -> Made:
+def _make(settings: Settings, registry: Registry, pair: Pair, *, reason: str, notify: Notify | None) -> Made:
     """Read as a comparison on the command line does, with what it is made of."""
     from eval_pipeline.comparing.gate import judge_pair
 
     started = time.perf_counter()
-    reading = comparison_reading(registry.config)
-    with open_reader(settings.db, tell=tell) as con:
+    options = comparison_options(registry.config)
+    with open_reader(settings.db, notify=notify) as con:
         a, b = find_pair(con, *pair)
-        material: Material = _read_material(con, registry, (a, b), reading)
+        material: Material = _read_material(con, registry, (a, b), options)
         is_held = is_gated(registry, pair, suite=b.suite, dataset=b.dataset)
         judged = judge_pair(con, registry, material.paired) if is_held else None
         # Reading the material has set up the states of both runs' cells.
         inputs = _computed_inputs(con, (a.run_key, b.run_key))
-    document = _comparison_document(material, registry, reading)
+    document = _comparison_document(material, registry, options)
     return Made(
         keys=(a.run_key, b.run_key),
         document=document,
@@ -239,11 +239,11 @@ def _store(
     *,
     now: dt.datetime,
     dagster_run_id: str | None,
-    tell: Tell | None,
+    notify: Notify | None,
 ) -> None:
     if not made:
         return
-    with open_writer(settings.db, tell=tell) as con:
+    with open_writer(settings.db, notify=notify) as con:
         for one in made:
             if not _are_there(con, one.keys):
                 continue

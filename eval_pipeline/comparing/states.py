@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from eval_pipeline.comparing.pair_rows import CellState, ComparedRun, _cells_of
-from eval_pipeline.computing.ledger import find_states, unwanted_cells, wanted_cells
+from eval_pipeline.computing.ledger import cell_specs, find_states, unwanted_cells
 from eval_pipeline.errors import UsageError
 from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.registry import Registry
@@ -45,7 +45,7 @@ class FormulaDifference:
 
 def _read_states(con: Connection, registry: Registry, runs: Sequence[ComparedRun]) -> list[RunStates]:
     """The states of the runs, in their order."""
-    wanted = wanted_cells(registry)
+    wanted = cell_specs(registry)
     formulas = {one.name: one.short_name for one in registry.formulas}
     summaries = {one.name: one.short_name for one in registry.summaries}
     find_states(

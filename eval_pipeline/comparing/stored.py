@@ -14,7 +14,7 @@ import pyarrow as pa
 from eval_pipeline.comparing.pair_states import PairInputs
 from eval_pipeline.errors import StoreError
 from eval_pipeline.settings import Settings
-from eval_pipeline.store.lock import Tell
+from eval_pipeline.store.lock import Notify
 from eval_pipeline.store.open import Connection, first_row, open_writer, transaction
 
 TABLES: Final = ("pairs", "queries", "regressed_chunks", "deltas")
@@ -327,19 +327,19 @@ def compared_by(con: Connection, dagster_run_ids: Collection[str]) -> list[tuple
 
 
 def keep_verdict(
-    settings: Settings, document: Mapping[str, Any], *, now: dt.datetime, tell: Tell | None = None
+    settings: Settings, document: Mapping[str, Any], *, now: dt.datetime, notify: Notify | None = None
 ) -> bool:
     """Keep a verdict as the last one about its pair; a store that cannot be written is no reason not to judge."""
     pair = (document["baseline"], document["candidate"])
     if pair[0] == pair[1] or not _can_be_written(settings):
         return False
     try:
-        with open_writer(settings.db, tell=tell) as con, transaction(con):
+        with open_writer(settings.db, notify=notify) as con, transaction(con):
             keys = _find_keys(con, [pair])
             return pair in keys and _write_gate(con, keys[pair], document, now=now)
     except StoreError as error:
-        if tell:
-            tell(f"the verdict is not kept: {error}")
+        if notify:
+            notify(f"the verdict is not kept: {error}")
         return False
 
 

@@ -24,7 +24,7 @@ CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class ComparisonReading:
+class ComparisonOptions:
     """How the open questions of a comparison are read (A3.12 to A3.18)."""
 
     compare_k: int = 10
@@ -60,7 +60,7 @@ class QueryFacts(NamedTuple):
 
 
 def judge_queries(
-    facts: Iterable[QueryFacts], causes: Sequence[str], reading: ComparisonReading
+    facts: Iterable[QueryFacts], causes: Sequence[str], options: ComparisonOptions
 ) -> list[dict[str, Any]]:
     """The entries of `per_query`."""
     notes = {
@@ -68,7 +68,7 @@ def judge_queries(
         for error_a in (False, True)
         for error_b in (False, True)
     }
-    return [_judge(one, notes[one.error_a, one.error_b], reading) for one in facts]
+    return [_judge(one, notes[one.error_a, one.error_b], options) for one in facts]
 
 
 def _note(causes: Sequence[str], *, error_a: bool, error_b: bool) -> str | None:
@@ -76,14 +76,14 @@ def _note(causes: Sequence[str], *, error_a: bool, error_b: bool) -> str | None:
     return "; ".join([*causes, *errors]) or None
 
 
-def _judge(facts: QueryFacts, note: str | None, reading: ComparisonReading) -> dict[str, Any]:
+def _judge(facts: QueryFacts, note: str | None, options: ComparisonOptions) -> dict[str, Any]:
     is_judged = facts.is_expecting and facts.is_comparable
-    rank_a = _within(facts.rank_a, reading.compare_k) if is_judged else None
-    rank_b = _within(facts.rank_b, reading.compare_k) if is_judged else None
+    rank_a = _within(facts.rank_a, options.compare_k) if is_judged else None
+    rank_b = _within(facts.rank_b, options.compare_k) if is_judged else None
     regressed = list(facts.regressed_chunk_ids) if is_judged else []
     return {
         "query_id": facts.query_id,
-        "kind": _kind_of(facts, rank_a, rank_b, regressed=regressed, reading=reading),
+        "kind": _kind_of(facts, rank_a, rank_b, regressed=regressed, options=options),
         "regression": bool(regressed),
         "regressed_chunk_ids": regressed,
         "a_hit_rank": rank_a,
@@ -102,13 +102,13 @@ def _kind_of(
     rank_b: int | None,
     *,
     regressed: Sequence[str],
-    reading: ComparisonReading,
+    options: ComparisonOptions,
 ) -> str:
     if not facts.is_expecting:
         return "not_applicable"
     if not facts.is_comparable:
         return "not_comparable"
-    if regressed and reading.regression_kind == "exclusive":
+    if regressed and options.regression_kind == "exclusive":
         return "regression"
     if rank_a == rank_b:
         return "draw"
@@ -116,9 +116,9 @@ def _kind_of(
         return "win"
     if rank_b is None:
         return "loss"
-    if reading.rank_change == "draw":
+    if options.rank_change == "draw":
         return "draw"
-    better, worse = ("win", "loss") if reading.rank_change == "win_loss" else ("rank_up", "rank_down")
+    better, worse = ("win", "loss") if options.rank_change == "win_loss" else ("rank_up", "rank_down")
     return better if rank_b < rank_a else worse
 
 

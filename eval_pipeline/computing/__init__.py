@@ -10,6 +10,7 @@ history              What aggregates said at a point of time, or under a meaning
                      read as one.
 ledger               The ledger: for every derived table and run, what stands there and whether it still holds.
 measure              Compute what is due: facts, metrics and aggregates, in ranges of runs, in short transactions.
+progress             What is to be computed, what a range of runs is made of, and what Dagster runs have computed.
 scope                What a definition sees while it is computed: the same table names, holding only the rows that
                      are its business.
 scratch              The store as it would be once some runs were computed anew: a catalogue in memory that is read

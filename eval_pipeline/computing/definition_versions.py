@@ -13,13 +13,13 @@ from typing import Any
 from eval_pipeline.formulas.definition import Definition, Helper
 from eval_pipeline.formulas.header import Header
 from eval_pipeline.settings import Settings
-from eval_pipeline.store.lock import Tell
+from eval_pipeline.store.lock import Notify
 from eval_pipeline.store.open import Connection, first_row, open_reader
 
 COLUMNS = "name, fingerprint, own_fingerprint, version, header, body, reads, parents, helpers, language"
 
 
-def _record_meanings(
+def _record_versions(
     con: Connection, definitions: Mapping[str, Definition], helpers: Mapping[str, Helper], *, now: dt.datetime
 ) -> None:
     """Remember the meanings that were never used here before."""
@@ -75,7 +75,7 @@ def _helpers(one: Definition, helpers: Mapping[str, Helper]) -> dict[str, Any]:
     return found
 
 
-def _find_meaning(
+def _find_version(
     con: Connection, name: str, fingerprint: str
 ) -> tuple[Definition, dict[str, str], list[Helper]] | None:
     """A definition as it once was, with the fingerprints of what it read and the helpers it called."""
@@ -126,7 +126,7 @@ def _written_out(body: str, function: str) -> Path:
     return path
 
 
-def meanings_of(con: Connection, names: Iterable[str]) -> list[dict[str, Any]]:
+def versions_of(con: Connection, names: Iterable[str]) -> list[dict[str, Any]]:
     """The history of these definitions' meanings, oldest first."""
     rows = con.execute(
         "select name, version, fingerprint, own_fingerprint, header, body, first_used_at from ledger.definitions "
@@ -137,7 +137,7 @@ def meanings_of(con: Connection, names: Iterable[str]) -> list[dict[str, Any]]:
     return [dict(zip(keys, row, strict=True)) for row in rows]
 
 
-def meaning_text(header: Mapping[str, Any], body: str) -> str:
+def version_text(header: Mapping[str, Any], body: str) -> str:
     """What a diff compares: everything that is part of the meaning, as text."""
     lines = []
     for name in ("parameters", "applies", "undefined", "aggregate"):
@@ -150,14 +150,14 @@ def meaning_text(header: Mapping[str, Any], body: str) -> str:
 
 
 def find_history(
-    settings: Settings, definition: Definition, *, tell: Tell | None = None
+    settings: Settings, definition: Definition, *, notify: Notify | None = None
 ) -> list[dict[str, Any]]:
     """Oldest first: version, fingerprint, since when, how many runs rest on it now, and the difference to the last."""
     names = [definition.name]
     if definition.header.was:
         names.append(f"{definition.schema}.{definition.header.was}")
-    with open_reader(settings.db, tell=tell) as con:
-        meanings = meanings_of(con, names)
+    with open_reader(settings.db, notify=notify) as con:
+        meanings = versions_of(con, names)
         runs = dict(
             con.execute(
                 "select fingerprint, count(*) from ledger.cells where list_contains(?, definition) "
@@ -168,7 +168,7 @@ def find_history(
     found: list[dict[str, Any]] = []
     before = ""
     for meaning in meanings:
-        text = meaning_text(json.loads(meaning["header"]), meaning["body"])
+        text = version_text(json.loads(meaning["header"]), meaning["body"])
         changed = difflib.unified_diff(
             before.splitlines(keepends=True), text.splitlines(keepends=True), "before", "after"
         )

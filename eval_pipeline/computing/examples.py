@@ -36,7 +36,7 @@ from eval_pipeline.errors import EvalPipelineError
 from eval_pipeline.formulas.definition import Definition, Helper, quoted
 from eval_pipeline.formulas.header import Example
 from eval_pipeline.formulas.registry import Registry, load_registry
-from eval_pipeline.formulas.variants import with_readings
+from eval_pipeline.formulas.variants import with_variants
 from eval_pipeline.loading.load import LoadReport, load_bundles
 from eval_pipeline.settings import Settings
 from eval_pipeline.store.open import Connection, first_value, open_in_memory, open_reader
@@ -205,7 +205,7 @@ def _plan_reading(plan: _Plan, case: _Case, names: dict[str, str], shipped: Regi
     if text not in names:
         name = f"example_reading_{len(names) + 1}"
         try:
-            with_readings(shipped.definitions, Config(case.definition.path, formulas={name: entry}))
+            with_variants(shipped.definitions, Config(case.definition.path, formulas={name: entry}))
         except EvalPipelineError as error:
             case.problem = str(error)
             return

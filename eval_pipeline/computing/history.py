@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from eval_pipeline.computing.derived import table_columns
-from eval_pipeline.computing.ledger import Wanted
+from eval_pipeline.computing.ledger import CellSpec
 from eval_pipeline.errors import UsageError
 from eval_pipeline.formulas.definition import Definition, quoted
 from eval_pipeline.store.open import Connection, first_row, first_value
@@ -112,7 +112,7 @@ def stood_at(con: Connection, run: RunRow, point: Point) -> dict[tuple[str, str]
 def _keep_replaced(
     con: Connection,
     store: str,
-    wanted: Wanted,
+    wanted: CellSpec,
     run_keys: Sequence[int],
     *,
     now: dt.datetime,

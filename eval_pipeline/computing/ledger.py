@@ -30,7 +30,7 @@ ARCHIVE_TABLES = frozenset(("raw.archives", "raw.archive_chunks", "raw.archive_s
 
 
 @dataclass(frozen=True)
-class Wanted:
+class CellSpec:
     """A cell's definition as it should be now; `source` is the formula whose aggregates these are, else empty."""
 
     definition: str
@@ -60,7 +60,7 @@ class Cell:
     reason: str
 
 
-def wanted_of(
+def cell_spec(
     definition: str,
     *,
     source: str,
@@ -70,10 +70,10 @@ def wanted_of(
     source_fingerprint: str = "",
     was: str = "",
     texts: Iterable[str] = (),
-) -> Wanted:
+) -> CellSpec:
     """Sort a definition's inputs into parts of a run, label families and the archive; `texts` are columns it reads."""
     tables = list(inputs)
-    return Wanted(
+    return CellSpec(
         definition=definition,
         source=source,
         fingerprint=fingerprint,
@@ -184,7 +184,7 @@ from compared
 
 def find_states(
     con: Connection,
-    wanted: Sequence[Wanted],
+    wanted: Sequence[CellSpec],
     *,
     unwanted: Sequence[tuple[str, str]] = (),
     run_keys: Sequence[int] = (),
@@ -208,7 +208,7 @@ def find_states(
     con.execute(f"{STATES} where not is_frozen and reason_unless_frozen is not null" if only_due else STATES)
 
 
-def _set_up_wanted(con: Connection, wanted: Sequence[Wanted]) -> None:
+def _set_up_wanted(con: Connection, wanted: Sequence[CellSpec]) -> None:
     """As parameters: an Arrow table made of lists would import pandas where it is installed, a quarter of a second."""
     texts = {
         "definition": [one.definition for one in wanted],
@@ -247,7 +247,7 @@ def _record_cells(
     con: Connection,
     store: str,
     cells: Sequence[Cell],
-    wanted: Wanted,
+    wanted: CellSpec,
     *,
     now: dt.datetime,
     dagster_run_id: str | None,
@@ -288,14 +288,14 @@ BATCH_RESULTS = 1_000_000
 RESULTS_PER_CASE = 50
 ASKED = "asked"
 MISSING = "missing"
-DUE = frozenset((MISSING, "results"))
+NEW_DATA_REASONS = frozenset((MISSING, "results"))
 
 
 @dataclass(frozen=True)
-class Due:
+class StaleCell:
     """One cell that is to be computed."""
 
-    wanted: Wanted
+    wanted: CellSpec
     run_key: int
     run_id: str
     dataset_key: int
@@ -303,14 +303,14 @@ class Due:
     reason: str
 
 
-def wanted_cells(registry: Registry) -> list[Wanted]:
+def cell_specs(registry: Registry) -> list[CellSpec]:
     """Every kind of cell there should be, parents before children."""
-    found: list[Wanted] = []
+    found: list[CellSpec] = []
     for one in registry:
         if ALL_FORMULAS in one.reads:
             for formula in registry.formulas:
                 found.append(
-                    wanted_of(
+                    cell_spec(
                         one.name,
                         source=formula.name,
                         fingerprint=combined(one.fingerprint, formula.fingerprint),
@@ -322,7 +322,7 @@ def wanted_cells(registry: Registry) -> list[Wanted]:
                 )
         else:
             found.append(
-                wanted_of(
+                cell_spec(
                     one.name,
                     source="",
                     fingerprint=one.fingerprint,
@@ -351,16 +351,16 @@ def unwanted_cells(registry: Registry) -> list[tuple[str, str]]:
     ]
 
 
-def find_due(
+def _find_stale(
     con: Connection,
     registry: Registry,
-    wanted: Sequence[Wanted],
+    wanted: Sequence[CellSpec],
     *,
     reasons: Collection[str] | None,
     run_ids: Collection[str] | None,
     definitions: Collection[str] | None,
     force: bool,
-) -> list[Due]:
+) -> list[StaleCell]:
     """The cells to compute, in the order of the runs."""
     find_states(con, wanted, unwanted=unwanted_cells(registry), only_due=not force)
     by_name = {(one.definition, one.source): one for one in wanted}
@@ -369,7 +369,7 @@ def find_due(
         "where not is_pinned and not is_frozen order by run_no"
     ).fetchall()
     asked: set[tuple[str, int]] = set()
-    stale: dict[tuple[str, str, int], Due] = {}
+    stale: dict[tuple[str, str, int], StaleCell] = {}
     for definition, source, run_key, run_id, dataset_key, golden_key, reason in rows:
         names = {definition, by_name[definition, source].name}
         is_named = (definitions is None or not names.isdisjoint(definitions)) and (
@@ -378,7 +378,9 @@ def find_due(
         forced = force and is_named
         if reason is None and not forced:
             continue
-        due = Due(by_name[definition, source], run_key, run_id, dataset_key, golden_key, reason or ASKED)
+        due = StaleCell(
+            by_name[definition, source], run_key, run_id, dataset_key, golden_key, reason or ASKED
+        )
         stale[definition, source, run_key] = due
         if is_named and (forced or reasons is None or reason in reasons):
             asked.add((due.wanted.name, run_key))
@@ -398,7 +400,7 @@ def _with_parents(registry: Registry, name: str) -> set[str]:
     return found
 
 
-def _in_batches(con: Connection, due: Sequence[Due]) -> Iterator[list[Due]]:
+def _in_batches(con: Connection, due: Sequence[StaleCell]) -> Iterator[list[StaleCell]]:
     """Runs of one dataset together, up to a number of results that is computed in about a second."""
     sizes = dict(
         con.execute(
@@ -407,11 +409,11 @@ def _in_batches(con: Connection, due: Sequence[Due]) -> Iterator[list[Due]]:
             [RESULTS_PER_CASE],
         ).fetchall()
     )
-    by_dataset: dict[int, dict[int, list[Due]]] = {}
+    by_dataset: dict[int, dict[int, list[StaleCell]]] = {}
     for one in due:
         by_dataset.setdefault(one.dataset_key, {}).setdefault(one.run_key, []).append(one)
     for runs in by_dataset.values():
-        batch: list[Due] = []
+        batch: list[StaleCell] = []
         size = 0
         for run_key in sorted(runs):
             if batch and size + sizes.get(run_key, 0) > BATCH_RESULTS:
@@ -423,9 +425,9 @@ def _in_batches(con: Connection, due: Sequence[Due]) -> Iterator[list[Due]]:
             yield batch
 
 
-def _in_steps(wanted: Sequence[Wanted], batch: Sequence[Due]) -> list[list[Due]]:
+def _in_steps(wanted: Sequence[CellSpec], batch: Sequence[StaleCell]) -> list[list[StaleCell]]:
     """One step per kind of cell, parents first."""
-    by_name: dict[str, list[Due]] = {}
+    by_name: dict[str, list[StaleCell]] = {}
     for due in batch:
         by_name.setdefault(due.wanted.name, []).append(due)
     return [by_name[one.name] for one in wanted if one.name in by_name]

@@ -10,31 +10,31 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from eval_pipeline.computing.aggregates import DOCUMENT_KEYS, _write_documents, compute_aggregates
-from eval_pipeline.computing.definition_versions import _record_meanings
+from eval_pipeline.computing.definition_versions import _record_versions
 from eval_pipeline.computing.derived import compute
 from eval_pipeline.computing.history import _carry_rename, _keep_replaced, _keep_replaced_rows
 from eval_pipeline.computing.ledger import (
     ASKED,
-    DUE,
     MISSING,
+    NEW_DATA_REASONS,
     Cell,
-    Due,
-    Wanted,
+    CellSpec,
+    StaleCell,
+    _find_stale,
     _in_batches,
     _in_steps,
     _old_name,
     _record_cells,
-    find_due,
+    cell_specs,
     find_states,
     unwanted_cells,
-    wanted_cells,
 )
-from eval_pipeline.computing.scope import CATALOGUE, Scope, show, visible_catalogue
+from eval_pipeline.computing.scope import CATALOGUE, Scope, point_views_at, visible_catalogue
 from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.settings import Settings
 from eval_pipeline.store.engine import interruptible
-from eval_pipeline.store.lock import Tell, let_others_in
+from eval_pipeline.store.lock import Notify, yield_lock
 from eval_pipeline.store.open import Connection, open_writer, transaction
 from eval_pipeline.store.schema import refresh_views
 
@@ -42,7 +42,7 @@ TURN_SECONDS = 1.0
 
 Progress = Callable[[int, int], None]
 # The cells of one kind that are computed together.
-Step = list[Due]
+Step = list[StaleCell]
 # (definition, source, run key) → reason, golden key
 States = Mapping[tuple[str, str, int], Sequence[Any]]
 
@@ -84,13 +84,13 @@ def measure(
     registry: Registry,
     *,
     now: dt.datetime,
-    reasons: Collection[str] | None = DUE,
+    reasons: Collection[str] | None = NEW_DATA_REASONS,
     run_ids: Collection[str] | None = None,
     definitions: Collection[str] | None = None,
     force: bool = False,
     dagster_run_id: str | None = None,
     note: str | None = None,
-    tell: Tell | None = None,
+    notify: Notify | None = None,
     progress: Progress | None = None,
 ) -> Measured:
     """Compute the cells that are stale for one of the reasons (None: any), with the stale cells they build on.
@@ -98,11 +98,11 @@ def measure(
     `definitions` names tables, or one formula's aggregates as `aggregates.run_metrics:metrics.hit_at_k`. `force`
     computes what is named although it is fresh.
     """
-    wanted = wanted_cells(registry)
-    with open_writer(settings.db, tell=tell) as con, interruptible(con):
+    wanted = cell_specs(registry)
+    with open_writer(settings.db, notify=notify) as con, interruptible(con):
         with transaction(con):
             _prepare(con, registry, now=now)
-        due = find_due(
+        due = _find_stale(
             con, registry, wanted, reasons=reasons, run_ids=run_ids, definitions=definitions, force=force
         )
         batches = [_in_steps(wanted, batch) for batch in _in_batches(con, due)]
@@ -112,8 +112,8 @@ def measure(
         # The states were found under this very lock.
         _take_turn(con, work, waiting, states=None)
     while waiting:
-        let_others_in()
-        with open_writer(settings.db, tell=tell) as con, interruptible(con):
+        yield_lock()
+        with open_writer(settings.db, notify=notify) as con, interruptible(con):
             _take_turn(con, work, waiting, states={})
     work.done.seconds = time.perf_counter() - started
     return work.done
@@ -125,7 +125,7 @@ def _prepare(con: Connection, registry: Registry, *, now: dt.datetime) -> None:
         old = _old_name(registry, one)
         if old:
             _carry_rename(con, old, one.name)
-    _record_meanings(con, registry.definitions, registry.helpers, now=now)
+    _record_versions(con, registry.definitions, registry.helpers, now=now)
 
 
 def _take_turn(
@@ -184,7 +184,7 @@ def _take_step(con: Connection, store: str, work: _Work, step: Step) -> None:
     formula = registry.definitions[wanted.source] if wanted.source else None
     scope = Scope(step[0].dataset_key, step[0].golden_key, sorted(due.run_key for due in step))
     started = time.perf_counter()
-    show(con, store, scope, ["labels.slices", formula.name] if formula else definition.reads)
+    point_views_at(con, store, scope, ["labels.slices", formula.name] if formula else definition.reads)
     with transaction(con):
         if any(due.reason != MISSING for due in step):
             _keep_history(con, store, work, wanted, scope)
@@ -202,7 +202,7 @@ def _take_step(con: Connection, store: str, work: _Work, step: Step) -> None:
     _note(work.done, definition, step, sum(rows.values()))
 
 
-def _keep_history(con: Connection, store: str, work: _Work, wanted: Wanted, scope: Scope) -> None:
+def _keep_history(con: Connection, store: str, work: _Work, wanted: CellSpec, scope: Scope) -> None:
     """What is about to be replaced; facts and values per query can be computed again and have no history."""
     definition = work.registry.definitions[wanted.definition]
     if wanted.source:
@@ -220,7 +220,7 @@ def _aggregate(
     return rows
 
 
-def _note(done: Measured, definition: Definition, step: Sequence[Due], n_rows: int) -> None:
+def _note(done: Measured, definition: Definition, step: Sequence[StaleCell], n_rows: int) -> None:
     reasons = done.reasons.setdefault(definition.name, {})
     for due in step:
         reasons[due.run_id] = due.reason

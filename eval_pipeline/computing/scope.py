@@ -57,7 +57,7 @@ def visible_catalogue(con: Connection, helpers: Iterable[Helper]) -> Iterator[st
         con.execute(f"detach {CATALOGUE}")
 
 
-def show(con: Connection, store: str, scope: Scope, tables: Iterable[str]) -> None:
+def point_views_at(con: Connection, store: str, scope: Scope, tables: Iterable[str]) -> None:
     """Point the views at the runs of a scope."""
     if not scope.is_range:
         con.execute("delete from temp.scoped_runs")

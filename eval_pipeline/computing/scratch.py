@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from eval_pipeline.computing.aggregates import compute_aggregates
-from eval_pipeline.computing.definition_versions import _find_meaning, _record_meanings
+from eval_pipeline.computing.definition_versions import _find_version, _record_versions
 from eval_pipeline.computing.derived import _statement_of, table_of
-from eval_pipeline.computing.scope import CATALOGUE, Scope, show
+from eval_pipeline.computing.scope import CATALOGUE, Scope, point_views_at
 from eval_pipeline.formulas.definition import Definition, Helper, quoted
 from eval_pipeline.store.open import Connection
 
@@ -36,7 +36,7 @@ def evaluate(
         drop(con, [one.name])
     computed = set(standing)
     for one in definitions:
-        show(con, store, scope, [name for name in one.reads if name not in computed])
+        point_views_at(con, store, scope, [name for name in one.reads if name not in computed])
         statement, _ = _statement_of(con, one)
         con.execute(f"create table {scratch(one.name)} as {statement}")
         computed.add(one.name)
@@ -115,7 +115,7 @@ def runs_behind(con: Connection, run_keys: Sequence[int], *, most: int) -> list[
 
 
 @contextmanager
-def as_if_catalogue(con: Connection, run_keys: Sequence[int], *, now: dt.datetime) -> Iterator[str]:
+def scratch_catalogue(con: Connection, run_keys: Sequence[int], *, now: dt.datetime) -> Iterator[str]:
     """Set the catalogue up for these runs, after `keep_expected`; yields the name of the store's own catalogue."""
     store = str(con.execute("select current_database()").fetchall()[0][0])
     con.execute(f"attach ':memory:' as {AS_IF}")
@@ -158,7 +158,7 @@ def keep_computed(
     con: Connection, store: str, chain: Sequence[Definition], run_metrics: Definition, scope: Scope
 ) -> None:
     """Keep what stands in the scratch catalogue for the runs of the scope, and the aggregates made of it."""
-    show(con, store, scope, ["labels.slices"])
+    point_views_at(con, store, scope, ["labels.slices"])
     for one in chain:
         kept = f"{AS_IF}.computed.{quoted(one.name)}"
         con.execute(f"create table if not exists {kept} as from {scratch(one.name)} where false")
@@ -191,7 +191,7 @@ def lay_over(
         con.execute(
             f"create or replace view {AS_IF}.{_named(name)} as {rest if name in stored else ''}{computed}"
         )
-    _record_meanings(con, definitions, helpers, now=now)
+    _record_versions(con, definitions, helpers, now=now)
 
 
 @dataclass(frozen=True)
@@ -240,7 +240,7 @@ def chain_of(
     def collect(one: str, meaning: str) -> bool:
         if one in found:
             return True
-        entry = _find_meaning(con, one, meaning)
+        entry = _find_version(con, one, meaning)
         if entry is None:
             return False
         definition, parents, helpers = entry

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 import dagster as dg
 
 from eval_pipeline.computing.measure import measure
+from eval_pipeline.computing.progress import RangeState, range_states
 from eval_pipeline.defs.metadata import _headline_keys, _run_metadata, _static_metadata, _why_it_ran, describe
 from eval_pipeline.defs.partitions import EVAL_RUN
 from eval_pipeline.defs.resources import Listener, StoreResource
@@ -15,7 +16,7 @@ from eval_pipeline.defs.tags import NOTE, _only_named, _only_stale, _wanted_reas
 from eval_pipeline.errors import DefinitionError
 from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.registry import ALL_FORMULAS, Registry
-from eval_pipeline.showing.runs import RangeState, part_headlines, range_states, run_summaries
+from eval_pipeline.showing.runs import part_headlines, run_summaries
 
 COMPUTED = ("facts", "metrics", "aggregates")
 GOLDEN_SETS = dg.AssetKey(["sources", "golden_sets"])
@@ -164,7 +165,7 @@ def _measure(
                 force=not _only_stale(tags),
                 dagster_run_id=context.run.run_id,
                 note=tags.get(NOTE),
-                tell=listener.tell,
+                notify=listener.notify,
                 progress=progress,
             )
 

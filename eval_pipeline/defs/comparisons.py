@@ -17,6 +17,7 @@ from eval_pipeline.comparing.pairs import (
 )
 from eval_pipeline.comparing.states import PAIR_FACTS
 from eval_pipeline.comparing.stored import StoredPair, stored_pairs
+from eval_pipeline.computing.progress import digest
 from eval_pipeline.defs.assets import key_of
 from eval_pipeline.defs.launches import Launch, plan_launches
 from eval_pipeline.defs.metadata import REASON_WORDS, _why_it_ran
@@ -26,7 +27,6 @@ from eval_pipeline.defs.tags import _only_stale, _wanted_reasons
 from eval_pipeline.formulas.registry import ALL_FORMULAS, Registry
 from eval_pipeline.report.markdown import headline_deltas, render_short_md
 from eval_pipeline.report.pages.writing import Page, Published, publish_pages, wanted_pages
-from eval_pipeline.showing.runs import digest
 
 COMPARISONS = key_of(PAIRS)
 GATE = "gate"
@@ -77,7 +77,7 @@ def _compute(
             reasons=_wanted_reasons(tags),
             force=not _only_stale(tags),
             dagster_run_id=context.run.run_id,
-            tell=listener.tell,
+            notify=listener.notify,
             progress=progress,
         )
     with store.reading() as con:
@@ -224,7 +224,7 @@ def _report_assets(registry: Registry, listener: Listener) -> list[dg.AssetsDefi
     def publish(context: dg.AssetExecutionContext, store: StoreResource) -> dg.MaterializeResult[None]:
         with listener.hearing_errors():
             with listener.watching() as progress:
-                published = publish_pages(store.settings, registry, tell=listener.tell, progress=progress)
+                published = publish_pages(store.settings, registry, notify=listener.notify, progress=progress)
             if published.errors:
                 raise published.errors[0]
             with store.reading() as con:

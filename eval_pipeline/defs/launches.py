@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 import dagster as dg
 
+from eval_pipeline.computing.progress import StaleRun, digest
 from eval_pipeline.defs.assets import RESULTS, computed_definitions, key_of
 from eval_pipeline.defs.sources import RAW_PARTS
 from eval_pipeline.defs.tags import LAUNCH, WHY, _range_tags
 from eval_pipeline.formulas.registry import Registry
-from eval_pipeline.showing.runs import DueRun, digest
 
 MOST_ATTEMPTS = 3
 # Milliseconds that a Dagster run, a step of it (one per schema) and one asset × partition cost beside the computation.
@@ -60,7 +60,7 @@ def all_names(registry: Registry) -> frozenset[str]:
 
 
 def wanted_assets(
-    due: Mapping[str, DueRun], names: frozenset[str], shown: Collection[str]
+    due: Mapping[str, StaleRun], names: frozenset[str], shown: Collection[str]
 ) -> dict[str, frozenset[str]]:
     """What of `names` to compute of each run, with the raw parts of a run that Dagster has not `shown` as it is."""
     return {

@@ -9,10 +9,11 @@ from typing import Any
 
 import dagster as dg
 
+from eval_pipeline.computing.progress import StaleRun
 from eval_pipeline.formulas.definition import Definition, is_key_name, render
 from eval_pipeline.formulas.registry import ALL_FORMULAS, Registry
 from eval_pipeline.formulas.tokens import Token, last_select, meaningful
-from eval_pipeline.showing.runs import DueRun, RunSummary
+from eval_pipeline.showing.runs import RunSummary
 
 REASON_WORDS = {
     "missing": "not computed before",
@@ -168,7 +169,7 @@ def _why_it_ran(reasons: Mapping[str, str]) -> str:
     )
 
 
-def why_due(run: DueRun) -> str:
+def why_due(run: StaleRun) -> str:
     """What made a run due, in words: the reason nearest to the cause."""
     return next(words for reason, words in REASON_WORDS.items() if reason in run.reasons.values())
 

@@ -13,7 +13,7 @@ from eval_pipeline.showing.runs import run_order
 from eval_pipeline.store.open import Connection
 
 
-def show_store(
+def report_existing(
     instance: dg.DagsterInstance,
     con: Connection,
     inbox: Inbox,

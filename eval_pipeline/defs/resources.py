@@ -14,7 +14,7 @@ from pydantic import Field
 from eval_pipeline.computing.measure import Progress
 from eval_pipeline.defs.processes import _sign_run
 from eval_pipeline.settings import Settings
-from eval_pipeline.store.lock import Tell
+from eval_pipeline.store.lock import Notify
 from eval_pipeline.store.open import Connection, open_reader, open_writer
 
 
@@ -22,7 +22,7 @@ from eval_pipeline.store.open import Connection, open_reader, open_writer
 class Listener:
     """Lives as long as one command; a run that the daemon launches has one that nobody asks."""
 
-    tell: Tell | None = None
+    notify: Notify | None = None
     progress: Progress | None = None
     total: int = 0
     done: int = 0

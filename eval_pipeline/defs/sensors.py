@@ -11,7 +11,8 @@ from pathlib import Path
 import dagster as dg
 
 from eval_pipeline.comparing.pairs import find_pairs, is_due
-from eval_pipeline.computing.ledger import DUE
+from eval_pipeline.computing.ledger import NEW_DATA_REASONS
+from eval_pipeline.computing.progress import StaleRun, count_stale, digest, stale_runs
 from eval_pipeline.config import STALE_METRICS_SECONDS
 from eval_pipeline.defs.comparisons import comparison_launches, names_of
 from eval_pipeline.defs.jobs import (
@@ -34,7 +35,7 @@ from eval_pipeline.defs.partitions import (
     registered_runs,
 )
 from eval_pipeline.defs.processes import fail_dead_runs, runs_under_way
-from eval_pipeline.defs.report_existing import show_store
+from eval_pipeline.defs.report_existing import report_existing
 from eval_pipeline.defs.resources import StoreResource
 from eval_pipeline.defs.stale_memory import (
     DEFINITION_REASONS,
@@ -58,7 +59,6 @@ from eval_pipeline.loading.inbox import (
 )
 from eval_pipeline.report.pages.writing import due_pages
 from eval_pipeline.settings import PACKAGE, Settings, shipped_sql
-from eval_pipeline.showing.runs import DueRun, count_stale, digest, due_runs
 from eval_pipeline.store.open import Connection
 
 LAUNCHES_PER_TICK = 10
@@ -72,7 +72,7 @@ class Look:
 
     sources: WaitingSources
     waiting: Sequence[WaitingRun]
-    due: dict[str, DueRun]
+    due: dict[str, StaleRun]
     forgotten: Sequence[str] = ()
 
     @property
@@ -179,7 +179,7 @@ def stale_metrics(
         meaning = _meaning_of(registry)
         reasons = _free_reasons(memory, meaning)
         with store.reading() as con:
-            due = due_runs(con, registry, reasons=reasons)
+            due = stale_runs(con, registry, reasons=reasons)
             left = count_stale(con, DEFINITION_REASONS) if reasons else 0
             _show(context.instance, con, look_into(store.settings.inbox))
         wanted = {run_id: run.definitions & names for run_id, run in due.items()}
@@ -256,7 +256,7 @@ def _look(instance: dg.DagsterInstance, store: StoreResource, inbox: Inbox, regi
     with _open(store) as con:
         sources = waiting_sources(con, inbox)
         forgotten = forgotten_in(con, inbox)
-        due = due_runs(con, registry, reasons=DUE)
+        due = stale_runs(con, registry, reasons=NEW_DATA_REASONS)
         waiting = _show(instance, con, inbox)
     register_sources(instance, sources.datasets, sources.chunker_versions)
     return Look(sources, waiting, due, forgotten)
@@ -270,7 +270,7 @@ def _open(store: StoreResource) -> Iterator[Connection]:
 
 
 def _show(instance: dg.DagsterInstance, con: Connection, inbox: Inbox) -> list[WaitingRun]:
-    return show_store(instance, con, inbox, now=_now(), may_move=True, most_moves=MOVES_PER_TICK)
+    return report_existing(instance, con, inbox, now=_now(), may_move=True, most_moves=MOVES_PER_TICK)
 
 
 def _source_requests(instance: dg.DagsterInstance, sources: WaitingSources) -> list[dg.RunRequest]:
@@ -294,14 +294,14 @@ def _run_requests(instance: dg.DagsterInstance, look: Look, names: frozenset[str
     arrived = {run.run_id: run.signature for run in look.waiting}
     wanted |= dict.fromkeys(arrived, names)
     launches = _launches(instance, wanted, look.due, arrived)
-    return _requests(instance, launches, NIGHTLY_EVALUATION, DUE)
+    return _requests(instance, launches, NIGHTLY_EVALUATION, NEW_DATA_REASONS)
 
 
 def _ending_requests(
     instance: dg.DagsterInstance, store: StoreResource, registry: Registry
 ) -> list[dg.RunRequest]:
     """What ends a night: comparisons, and once there are none to make, pages."""
-    requests = _comparison_requests(instance, store, registry, DUE)
+    requests = _comparison_requests(instance, store, registry, NEW_DATA_REASONS)
     return requests or _page_requests(instance, store, registry)
 
 
@@ -339,7 +339,7 @@ def _page_requests(
 def _launches(
     instance: dg.DagsterInstance,
     wanted: dict[str, frozenset[str]],
-    due: dict[str, DueRun],
+    due: dict[str, StaleRun],
     arrived: dict[str, str] | None = None,
 ) -> list[Launch]:
     states = {run_id: run.state for run_id, run in due.items()} | (arrived or {})

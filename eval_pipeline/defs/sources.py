@@ -7,13 +7,14 @@ from typing import Any
 
 import dagster as dg
 
+from eval_pipeline.computing.progress import digest
 from eval_pipeline.defs.assets import CHUNK_ARCHIVES, GOLDEN_SETS, RAW_KEYS, RESULTS, Results
 from eval_pipeline.defs.metadata import _name_runs
 from eval_pipeline.defs.partitions import EVAL_CHUNKER, EVAL_DATASET, EVAL_RUN, register_sources
 from eval_pipeline.defs.resources import Listener, StoreResource
 from eval_pipeline.loading.inbox import take_in_runs, take_in_sources
 from eval_pipeline.loading.load import LoadReport
-from eval_pipeline.showing.runs import RunPart, digest, run_parts, unknown_runs
+from eval_pipeline.showing.runs import RunPart, run_parts, unknown_runs
 from eval_pipeline.showing.sources import SourceVersion, archives, golden_sets
 from eval_pipeline.store.open import Connection
 
@@ -194,7 +195,7 @@ def _raw_parts(listener: Listener) -> dg.AssetsDefinition:
     def compute(context: dg.AssetExecutionContext, store: StoreResource) -> Results:
         run_ids = list(context.partition_keys)
         with listener.hearing_errors():
-            report = take_in_runs(store.settings, set(run_ids), now=_now(), tell=listener.tell)
+            report = take_in_runs(store.settings, set(run_ids), now=_now(), notify=listener.notify)
         with store.reading() as con:
             if report.golden_sets or report.archives:
                 _report_sources(context.instance, con)

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Final
 
+from eval_pipeline.computing.progress import StaleRun, digest
 from eval_pipeline.defs.launches import Launch
 from eval_pipeline.formulas.registry import Registry
-from eval_pipeline.showing.runs import DueRun, digest
 
 # Reasons that lie in the data: no definition speaks against computing them.
 DATA_REASONS: Final = frozenset(("missing", "results", "labels", "archive"))
@@ -65,7 +65,7 @@ def _what_is_left(n_cells: int) -> str:
     )
 
 
-def _in_words(launches: Sequence[Launch], due: Mapping[str, DueRun]) -> str:
+def _in_words(launches: Sequence[Launch], due: Mapping[str, StaleRun]) -> str:
     """What would be launched, for who only wants to be told."""
     if not launches:
         return NOTHING_STALE

@@ -45,7 +45,7 @@ def describe(registry: Registry, one: Definition) -> dict[str, Any]:
         "examples": [example.line for example in header.examples],
         "reads": list(one.reads),
         "read_by": [other.name for other in registry if one.name in other.reads],
-        "reading_of": one.reading_of,
+        "reading_of": one.variant_of,
         "language": "python" if one.is_python else "sql",
         "file": str(one.path),
         "body": one.body,

@@ -43,7 +43,7 @@ class Definition:
     is_python: bool = False
     own_fingerprint: str = ""
     fingerprint: str = ""
-    reading_of: str | None = None
+    variant_of: str | None = None
     columns: tuple[str, ...] = ()
     is_own: bool = False
 

@@ -61,7 +61,7 @@ def _locked_here(registry: Registry, settings: Settings) -> list[Definition]:
     return [
         one
         for one in registry
-        if one.reading_of is None
+        if one.variant_of is None
         and one.short_name not in registry.config.formulas
         and (own in one.path.parents if own else True)
     ]

@@ -20,7 +20,7 @@ from eval_pipeline.formulas.tokens import (
     canonical,
     meaningful,
 )
-from eval_pipeline.formulas.variants import with_readings
+from eval_pipeline.formulas.variants import with_variants
 from eval_pipeline.settings import PACKAGE, Settings, shipped_sql
 
 DERIVED = ("facts", "metrics", "aggregates", "comparisons")
@@ -126,7 +126,7 @@ def load_registry(settings: Settings) -> Registry:
             _check_overlay(draft, drafts)
             drafts[draft.name] = draft
     helpers = _resolve_helpers(helpers)
-    drafts = with_readings(drafts, config)
+    drafts = with_variants(drafts, config)
     _check_keys(drafts)
     _check_datasets(config, drafts)
     ordered = {name: drafts[name] for name in _parents_first(drafts)}

@@ -28,7 +28,7 @@ Values = Mapping[str, Any]
 Definitions = dict[str, Definition]
 
 
-def with_readings(drafts: Mapping[str, Definition], config: Config) -> Definitions:
+def with_variants(drafts: Mapping[str, Definition], config: Config) -> Definitions:
     """The definitions with what [formulas.NAME] changes, and the new ones that `reading_of` adds."""
     found = dict(drafts)
     changed = {name: entry for name, entry in config.formulas.items() if "reading_of" not in entry}
@@ -42,12 +42,12 @@ def with_readings(drafts: Mapping[str, Definition], config: Config) -> Definitio
         behind = {key: value for key, value in entry.items() if key not in base.header.parameters}
         found[base.name] = _with_own_facts(base, behind, found, suffix=base.short_name, config=config)
     for name, entry in added.items():
-        reading = _reading(name, entry, found, config=config)
-        found[reading.name] = reading
+        variant = _variant(name, entry, found, config=config)
+        found[variant.name] = variant
     return found
 
 
-def _reading(name: str, entry: Values, found: Definitions, *, config: Config) -> Definition:
+def _variant(name: str, entry: Values, found: Definitions, *, config: Config) -> Definition:
     base = _find(found, entry["reading_of"], config=config)
     full_name = f"{base.schema}.{name}"
     if full_name in found:
@@ -55,15 +55,15 @@ def _reading(name: str, entry: Values, found: Definitions, *, config: Config) ->
     values = {key: value for key, value in entry.items() if key != "reading_of"}
     own = {key: value for key, value in values.items() if key in base.header.parameters}
     behind = {key: value for key, value in values.items() if key not in own}
-    reading = replace(_with_parameters(base, own, config=config), name=full_name, reading_of=base.name)
-    reading = _with_own_facts(reading, behind, found, suffix=name, config=config)
+    variant = replace(_with_parameters(base, own, config=config), name=full_name, variant_of=base.name)
+    variant = _with_own_facts(variant, behind, found, suffix=name, config=config)
     if base.schema != "metrics":
-        return reading
+        return variant
     first = base
-    while first.reading_of:
-        first = found[first.reading_of]
-    columns = tuple(_expand_keys(first.header.keys, reading.header.parameters))
-    return replace(reading, header=replace(reading.header, keys=_renamed_keys(first, name)), columns=columns)
+    while first.variant_of:
+        first = found[first.variant_of]
+    columns = tuple(_expand_keys(first.header.keys, variant.header.parameters))
+    return replace(variant, header=replace(variant.header, keys=_renamed_keys(first, name)), columns=columns)
 
 
 def _find(drafts: Mapping[str, Definition], name: str, *, config: Config) -> Definition:
@@ -135,7 +135,7 @@ def _with_own_facts(
             continue
         changed = _reading_copies(_with_parameters(fact, own, config=config), copies)
         copies[fact.name] = f"{fact.name}__{suffix}"
-        found[copies[fact.name]] = replace(changed, name=copies[fact.name], reading_of=fact.name)
+        found[copies[fact.name]] = replace(changed, name=copies[fact.name], variant_of=fact.name)
     return _reading_copies(base, copies)
 
 

@@ -51,7 +51,7 @@ def load_golden_set(load: Load, golden: GoldenFile) -> None:
     if load.options.dry_run:
         warnings = lint_rows(found.rows)
     else:
-        with open_writer(load.settings.db, tell=load.tell) as con, transaction(con):
+        with open_writer(load.settings.db, notify=load.notify) as con, transaction(con):
             if was_forgotten_meanwhile(load, con, golden.dataset):
                 return
             _write_golden_set(con, delivery, now=load.now)
@@ -119,7 +119,7 @@ def load_archive(load: Load, archive: ArchiveFile) -> None:
         n_quarantined=len(problems),
     )
     if not load.options.dry_run:
-        with open_writer(load.settings.db, tell=load.tell) as con, transaction(con):
+        with open_writer(load.settings.db, notify=load.notify) as con, transaction(con):
             if was_forgotten_meanwhile(load, con, archive.dataset):
                 return
             write_archive(con, delivery, now=load.now)

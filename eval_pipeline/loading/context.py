@@ -20,7 +20,7 @@ from eval_pipeline.loading.deliveries import _add_quarantine
 from eval_pipeline.loading.lint import Finding
 from eval_pipeline.loading.write_labels import _current_golden_hash
 from eval_pipeline.settings import Settings
-from eval_pipeline.store.lock import Tell
+from eval_pipeline.store.lock import Notify
 from eval_pipeline.store.open import Connection, open_as_it_is, open_writer, transaction
 from eval_pipeline.store.tombstones import (
     Forgotten,
@@ -33,7 +33,7 @@ from eval_pipeline.store.tombstones import (
 
 
 @dataclass
-class Beforehand:
+class StoreSnapshot:
     """Content hashes of what is there, by name, and the names that no delivery may bring back.
 
     `golden_sets` and `archives` are kept up to date by the load, which may meet one twice.
@@ -45,23 +45,23 @@ class Beforehand:
     runs: StoredRuns = field(default_factory=StoredRuns)
 
 
-def _look_beforehand(
+def _snapshot_of_store(
     settings: Settings,
     bundles: Sequence[Bundle],
     *,
     scopes: Sequence[Scope],
     dry_run: bool,
-    tell: Tell | None,
-) -> Beforehand:
+    notify: Notify | None,
+) -> StoreSnapshot:
     """Look once, however much is delivered: every opening of the store is felt in a small load."""
-    with _looking(settings, dry_run=dry_run, tell=tell) as con:
+    with _looking(settings, dry_run=dry_run, notify=notify) as con:
         if con is None:
-            return Beforehand()
+            return StoreSnapshot()
         if not dry_run:
             _adopt_tombstones(con, settings.db)
         golden = {one.dataset for bundle in bundles for one in bundle.golden_sets}
         archives = {(one.dataset, one.chunker_version) for bundle in bundles for one in bundle.archives}
-        return Beforehand(
+        return StoreSnapshot(
             find_forgotten(con, scopes=scopes),
             {dataset: _current_golden_hash(con, dataset) for dataset in golden},
             {named: current_archive_hash(con, *named) for named in archives},
@@ -70,13 +70,13 @@ def _look_beforehand(
 
 
 @contextmanager
-def _looking(settings: Settings, *, dry_run: bool, tell: Tell | None) -> Iterator[Connection | None]:
+def _looking(settings: Settings, *, dry_run: bool, notify: Notify | None) -> Iterator[Connection | None]:
     """The store, to see what is there: made when it is not, except by a dry run."""
     if dry_run:
-        with open_as_it_is(settings.db, tell=tell) as found:
+        with open_as_it_is(settings.db, notify=notify) as found:
             yield found
     else:
-        with open_writer(settings.db, tell=tell) as con:
+        with open_writer(settings.db, notify=notify) as con:
             yield con
 
 
@@ -153,9 +153,9 @@ class Load:
     report: LoadReport
     now: dt.datetime
     kept: Path
-    before: Beforehand
+    before: StoreSnapshot
     inverted_spans: InvertedSpans
-    tell: Tell | None = None
+    notify: Notify | None = None
     options: LoadOptions = field(default_factory=LoadOptions)
     stop: Callable[[], bool] = lambda: False
     places: dict[str, Path] = field(default_factory=dict)
@@ -181,7 +181,7 @@ def _quarantine(
     if load.options.no_text:
         problems = [replace(problem, text="") for problem in problems]
     if problems and not load.options.dry_run:
-        with open_writer(load.settings.db, tell=load.tell) as con, transaction(con):
+        with open_writer(load.settings.db, notify=load.notify) as con, transaction(con):
             _add_quarantine(con, problems, content_hash=content, dataset=dataset, now=load.now)
     _report_problems(load, problems)
 

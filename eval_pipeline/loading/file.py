@@ -26,7 +26,7 @@ from eval_pipeline.loading.context import LoadOptions, LoadReport
 from eval_pipeline.loading.load import _load_found
 from eval_pipeline.loading.runs import _problem_of_rejection
 from eval_pipeline.settings import Settings
-from eval_pipeline.store.lock import Tell
+from eval_pipeline.store.lock import Notify
 
 SAMPLED_ROWS = 1000
 
@@ -48,7 +48,7 @@ def load_results_file(
     *,
     now: dt.datetime,
     mapping: Path | None = None,
-    tell: Tell | None = None,
+    notify: Notify | None = None,
     options: LoadOptions | None = None,
 ) -> LoadReport:
     """Load the file as this run; without a mapping its columns are those of the contract."""
@@ -63,7 +63,7 @@ def load_results_file(
                 _check_columns(path)
                 bundle.runs.append(RunFolder(folder, {"results": path}, {"results": path}))
             else:
-                _check_places(path, chosen, str(mapping), tell)
+                _check_places(path, chosen, str(mapping), notify)
                 target = folder / f"results{PACKED}"
                 problems = _write_results(path, chosen, target, run.run_id)
                 bundle.runs.append(
@@ -72,7 +72,7 @@ def load_results_file(
         except InputRejected as rejected:
             bundle.problems.append(_problem_of_rejection(path, rejected, run_id=run.run_id))
         _write_run(folder / "run.json", run, dict(chosen.run) if chosen else {})
-        report = _load_found([bundle], settings, now=now, tell=tell, options=options)
+        report = _load_found([bundle], settings, now=now, notify=notify, options=options)
     if not bundle.runs:
         report.rejected.append(run.run_id)
     return report
@@ -118,7 +118,7 @@ def _names(row: dict[str, Any], most: int = 12) -> str:
     return ", ".join(places[:most]) + (", …" if len(places) > most else "")
 
 
-def _check_places(path: Path, mapping: RowMapping, named: str, tell: Tell | None) -> None:
+def _check_places(path: Path, mapping: RowMapping, named: str, notify: Notify | None) -> None:
     """A place that no row has is a slip of the pen: fatal where nothing goes without it, and worth a word elsewhere."""
     rows = [line.record for line in islice(own_rows(path, mapping.file), SAMPLED_ROWS) if line.record]
     if not rows:
@@ -129,8 +129,8 @@ def _check_places(path: Path, mapping: RowMapping, named: str, tell: Tell | None
         message = f"{named}: {where} = {place!r} is in none of the first {len(rows):,} rows of {path}"
         if is_needed:
             raise InvalidConfig(f"{message}; they have {_names(rows[0])}")
-        if tell:
-            tell(f"{message}: taken as not given")
+        if notify:
+            notify(f"{message}: taken as not given")
 
 
 def _places_of(mapping: RowMapping) -> list[tuple[str, str, bool]]:

@@ -22,7 +22,7 @@ from eval_pipeline.loading.load import LoadReport, load_bundles
 from eval_pipeline.loading.write_labels import _current_golden_hash
 from eval_pipeline.settings import Settings
 from eval_pipeline.store.frozen import parts_without_texts
-from eval_pipeline.store.lock import Tell
+from eval_pipeline.store.lock import Notify
 from eval_pipeline.store.open import Connection, open_writer
 from eval_pipeline.store.tombstones import Forgotten, find_forgotten
 
@@ -285,28 +285,30 @@ def _is_emptied(con: Connection, dataset: str | None, version: str | None) -> bo
 
 
 def take_in_runs(
-    settings: Settings, run_ids: Collection[str], *, now: dt.datetime, tell: Tell | None = None
+    settings: Settings, run_ids: Collection[str], *, now: dt.datetime, notify: Notify | None = None
 ) -> LoadReport:
     """Load the folders of these runs that hold something new, and the sources that wait beside them."""
     inbox = look_into(settings.inbox)
-    with open_writer(settings.db, tell=tell) as con:
+    with open_writer(settings.db, notify=notify) as con:
         runs = waiting_runs(con, inbox, run_ids)
         sources = waiting_sources(con, inbox) if runs else WaitingSources()
     misnamed = inbox.misnamed_runs if runs else []
     folders = dict.fromkeys([*sources.folders, *misnamed, *(run.path for run in runs)])
-    return _load(list(folders), settings, now=now, tell=tell)
+    return _load(list(folders), settings, now=now, notify=notify)
 
 
-def take_in_sources(settings: Settings, *, now: dt.datetime, tell: Tell | None = None) -> LoadReport:
+def take_in_sources(settings: Settings, *, now: dt.datetime, notify: Notify | None = None) -> LoadReport:
     """Load the golden sets and archives that wait in the inbox."""
     inbox = look_into(settings.inbox)
-    with open_writer(settings.db, tell=tell) as con:
+    with open_writer(settings.db, notify=notify) as con:
         folders = waiting_sources(con, inbox).folders
-    return _load(folders, settings, now=now, tell=tell)
+    return _load(folders, settings, now=now, notify=notify)
 
 
-def _load(folders: Sequence[Path], settings: Settings, *, now: dt.datetime, tell: Tell | None) -> LoadReport:
+def _load(
+    folders: Sequence[Path], settings: Settings, *, now: dt.datetime, notify: Notify | None
+) -> LoadReport:
     """Load what waits; what was taken in without its texts stays without them, because nobody asked for them."""
     if not folders:
         return LoadReport()
-    return load_bundles(folders, settings, now=now, tell=tell, options=LoadOptions(texts_again=False))
+    return load_bundles(folders, settings, now=now, notify=notify, options=LoadOptions(texts_again=False))

@@ -16,7 +16,7 @@ from eval_pipeline.loading._archives import current_archive_hash
 from eval_pipeline.loading._left_out import leave_out_sources
 from eval_pipeline.loading._sources import load_archive, load_golden_set
 from eval_pipeline.loading._write_runs import known_parts
-from eval_pipeline.loading.context import Load, LoadOptions, _look_beforehand, _quarantine
+from eval_pipeline.loading.context import Load, LoadOptions, _quarantine, _snapshot_of_store
 from eval_pipeline.loading.context import LoadReport as LoadReport
 from eval_pipeline.loading.deliveries import RejectedFile, _rejected_files, _resolve_files
 from eval_pipeline.loading.lint import _note_stale_labels
@@ -24,7 +24,7 @@ from eval_pipeline.loading.runs import Progress, _load_runs
 from eval_pipeline.loading.write_labels import _current_golden_hash
 from eval_pipeline.settings import Settings
 from eval_pipeline.store.kept import kept_folder, stamp_of
-from eval_pipeline.store.lock import Tell
+from eval_pipeline.store.lock import Notify
 from eval_pipeline.store.open import Connection, open_writer, transaction
 from eval_pipeline.store.runs import waiting_runs
 
@@ -41,9 +41,9 @@ class _Good:
     archives: Mapping[tuple[str | None, str], str | None]
 
 
-def _settle(load: Load, bundles: Sequence[Bundle]) -> None:
+def _finish_load(load: Load, bundles: Sequence[Bundle]) -> None:
     """Resolve what a good delivery has taken the place of; hold labels against archives where either is new."""
-    with open_writer(load.settings.db, tell=load.tell) as con, transaction(con):
+    with open_writer(load.settings.db, notify=load.notify) as con, transaction(con):
         if load.report.golden_sets or load.report.archives:
             known = _note_stale_labels(con, now=load.now)
             touched = {
@@ -113,7 +113,7 @@ def load_bundles(
     settings: Settings,
     *,
     now: dt.datetime,
-    tell: Tell | None = None,
+    notify: Notify | None = None,
     progress: Progress | None = None,
     options: LoadOptions | None = None,
     stop: Callable[[], bool] | None = None,
@@ -123,7 +123,7 @@ def load_bundles(
         [find_bundle(path) for path in paths],
         settings,
         now=now,
-        tell=tell,
+        notify=notify,
         progress=progress,
         options=options,
         stop=stop,
@@ -135,7 +135,7 @@ def _load_found(
     settings: Settings,
     *,
     now: dt.datetime,
-    tell: Tell | None = None,
+    notify: Notify | None = None,
     progress: Progress | None = None,
     options: LoadOptions | None = None,
     stop: Callable[[], bool] | None = None,
@@ -143,12 +143,12 @@ def _load_found(
     """Take in these bundles; between two runs `stop` is asked whether to end with what is written."""
     chosen = options or LoadOptions()
     with _kept(settings, chosen, now) as kept:
-        before = _look_beforehand(
-            settings, bundles, scopes=chosen.forgotten_scopes, dry_run=chosen.dry_run, tell=tell
+        before = _snapshot_of_store(
+            settings, bundles, scopes=chosen.forgotten_scopes, dry_run=chosen.dry_run, notify=notify
         )
         inverted_spans = load_config(settings.config).inverted_spans
         load = Load(
-            settings, LoadReport(), now, kept, before, inverted_spans, tell, chosen, stop or (lambda: False)
+            settings, LoadReport(), now, kept, before, inverted_spans, notify, chosen, stop or (lambda: False)
         )
         for bundle in bundles:
             _quarantine(load, bundle.problems)
@@ -159,7 +159,7 @@ def _load_found(
                 load_archive(load, archive)
         _load_runs(load, [run for bundle in bundles for run in bundle.runs], progress=progress)
         if not chosen.dry_run:
-            _settle(load, bundles)
+            _finish_load(load, bundles)
     return load.report
 
 

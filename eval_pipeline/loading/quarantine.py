@@ -27,7 +27,7 @@ from eval_pipeline.loading.runs import read_part
 from eval_pipeline.loading.write_labels import _current_golden_hash
 from eval_pipeline.settings import Settings
 from eval_pipeline.store.kept import kept_places
-from eval_pipeline.store.lock import Tell
+from eval_pipeline.store.lock import Notify
 from eval_pipeline.store.open import Connection, open_reader
 
 GOLDEN_STEM = "queries"
@@ -38,7 +38,7 @@ NO_BUNDLE = "is no part of a bundle: load it again the way it was loaded"
 
 
 @dataclass
-class Rereading:
+class RetryPlan:
     """What to load: as it comes, or without texts where the store has it without; and what cannot be read.
 
     The files of `read_again` have the bytes that the store has, and would give other rows than they did.
@@ -69,9 +69,9 @@ class _Known:
         return next((place for place in places if place.is_dir()), None)
 
 
-def _plan_rereading(
+def _plan_retry(
     con: Connection, db: Path, problems: Sequence[OpenProblem], *, inverted_spans: InvertedSpans
-) -> Rereading:
+) -> RetryPlan:
     """Where to read what is in quarantine: the original paths, else the deliveries that were kept."""
     known = _Known(
         db,
@@ -81,7 +81,7 @@ def _plan_rereading(
         lambda dataset, version: current_archive_hash(con, dataset, version),
         inverted_spans,
     )
-    plan = Rereading()
+    plan = RetryPlan()
     for (run_id, folder), group in _grouped(problems, _run_place):
         _plan_run(plan, known, str(run_id), folder, group)
     for (dataset, folder), group in _grouped(problems, _golden_place):
@@ -138,7 +138,7 @@ def _golden_place(problem: OpenProblem) -> Place | None:
     return problem.dataset or folder.name, folder
 
 
-def _plan_run(plan: Rereading, known: _Known, run_id: str, folder: Path, group: list[OpenProblem]) -> None:
+def _plan_run(plan: RetryPlan, known: _Known, run_id: str, folder: Path, group: list[OpenProblem]) -> None:
     if not (folder / "run.json").is_file():
         kept = known.kept(group, f"runs/{run_id}")
         if kept is None:
@@ -187,7 +187,7 @@ def _part_problems(part: str, path: Path, run_id: str, inverted_spans: InvertedS
 
 
 def _plan_golden_set(
-    plan: Rereading, known: _Known, dataset: str | None, folder: Path, group: list[OpenProblem]
+    plan: RetryPlan, known: _Known, dataset: str | None, folder: Path, group: list[OpenProblem]
 ) -> None:
     name = dataset or folder.name
     files = _golden_files(folder)
@@ -215,7 +215,7 @@ def _golden_files(folder: Path) -> list[Path]:
 
 
 def _plan_archive(
-    plan: Rereading, known: _Known, dataset: str | None, path: Path, group: list[OpenProblem]
+    plan: RetryPlan, known: _Known, dataset: str | None, path: Path, group: list[OpenProblem]
 ) -> None:
     version = stem_of(path)
     if not path.is_file():
@@ -236,7 +236,7 @@ def _archive_problems(path: Path, *, inverted_spans: InvertedSpans) -> list[Prob
 
 
 def _add_source(
-    plan: Rereading,
+    plan: RetryPlan,
     bundle: Bundle,
     path: Path,
     stored: str | None,
@@ -261,10 +261,10 @@ def find_quarantine(
     run_ids: Sequence[str] | None = None,
     datasets: Sequence[str] | None = None,
     resolved: bool = False,
-    tell: Tell | None = None,
+    notify: Notify | None = None,
 ) -> list[dict[str, Any]]:
     """Every piece of input that is in quarantine now, or that was and is resolved, oldest first."""
-    with open_reader(settings.db, tell=tell) as con:
+    with open_reader(settings.db, notify=notify) as con:
         _require_known(con, run_ids, datasets)
         found = _find_problems(con, run_ids=run_ids, datasets=datasets, resolved=resolved)
     return [_entry(one) for one in found]
@@ -294,10 +294,10 @@ def count_resolved(
     *,
     run_ids: Sequence[str] | None = None,
     datasets: Sequence[str] | None = None,
-    tell: Tell | None = None,
+    notify: Notify | None = None,
 ) -> int:
     """How much was in quarantine and is resolved."""
-    with open_reader(settings.db, tell=tell) as con:
+    with open_reader(settings.db, notify=notify) as con:
         return count_problems(con, run_ids=run_ids, datasets=datasets, resolved=True)
 
 
@@ -308,22 +308,22 @@ def retry_quarantine(
     run_ids: Sequence[str] | None = None,
     datasets: Sequence[str] | None = None,
     no_text: bool = False,
-    tell: Tell | None = None,
+    notify: Notify | None = None,
 ) -> dict[str, Any]:
     """Read the files behind quarantine again, take in what is good now, and say what is mended and what is not."""
     inverted_spans = load_config(settings.config).inverted_spans
-    with open_reader(settings.db, tell=tell) as con:
+    with open_reader(settings.db, notify=notify) as con:
         _require_known(con, run_ids, datasets)
         before = _find_problems(con, run_ids=run_ids, datasets=datasets)
-        plan = _plan_rereading(con, settings.db, before, inverted_spans=inverted_spans)
+        plan = _plan_retry(con, settings.db, before, inverted_spans=inverted_spans)
     reports: list[LoadReport] = []
     for is_textless, bundles in ((False, plan.bundles), (True, plan.textless_bundles)):
         if bundles:
             options = LoadOptions(
                 no_text=no_text or is_textless, texts_again=False, read_again=frozenset(plan.read_again)
             )
-            reports.append(_load_found(bundles, settings, now=now, tell=tell, options=options))
-    with open_reader(settings.db, tell=tell) as con:
+            reports.append(_load_found(bundles, settings, now=now, notify=notify, options=options))
+    with open_reader(settings.db, notify=notify) as con:
         after = _find_problems(con, run_ids=run_ids, datasets=datasets)
     still = {one.place for one in after}
     return {

@@ -35,7 +35,7 @@ from eval_pipeline.loading.context import Load, _free_place, _quarantine, _repor
 from eval_pipeline.loading.lint import _note_ranks
 from eval_pipeline.records import Run
 from eval_pipeline.store.kept import keep
-from eval_pipeline.store.lock import let_others_in
+from eval_pipeline.store.lock import yield_lock
 from eval_pipeline.store.open import open_reader, open_writer, transaction
 
 
@@ -223,7 +223,7 @@ def _size_on_disk(entry: Entry) -> int:
 
 
 def _look(load: Load) -> StoredRuns:
-    with open_reader(load.settings.db, tell=load.tell) as con:
+    with open_reader(load.settings.db, notify=load.notify) as con:
         return stored_runs(con)
 
 
@@ -346,13 +346,13 @@ def _write_batch(load: Load, batch: Sequence[RunDelivery], stored: StoredRuns) -
         load.places.pop(delivery.run.run_id, None)
     _report_batch(load, remaining, replaced)
     if batch and not load.options.dry_run:
-        let_others_in()
+        yield_lock()
 
 
 def _write(load: Load, batch: Sequence[RunDelivery]) -> tuple[list[RunDelivery], set[str]]:
     """What was new and is written, and the runs among it that were there before."""
     run_ids = [delivery.run.run_id for delivery in batch]
-    with open_writer(load.settings.db, tell=load.tell) as con, transaction(con):
+    with open_writer(load.settings.db, notify=load.notify) as con, transaction(con):
         stored = StoredRuns(known_parts(con, run_ids))
         new = _still_new(load, leave_out_written(load, con, batch), stored)
         if new:

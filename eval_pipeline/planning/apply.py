@@ -9,7 +9,7 @@ from eval_pipeline.computing.history import drop_pins, pin_cells
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.planning.plan import Selection, _plan_document
 from eval_pipeline.settings import Settings
-from eval_pipeline.store.lock import Tell
+from eval_pipeline.store.lock import Notify
 from eval_pipeline.store.open import open_writer, transaction
 
 
@@ -20,12 +20,12 @@ def pin_older(
     *,
     note: str | None = None,
     now: dt.datetime | None = None,
-    tell: Tell | None = None,
+    notify: Notify | None = None,
 ) -> int:
     """Pin the stale cells of the selection's definitions and runs that are of runs before `selection.since`."""
     assert selection.since is not None
     everything = replace(selection, since=None, is_with_pinned=False)
-    return _pin(settings, registry, everything, but=selection, note=note, now=now, tell=tell)
+    return _pin(settings, registry, everything, but=selection, note=note, now=now, notify=notify)
 
 
 def pin_rest(
@@ -35,10 +35,10 @@ def pin_rest(
     *,
     note: str | None = None,
     now: dt.datetime | None = None,
-    tell: Tell | None = None,
+    notify: Notify | None = None,
 ) -> int:
     """Pin every stale cell that is not in the selection."""
-    return _pin(settings, registry, Selection(), but=selection, note=note, now=now, tell=tell)
+    return _pin(settings, registry, Selection(), but=selection, note=note, now=now, notify=notify)
 
 
 def _pin(
@@ -49,14 +49,14 @@ def _pin(
     but: Selection,
     note: str | None,
     now: dt.datetime | None,
-    tell: Tell | None,
+    notify: Notify | None,
 ) -> int:
     """Leave values as they are; what is missing or delivered anew is no old answer that could stay.
 
     Facts are never pinned: other formulas are computed from them, and would say that they rest on today's.
     """
     stamp = now or dt.datetime.now(dt.UTC).replace(tzinfo=None)
-    with open_writer(settings.db, tell=tell) as con:
+    with open_writer(settings.db, notify=notify) as con:
         _plan_document(con, registry, but)
         con.execute("create or replace temp table selected_cells as from stale_cells")
         _plan_document(con, registry, everything)
@@ -71,10 +71,10 @@ def _pin(
 
 
 def release_pins(
-    settings: Settings, registry: Registry, selection: Selection, *, tell: Tell | None = None
+    settings: Settings, registry: Registry, selection: Selection, *, notify: Notify | None = None
 ) -> int:
     """Give up the pins in the selection: what they held is stale again."""
-    with open_writer(settings.db, tell=tell) as con:
+    with open_writer(settings.db, notify=notify) as con:
         _plan_document(con, registry, replace(selection, is_with_pinned=True))
         cells = con.execute("select definition, source, run_key from stale_cells where is_pinned").fetchall()
         with transaction(con):

@@ -24,7 +24,7 @@ from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.formulas.text_columns import read_here
 from eval_pipeline.settings import Settings
 from eval_pipeline.store.frozen import emptied_places
-from eval_pipeline.store.lock import Tell
+from eval_pipeline.store.lock import Notify
 from eval_pipeline.store.open import Connection, open_reader
 from eval_pipeline.store.runs import RunRow, find_run
 
@@ -60,12 +60,12 @@ def explain_movement(
     runs: tuple[str, str],
     *,
     as_of: tuple[str | None, str | None] = (None, None),
-    tell: Tell | None = None,
+    notify: Notify | None = None,
 ) -> dict[str, Any]:
     """The document of `explain METRIC A B --json`."""
     definition = find_definition(registry, metric)
     key = metric if metric in definition.keys else next(iter(definition.keys))
-    with open_reader(settings.db, tell=tell) as con:
+    with open_reader(settings.db, notify=notify) as con:
         first = _end(con, key, runs[0], as_of[0])
         second = _end(con, key, runs[1], as_of[1])
         emptied = _emptied(con, first, second)

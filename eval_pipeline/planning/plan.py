@@ -19,8 +19,8 @@ from eval_pipeline.comparing.pairs import (
     states_of_pairs,
     unknown_baselines,
 )
-from eval_pipeline.computing.definition_versions import meaning_text, meanings_of
-from eval_pipeline.computing.ledger import find_states, unwanted_cells, wanted_cells
+from eval_pipeline.computing.definition_versions import version_text, versions_of
+from eval_pipeline.computing.ledger import cell_specs, find_states, unwanted_cells
 from eval_pipeline.errors import UnknownName, UsageError
 from eval_pipeline.formulas.catalogue import find_definition
 from eval_pipeline.formulas.definition import Definition
@@ -28,7 +28,7 @@ from eval_pipeline.formulas.lock_file import FILE, read_lock
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.settings import Settings, shipped_sql
 from eval_pipeline.showing.runs import unknown_runs
-from eval_pipeline.store.lock import Tell
+from eval_pipeline.store.lock import Notify
 from eval_pipeline.store.open import Connection, open_reader
 from eval_pipeline.store.runs import run_ids
 
@@ -64,7 +64,7 @@ def select_cells(
     for one in registry:
         if named & set(one.reads):
             named.add(one.name)
-    named |= {cell.name for cell in wanted_cells(registry) if cell.source in named}
+    named |= {cell.name for cell in cell_specs(registry) if cell.source in named}
     named |= _parents_of(registry, named)
     # What is named is computed with all that rests on it but comparisons, which rest on everything: these say so.
     named |= {PAIRS for name in only if name in (PAIRS, "pairs")}
@@ -112,17 +112,21 @@ left join known using (definition, source)
 
 
 def find_plan(
-    settings: Settings, registry: Registry, selection: Selection | None = None, *, tell: Tell | None = None
+    settings: Settings,
+    registry: Registry,
+    selection: Selection | None = None,
+    *,
+    notify: Notify | None = None,
 ) -> dict[str, Any]:
     """The document of `plan --json`, without the preview."""
-    with open_reader(settings.db, tell=tell) as con:
+    with open_reader(settings.db, notify=notify) as con:
         return _plan_document(con, registry, selection or Selection())
 
 
 def _plan_document(con: Connection, registry: Registry, selection: Selection) -> dict[str, Any]:
     """The plan, from an open connection; leaves the stale cells in the temporary table stale_cells."""
     _check_runs(con, selection)
-    find_states(con, wanted_cells(registry), unwanted=unwanted_cells(registry))
+    find_states(con, cell_specs(registry), unwanted=unwanted_cells(registry))
     con.execute(
         _STALE,
         {
@@ -144,7 +148,7 @@ def _plan_document(con: Connection, registry: Registry, selection: Selection) ->
     pairs = _stale_pairs(con, registry, selection)
     runs = _runs_of_plan(con, pairs, selection)
     seconds = con.execute(_COSTS).fetchall()[0][0] + estimated_seconds(con, pairs)
-    meanings = _old_meanings(con, registry)
+    meanings = _old_versions(con, registry)
     reasons: dict[str, dict[str, int]] = {}
     for definition, reason, count in counted:
         reasons.setdefault(definition, {})[reason] = count
@@ -201,7 +205,7 @@ def _runs_of_plan(con: Connection, pairs: Sequence[PairState], selection: Select
     return [run_id for (run_id,) in rows]
 
 
-def _old_meanings(con: Connection, registry: Registry) -> dict[str, dict[str, Any]]:
+def _old_versions(con: Connection, registry: Registry) -> dict[str, dict[str, Any]]:
     """The meaning that most stored cells of a definition were computed with."""
     most_used = con.execute(
         "select definition, arg_max(fingerprint, n) from (select definition, fingerprint, count(*) as n "
@@ -210,7 +214,7 @@ def _old_meanings(con: Connection, registry: Registry) -> dict[str, dict[str, An
     used = dict(most_used)
     renamed = {f"{one.schema}.{one.header.was}": one.name for one in registry if one.header.was}
     found: dict[str, dict[str, Any]] = {}
-    for meaning in meanings_of(con, [*registry.definitions, *renamed]):
+    for meaning in versions_of(con, [*registry.definitions, *renamed]):
         name = renamed.get(meaning["name"], meaning["name"])
         if used.get(meaning["name"]) == meaning["fingerprint"] or name not in used:
             found[name] = meaning
@@ -240,8 +244,8 @@ def _diff(one: Definition, old: Mapping[str, Any] | None) -> str:
         "undefined": one.header.undefined,
         "aggregate": one.header.aggregate,
     }
-    before = meaning_text(json.loads(old["header"]), old["body"]).splitlines(keepends=True)
-    after = meaning_text(header, one.body).splitlines(keepends=True)
+    before = version_text(json.loads(old["header"]), old["body"]).splitlines(keepends=True)
+    after = version_text(header, one.body).splitlines(keepends=True)
     if before == after:
         return "a helper that it calls changed\n"
     return "".join(

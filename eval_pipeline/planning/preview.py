@@ -18,7 +18,7 @@ from eval_pipeline.planning.preview_verdicts import MOST_PAIRS, _preview_verdict
 from eval_pipeline.settings import Settings
 from eval_pipeline.showing.document import rounding_of
 from eval_pipeline.store.engine import interruptible
-from eval_pipeline.store.lock import Tell
+from eval_pipeline.store.lock import Notify
 from eval_pipeline.store.open import Connection, open_reader
 
 QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -43,14 +43,14 @@ def find_preview(
     *,
     sample: int | None = None,
     most_pairs: int = MOST_PAIRS,
-    tell: Tell | None = None,
+    notify: Notify | None = None,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
     """The plan with `preview`: per metric the queries that change and each run's old and new aggregate.
 
     And with `verdicts`: what of the newest pairs of runs would be decided otherwise.
     """
-    with open_reader(settings.db, tell=tell) as con, interruptible(con):
+    with open_reader(settings.db, notify=notify) as con, interruptible(con):
         plan = _plan_document(con, registry, selection or Selection())
         scopes, runs = _scopes(con, sample=sample)
         with visible_catalogue(con, registry.helpers.values()) as store:

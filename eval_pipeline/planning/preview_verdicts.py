@@ -10,7 +10,7 @@ from typing import Any, Final
 from eval_pipeline.comparing.gate import judge_pair
 from eval_pipeline.comparing.material import Paired, find_pair, read_pair
 from eval_pipeline.comparing.noise import find_noise, is_within
-from eval_pipeline.comparing.options import comparison_reading
+from eval_pipeline.comparing.options import comparison_options
 from eval_pipeline.comparing.pair_rows import aggregates_of
 from eval_pipeline.comparing.pair_states import PairState
 from eval_pipeline.comparing.pairs import find_pairs, is_gated
@@ -19,13 +19,13 @@ from eval_pipeline.comparing.verdicts import deltas_of
 from eval_pipeline.comparing.warnings import chunk_level_metrics
 from eval_pipeline.computing.scope import Scope, visible_catalogue
 from eval_pipeline.computing.scratch import (
-    as_if_catalogue,
     drop,
     evaluate,
     keep_computed,
     keep_expected,
     lay_over,
     runs_behind,
+    scratch_catalogue,
 )
 from eval_pipeline.errors import UsageError
 from eval_pipeline.formulas.registry import Registry
@@ -70,7 +70,7 @@ def _preview_verdicts(
     behind = runs_behind(con, run_keys, most=NIGHTS)
     now = dt.datetime.now(dt.UTC).replace(tzinfo=None)
     before = {one: _judge(con, registry, one, keys) for one in pairs}
-    with as_if_catalogue(con, behind, now=now) as store:
+    with scratch_catalogue(con, behind, now=now) as store:
         _compute(con, registry, _within(scopes, set(behind)))
         lay_over(con, store, registry.definitions, registry.helpers, now=now)
         after = {one: _judge(con, registry, one, keys, before[one]) for one in pairs}
@@ -163,9 +163,9 @@ def _metric_verdicts(
     formulas = registry.keys()
     shown = [key for key in keys if key in tests]
     entries = dict(zip(tests, entries_of(list(tests.values())), strict=True))
-    reading = comparison_reading(registry.config)
+    options = comparison_options(registry.config)
     sources = {key: formulas[key].name for key in shown}
-    bands = find_noise(con, paired.a, paired.b, sources=sources, k=reading.compare_k).bands
+    bands = find_noise(con, paired.a, paired.b, sources=sources, k=options.compare_k).bands
     before, after = aggregates_of(con, paired.a), aggregates_of(con, paired.b)
     deltas = deltas_of({key: before.get(key) for key in shown}, {key: after.get(key) for key in shown})
     return {

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from eval_pipeline.comparing.pairs import PAIRS, prepare_pairs, states_of_pairs, status_entry
-from eval_pipeline.computing.ledger import find_states, frozen_runs, unwanted_cells, wanted_cells
+from eval_pipeline.computing.ledger import cell_specs, find_states, frozen_runs, unwanted_cells
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.loading.deliveries import count_problems
 from eval_pipeline.loading.lint import all_findings, count_findings
 from eval_pipeline.settings import Settings
-from eval_pipeline.store.lock import Tell
+from eval_pipeline.store.lock import Notify
 from eval_pipeline.store.open import first_value, open_reader
 from eval_pipeline.store.runs import attempts, waiting_runs
 
@@ -40,10 +40,10 @@ order by definition
 """
 
 
-def find_status(settings: Settings, registry: Registry, *, tell: Tell | None = None) -> dict[str, Any]:
+def find_status(settings: Settings, registry: Registry, *, notify: Notify | None = None) -> dict[str, Any]:
     """The document of `status --json`."""
-    with open_reader(settings.db, tell=tell) as con:
-        find_states(con, wanted_cells(registry), unwanted=unwanted_cells(registry))
+    with open_reader(settings.db, notify=notify) as con:
+        find_states(con, cell_specs(registry), unwanted=unwanted_cells(registry))
         rows = con.execute(_COUNTS).fetchall()
         pairs = status_entry(states_of_pairs(con, registry) if prepare_pairs(con, registry) else [], registry)
         runs = int(first_value(con, "select count(*) from raw.runs"))
@@ -83,7 +83,7 @@ def find_status(settings: Settings, registry: Registry, *, tell: Tell | None = N
     }
 
 
-def find_lint(settings: Settings, *, tell: Tell | None = None) -> list[dict[str, Any]]:
+def find_lint(settings: Settings, *, notify: Notify | None = None) -> list[dict[str, Any]]:
     """What looks odd in the golden sets and in the runs, as `status --lint` shows it."""
-    with open_reader(settings.db, tell=tell) as con:
+    with open_reader(settings.db, notify=notify) as con:
         return [finding.entry() for finding in all_findings(con)]

@@ -21,7 +21,7 @@ from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.formulas.text_columns import text_columns
 from eval_pipeline.settings import Settings
 from eval_pipeline.store.frozen import emptied_places
-from eval_pipeline.store.lock import Tell
+from eval_pipeline.store.lock import Notify
 from eval_pipeline.store.open import Connection, first_value, open_reader, open_writer, transaction
 from eval_pipeline.store.runs import RunRow, find_run
 
@@ -87,10 +87,10 @@ def _put_document(con: Connection, run: RunRow, text: str) -> None:
 
 
 def compute_aggregate(
-    settings: Settings, registry: Registry, run_id: str, *, tell: Tell | None = None
+    settings: Settings, registry: Registry, run_id: str, *, notify: Notify | None = None
 ) -> dict[str, Any]:
     """The summary under the formulas that hold now; nothing is written. Frozen values are taken as they are stored."""
-    with open_reader(settings.db, tell=tell) as con:
+    with open_reader(settings.db, notify=notify) as con:
         run = find_run(con, run_id)
         if run.golden_key is None:
             raise UsageError(
@@ -132,14 +132,14 @@ def _behind_the_document(registry: Registry, dataset: str) -> list[Definition]:
 
 
 def store_aggregate(
-    settings: Settings, run_id: str, aggregate: Mapping[str, Any], *, tell: Tell | None = None
+    settings: Settings, run_id: str, aggregate: Mapping[str, Any], *, notify: Notify | None = None
 ) -> None:
     """Make the aggregate the run's aggregate_json; an unknown run is an error, no other run changes."""
     # Asked read-only first: an unknown name, or no store at all, must not leave a new file behind.
-    with open_reader(settings.db, tell=tell) as con:
+    with open_reader(settings.db, notify=notify) as con:
         find_run(con, run_id)
     document = _checked_document(aggregate, run_id=run_id)
-    with open_writer(settings.db, tell=tell) as con:
+    with open_writer(settings.db, notify=notify) as con:
         _put_document(con, find_run(con, run_id), to_json(document))
 
 

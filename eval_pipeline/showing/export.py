@@ -17,7 +17,7 @@ from eval_pipeline.settings import Settings
 from eval_pipeline.showing.blocks import _case_metrics
 from eval_pipeline.showing.marks import _states_of_run
 from eval_pipeline.showing.show import FORMAT, run_document
-from eval_pipeline.store.lock import Tell
+from eval_pipeline.store.lock import Notify
 from eval_pipeline.store.open import Connection, open_reader
 from eval_pipeline.store.runs import RunRow, computed_with, find_run, per_query_values
 
@@ -31,10 +31,10 @@ Document = dict[str, Any]
 
 
 def export_run(
-    settings: Settings, registry: Registry, run_id: str, folder: Path, *, tell: Tell | None = None
+    settings: Settings, registry: Registry, run_id: str, folder: Path, *, notify: Notify | None = None
 ) -> list[Path]:
     """Write the run's four files into the folder, over earlier ones; returns their paths."""
-    with open_reader(settings.db, tell=tell) as con:
+    with open_reader(settings.db, notify=notify) as con:
         run = find_run(con, run_id)
         document = run_document(con, registry, run) | {"states": _states_of_run(con, registry, run)}
         identity = {"format": FORMAT, "run_id": run.run_id, "dataset": run.dataset}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from eval_pipeline.computing.ledger import find_states, unwanted_cells, wanted_cells
+from eval_pipeline.computing.ledger import cell_specs, find_states, unwanted_cells
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.showing.page_rows import _marked_cells
 from eval_pipeline.store.open import Connection
@@ -16,7 +16,7 @@ Mark = tuple[str, str | None]
 
 def marks_of_runs(con: Connection, registry: Registry, run_keys: Sequence[int]) -> dict[int, dict[str, Mark]]:
     """run_key → definition → (state, reason), of what is not fresh; an aggregate's mark belongs to its formula."""
-    find_states(con, wanted_cells(registry), unwanted=unwanted_cells(registry), run_keys=run_keys)
+    find_states(con, cell_specs(registry), unwanted=unwanted_cells(registry), run_keys=run_keys)
     found: dict[int, dict[str, Mark]] = {}
     for run_key, definition, reason, is_pinned, is_frozen in _marked_cells(con):
         mark = ("missing", None) if reason == "missing" else ("pinned" if is_pinned else "stale", reason)

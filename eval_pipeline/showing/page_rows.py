@@ -147,7 +147,7 @@ def whole_values(con: Connection, run_keys: Sequence[int]) -> dict[int, dict[str
     return found
 
 
-def meanings_behind(con: Connection, run_keys: Sequence[int]) -> dict[int, dict[str, str]]:
+def versions_behind(con: Connection, run_keys: Sequence[int]) -> dict[int, dict[str, str]]:
     """run_key → formula, or summary of the run → the fingerprint that its aggregates rest on."""
     found: dict[int, dict[str, str]] = {}
     for run_key, source, fingerprint in con.execute(

@@ -18,7 +18,7 @@ from eval_pipeline.settings import Settings
 from eval_pipeline.showing.blocks import run_blocks
 from eval_pipeline.showing.marks import _states_of_run
 from eval_pipeline.store.frozen import emptied_places
-from eval_pipeline.store.lock import Tell
+from eval_pipeline.store.lock import Notify
 from eval_pipeline.store.open import Connection, first_value, open_reader
 from eval_pipeline.store.runs import (
     RunRow,
@@ -35,25 +35,25 @@ from eval_pipeline.store.runs import (
 EXTRACTION: Final = "metrics.extraction"
 
 
-def _other_readings(con: Connection, registry: Registry, run: RunRow) -> dict[str, dict[str, Any]]:
+def _other_variants(con: Connection, registry: Registry, run: RunRow) -> dict[str, dict[str, Any]]:
     """Name → what it is a reading of, and its values; what is read per query stands among the metrics already."""
     found = {}
     for one in registry:
-        if one.reading_of is None or not registry.applies_to(one, run.dataset):
+        if one.variant_of is None or not registry.applies_to(one, run.dataset):
             continue
         values = dict(_values(one, computed_rows(con, one.name, run))) if _is_part(one) else {}
         if values:
-            found[one.short_name] = {"reading_of": one.reading_of.split(".", 1)[1], "values": values}
+            found[one.short_name] = {"reading_of": one.variant_of.split(".", 1)[1], "values": values}
     return found
 
 
 def _is_part(one: Definition) -> bool:
-    return one.schema == "aggregates" or one.reading_of == EXTRACTION
+    return one.schema == "aggregates" or one.variant_of == EXTRACTION
 
 
 def _values(one: Definition, rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, float | None]]:
     """The numbers of the whole run: the row of its own, or the F1 of its cases as it is averaged."""
-    if one.reading_of == EXTRACTION:
+    if one.variant_of == EXTRACTION:
         f1 = next(key for key, column in one.column_of_key.items() if column == "f1")
         cases = [row[f1] for row in rows if row[f1] is not None]
         if cases:
@@ -77,11 +77,16 @@ Values = Mapping[str, tuple[float | None, int]]
 
 
 def show_run(
-    settings: Settings, registry: Registry, run_id: str, *, as_of: str | None = None, tell: Tell | None = None
+    settings: Settings,
+    registry: Registry,
+    run_id: str,
+    *,
+    as_of: str | None = None,
+    notify: Notify | None = None,
 ) -> dict[str, Any]:
     """The run's aggregates and slices, with the definitions they were computed with."""
     point = parse_point(as_of)
-    with open_reader(settings.db, tell=tell) as con:
+    with open_reader(settings.db, notify=notify) as con:
         run = find_run(con, run_id)
         document = run_document(con, registry, run)
         if as_of is not None:
@@ -162,7 +167,7 @@ def run_document(con: Connection, registry: Registry, run: RunRow) -> dict[str, 
         "metrics": _metrics(aggregates.get(("", ""), {}), keys),
         "slices": _slices(aggregates, slice_sizes(con, run), keys),
         **run_blocks(con, run),
-        "readings": _other_readings(con, registry, run),
+        "readings": _other_variants(con, registry, run),
         "formulas": {
             one.short_name: computed.get(one.name, {"version": None, "fingerprint": None})
             | ({"frozen": True} if emptied and text_columns(registry, one) & emptied else {})
@@ -196,10 +201,10 @@ def _slices(
 
 
 def show_queries(
-    settings: Settings, registry: Registry, run_id: str, *, tell: Tell | None = None
+    settings: Settings, registry: Registry, run_id: str, *, notify: Notify | None = None
 ) -> Iterator[dict[str, Any]]:
     """One document per scored query, unrounded, in golden order."""
-    with open_reader(settings.db, tell=tell) as con:
+    with open_reader(settings.db, notify=notify) as con:
         run = find_run(con, run_id)
         formulas = [one for one in registry.formulas if registry.applies_to(one, run.dataset)]
         values = per_query_values(con, run, sorted(formulas, key=lambda d: d.name))

@@ -14,7 +14,7 @@ from eval_pipeline.errors import StoreError, StoreMissing
 from eval_pipeline.formulas.definition import literal, quoted
 from eval_pipeline.store.damage import is_there
 from eval_pipeline.store.engine import STORE
-from eval_pipeline.store.lock import Tell, writer_lock
+from eval_pipeline.store.lock import Notify, writer_lock
 from eval_pipeline.store.open import Connection, _connect, first_value, says_what_failed
 from eval_pipeline.store.schema import _migrate, _refresh_shipped_views
 
@@ -35,7 +35,7 @@ class Compacted:
     rows: int
 
 
-def compact(db: Path, *, tell: Tell | None = None, progress: Progress | None = None) -> Compacted:
+def compact(db: Path, *, notify: Notify | None = None, progress: Progress | None = None) -> Compacted:
     """Copy everything into a new file and put it in the place of the old one; nobody else has the store meanwhile.
 
     A process that dies leaves the old file or the new one, both whole.
@@ -43,7 +43,7 @@ def compact(db: Path, *, tell: Tell | None = None, progress: Progress | None = N
     if not is_there(db):
         raise StoreMissing(f"there is no store at {db}: nothing to compact")
     fresh = db.with_name(db.name + ".compacting")
-    with says_what_failed(db), writer_lock(db, tell=tell):
+    with says_what_failed(db), writer_lock(db, notify=notify):
         _remove(fresh)
         _bring_up_to_date(db)
         before = db.stat().st_size

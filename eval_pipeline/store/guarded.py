@@ -20,7 +20,7 @@ QUESTIONS = (
 )
 
 
-def ask_shut_off(con: Connection, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
+def ask_guarded(con: Connection, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
     """Run somebody's SQL without files, network, extensions and settings; the connection is of no other use after."""
     con.execute("set enable_external_access = false")
     con.execute("set lock_configuration = true")

@@ -22,15 +22,17 @@ POLL_SECONDS = 0.01
 PATIENCE_SECONDS = 60.0
 SAY_AFTER_SECONDS = 2.0
 
-Tell = Callable[[str], None]
+Notify = Callable[[str], None]
 
 
 @contextmanager
-def writer_lock(db: Path, *, tell: Tell | None = None, patience: float = PATIENCE_SECONDS) -> Iterator[None]:
+def writer_lock(
+    db: Path, *, notify: Notify | None = None, patience: float = PATIENCE_SECONDS
+) -> Iterator[None]:
     """Keep everybody else out of the store for the length of the block."""
     with _open(db, "turn") as turn, _open(db, "lock") as lock:
-        _acquire(turn, portalocker.LockFlags.EXCLUSIVE, db=db, tell=tell, patience=patience)
-        _acquire(lock, portalocker.LockFlags.EXCLUSIVE, db=db, tell=tell, patience=patience)
+        _acquire(turn, portalocker.LockFlags.EXCLUSIVE, db=db, notify=notify, patience=patience)
+        _acquire(lock, portalocker.LockFlags.EXCLUSIVE, db=db, notify=notify, patience=patience)
         portalocker.unlock(turn)
         _sign(lock)
         try:
@@ -41,11 +43,13 @@ def writer_lock(db: Path, *, tell: Tell | None = None, patience: float = PATIENC
 
 
 @contextmanager
-def reader_lock(db: Path, *, tell: Tell | None = None, patience: float = PATIENCE_SECONDS) -> Iterator[None]:
+def reader_lock(
+    db: Path, *, notify: Notify | None = None, patience: float = PATIENCE_SECONDS
+) -> Iterator[None]:
     """Keep writers out of the store for the length of the block."""
     with _open(db, "turn") as turn, _open(db, "lock") as lock:
-        _acquire(turn, portalocker.LockFlags.SHARED, db=db, tell=tell, patience=patience)
-        _acquire(lock, portalocker.LockFlags.SHARED, db=db, tell=tell, patience=patience)
+        _acquire(turn, portalocker.LockFlags.SHARED, db=db, notify=notify, patience=patience)
+        _acquire(lock, portalocker.LockFlags.SHARED, db=db, notify=notify, patience=patience)
         portalocker.unlock(turn)
         try:
             yield
@@ -53,7 +57,7 @@ def reader_lock(db: Path, *, tell: Tell | None = None, patience: float = PATIENC
             portalocker.unlock(lock)
 
 
-def let_others_in() -> None:
+def yield_lock() -> None:
     """Between two batches of one long job: longer than anybody's poll, so that whoever waits gets a turn."""
     time.sleep(3 * POLL_SECONDS)
 
@@ -89,7 +93,7 @@ def _open(db: Path, kind: str) -> IO[str]:
 
 
 def _acquire(
-    file: IO[str], flags: portalocker.LockFlags, *, db: Path, tell: Tell | None, patience: float
+    file: IO[str], flags: portalocker.LockFlags, *, db: Path, notify: Notify | None, patience: float
 ) -> None:
     started = time.monotonic()
     said = False
@@ -104,8 +108,8 @@ def _acquire(
                 raise StoreBusy(
                     f"{db} is in use by {who}; waited {waited:.0f} s. Try again when it has finished."
                 ) from error
-            if tell and not said and waited > SAY_AFTER_SECONDS:
-                tell(f"waiting for {who} to give the store up …")
+            if notify and not said and waited > SAY_AFTER_SECONDS:
+                notify(f"waiting for {who} to give the store up …")
                 said = True
         time.sleep(POLL_SECONDS)
 

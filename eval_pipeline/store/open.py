@@ -19,7 +19,7 @@ from eval_pipeline.store.damage import (
     is_there,
 )
 from eval_pipeline.store.engine import attached
-from eval_pipeline.store.lock import PATIENCE_SECONDS, Tell, reader_lock, writer_lock
+from eval_pipeline.store.lock import PATIENCE_SECONDS, Notify, reader_lock, writer_lock
 from eval_pipeline.store.schema import _is_current, _migrate, _refresh_shipped_views
 
 Connection = duckdb.DuckDBPyConnection
@@ -31,11 +31,11 @@ RETRY_SECONDS = 0.05
 
 
 @contextmanager
-def open_writer(db: Path, *, tell: Tell | None = None) -> Iterator[Connection]:
+def open_writer(db: Path, *, notify: Notify | None = None) -> Iterator[Connection]:
     """The store for reading and writing; created, or brought up to date, when needed."""
     with says_what_failed(db):
         db.parent.mkdir(parents=True, exist_ok=True)
-        with writer_lock(db, tell=tell), _connect(db, read_only=False) as con:
+        with writer_lock(db, notify=notify), _connect(db, read_only=False) as con:
             _migrate(con)
             _refresh_shipped_views(con)
             yield con
@@ -56,7 +56,7 @@ def says_what_failed(db: Path) -> Iterator[None]:
 
 
 @contextmanager
-def open_reader(db: Path, *, tell: Tell | None = None, for_others: bool = False) -> Iterator[Connection]:
+def open_reader(db: Path, *, notify: Notify | None = None, for_others: bool = False) -> Iterator[Connection]:
     """The store for reading, for the length of a query or two; `for_others` than this package, by itself."""
     if not is_there(db):
         raise StoreMissing(
@@ -66,23 +66,23 @@ def open_reader(db: Path, *, tell: Tell | None = None, for_others: bool = False)
     while True:
         with (
             says_what_failed(db),
-            reader_lock(db, tell=tell),
+            reader_lock(db, notify=notify),
             _connect(db, read_only=True, for_others=for_others) as con,
         ):
             if _is_current(con):
                 yield con
                 return
-        with open_writer(db, tell=tell):
+        with open_writer(db, notify=notify):
             pass
 
 
 @contextmanager
-def open_as_it_is(db: Path, *, tell: Tell | None = None) -> Iterator[Connection | None]:
+def open_as_it_is(db: Path, *, notify: Notify | None = None) -> Iterator[Connection | None]:
     """The store for reading without bringing it up to date, for who must not write; None where there is none."""
     if not is_there(db):
         yield None
         return
-    with says_what_failed(db), reader_lock(db, tell=tell), _connect(db, read_only=True) as con:
+    with says_what_failed(db), reader_lock(db, notify=notify), _connect(db, read_only=True) as con:
         if not _is_current(con):
             raise StoreError(
                 f"{db} was written by an earlier version, and bringing it up to date would write to it: "

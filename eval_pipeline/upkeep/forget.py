@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from eval_pipeline.computing.ledger import find_states, unwanted_cells, wanted_cells
+from eval_pipeline.computing.ledger import cell_specs, find_states, unwanted_cells
 from eval_pipeline.errors import StoreMissing, UnknownName, UsageError
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.settings import Settings, default_file
@@ -28,7 +28,7 @@ from eval_pipeline.store.frozen import (
     empty_texts,
     remove_unused_texts,
 )
-from eval_pipeline.store.lock import Tell
+from eval_pipeline.store.lock import Notify
 from eval_pipeline.store.open import Connection, first_value, open_reader, open_writer, transaction
 from eval_pipeline.store.tombstones import Kind as Kind
 from eval_pipeline.store.tombstones import (
@@ -140,14 +140,14 @@ def forget(
     now: dt.datetime,
     dry_run: bool = False,
     compacts: bool = True,
-    tell: Tell | None = None,
+    notify: Notify | None = None,
     progress: Progress | None = None,
 ) -> ForgetReport:
     """Forget, or only say what would go."""
     if not is_there(settings.db):
         raise StoreMissing(f"there is no store at {settings.db}: nothing to forget")
     report = ForgetReport(request.kind, request.name, request.scope)
-    with open_writer(settings.db, tell=tell) as con:
+    with open_writer(settings.db, notify=notify) as con:
         target = find_target(con, request.kind, request.name)
         report.was_unfinished = _is_unfinished(con, request)
         try:
@@ -166,11 +166,11 @@ def forget(
         empty_kept(folders, citations)
     else:
         remove_kept(folders)
-    with open_writer(settings.db, tell=tell) as con:
+    with open_writer(settings.db, notify=notify) as con:
         note_purged(con, request.kind, request.name, now=now)
         write_mirror(con, settings.db)
     if compacts and (report.was_unfinished or report.has_done_something):
-        report.compacted = compact_store(settings, now=now, tell=tell, progress=progress)
+        report.compacted = compact_store(settings, now=now, notify=notify, progress=progress)
     report.beside = _beside(settings, target)
     return report
 
@@ -245,7 +245,7 @@ def _frozen_tables(con: Connection, registry: Registry, target: Target) -> dict[
     """Table → runs in which it is frozen from now on."""
     if not target.run_keys:
         return {}
-    find_states(con, wanted_cells(registry), unwanted=unwanted_cells(registry), run_keys=target.run_keys)
+    find_states(con, cell_specs(registry), unwanted=unwanted_cells(registry), run_keys=target.run_keys)
     rows = con.execute(
         "select definition, count(distinct run_key) from cell_states where is_frozen group by definition "
         "order by definition"
@@ -274,12 +274,12 @@ def compact_store(
     settings: Settings,
     *,
     now: dt.datetime,
-    tell: Tell | None = None,
+    notify: Notify | None = None,
     progress: Progress | None = None,
 ) -> Compacted:
     """Write the store's file anew, and note that nothing of what had been forgotten is in it."""
-    compacted = compact(settings.db, tell=tell, progress=progress)
-    with open_writer(settings.db, tell=tell) as con:
+    compacted = compact(settings.db, notify=notify, progress=progress)
+    with open_writer(settings.db, notify=notify) as con:
         note_compacted(con, now=now)
         _write_mirror_if_needed(con, settings)
     return compacted
@@ -300,10 +300,10 @@ def _beside(settings: Settings, target: Target) -> list[str]:
 
 
 def lift_tombstones(
-    settings: Settings, name: str, *, kind: Kind | None, now: dt.datetime, tell: Tell | None = None
+    settings: Settings, name: str, *, kind: Kind | None, now: dt.datetime, notify: Notify | None = None
 ) -> list[str]:
     """Let deliveries of the name in again; returns the names that were lifted."""
-    with open_writer(settings.db, tell=tell) as con:
+    with open_writer(settings.db, notify=notify) as con:
         lifted: list[str] = []
         with transaction(con):
             for one in KINDS:
@@ -316,9 +316,9 @@ def lift_tombstones(
     return sorted(set(lifted))
 
 
-def list_forgotten(settings: Settings, *, tell: Tell | None = None) -> list[dict[str, Any]]:
+def list_forgotten(settings: Settings, *, notify: Notify | None = None) -> list[dict[str, Any]]:
     """Every tombstone as a document."""
-    with open_reader(settings.db, tell=tell) as con:
+    with open_reader(settings.db, notify=notify) as con:
         found = read_tombstones(con)
     return [
         {

@@ -32,7 +32,7 @@ from eval_pipeline.store.frozen import (
     tables_of_part,
 )
 from eval_pipeline.store.kept import kept_folder
-from eval_pipeline.store.lock import Tell, writer_lock
+from eval_pipeline.store.lock import Notify, writer_lock
 from eval_pipeline.store.open import (
     Connection,
     first_value,
@@ -98,7 +98,7 @@ def rebuild(
     settings: Settings,
     *,
     now: dt.datetime,
-    tell: Tell | None = None,
+    notify: Notify | None = None,
     progress: Progress | None = None,
 ) -> RebuildReport:
     """Make the store anew; whoever wants to use it meanwhile waits."""
@@ -111,7 +111,7 @@ def rebuild(
     mirror = read_mirror(settings.db)
     fresh = replace(settings, db=settings.db.with_name(settings.db.name + ".rebuilding"))
     report = RebuildReport(deliveries=len(deliveries))
-    with says_what_failed(settings.db), writer_lock(settings.db, tell=tell):
+    with says_what_failed(settings.db), writer_lock(settings.db, notify=notify):
         _remove(fresh.db)
         try:
             with open_writer(fresh.db) as con, transaction(con):

@@ -178,13 +178,13 @@ def test_ctrl_c_ends_the_load_after_its_batch_and_the_same_command_goes_on(tmp_p
     program = (
         "import os, signal, sys\n"
         "from eval_pipeline.loading import runs as load_runs\n"
-        "real = load_runs.weight_of\n"
+        "real = load_runs._weight_of\n"
         "seen = []\n"
         "def weigh(part):\n"
         "    seen.append(part)\n"
         "    if len(seen) == 6: os.kill(os.getpid(), signal.SIGINT)\n"
         "    return real(part)\n"
-        "load_runs.weight_of = weigh\n"
+        "load_runs._weight_of = weigh\n"
         "from eval_pipeline.cli.main import main\n"
         "main(sys.argv[1:])\n"
     )

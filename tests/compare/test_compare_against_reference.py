@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from eval_pipeline.comparing.states import PAIR_FACTS
-from eval_pipeline.comparing.verdicts import ComparisonReading
+from eval_pipeline.comparing.verdicts import ComparisonOptions
 from tests.bundle_files import compute, load, registry_of, settings_in
 from tests.compare.pairs_of_runs import compared
 from tests.reference import compare as reference
@@ -69,7 +69,7 @@ def test_every_pair_of_a_random_bundle_is_compared_as_written_down(seed, tmp_pat
             continue
         readings = READINGS[number % len(READINGS)]
         wanted = expected_of(bundle, run_a, run_b, readings)
-        found = compared(settings, run_a, run_b, reading=ComparisonReading(**readings))
+        found = compared(settings, run_a, run_b, options=ComparisonOptions(**readings))
         for key in SAME:
             assert found[key] == wanted[key], (run_a, run_b, key)
         for key in ("aggregate_a", "aggregate_b", "deltas"):

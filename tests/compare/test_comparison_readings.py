@@ -9,7 +9,7 @@ import pytest
 
 from eval_pipeline.comparing.compare import compare
 from eval_pipeline.comparing.pairs import own_fingerprint
-from eval_pipeline.comparing.verdicts import ComparisonReading
+from eval_pipeline.comparing.verdicts import ComparisonOptions
 from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.settings import Settings
 from tests.bundle_files import compute, hits, load, settings_in, write_golden, write_run
@@ -69,7 +69,7 @@ def test_a_comparison_that_is_read_otherwise_says_how_and_the_shipped_one_says_n
 
 
 def test_a_reading_given_in_python_wins_over_the_file(settings: Settings) -> None:
-    document = compared(settings, "[comparison]\ncompare_k = 3\n", reading=ComparisonReading())
+    document = compared(settings, "[comparison]\ncompare_k = 3\n", options=ComparisonOptions())
     assert kinds(document)["up"] == "rank_up"
 
 

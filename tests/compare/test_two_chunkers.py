@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from eval_pipeline.comparing.states import PAIR_FACTS
-from eval_pipeline.comparing.verdicts import ComparisonReading
+from eval_pipeline.comparing.verdicts import ComparisonOptions
 from eval_pipeline.errors import RefusedError
 from tests.bundle_files import Row, compute, load, settings_in, write_archive, write_golden, write_run
 from tests.compare.pairs_of_runs import compared, query
@@ -165,7 +165,7 @@ def test_the_verdicts_are_counted_for_other_thresholds_too(settings, document) -
     assert list(document["sensitivity"]) == ["0.25", "0.5", "0.75"]
     assert document["sensitivity"]["0.5"] == document["counts"]
     for threshold in (0.25, 0.75):
-        strict = compared(settings, reading=ComparisonReading(overlap_threshold=threshold))
+        strict = compared(settings, options=ComparisonOptions(overlap_threshold=threshold))
         assert document["sensitivity"][f"{threshold:g}"] == strict["counts"]
     assert document["sensitivity"]["0.25"]["loss"] < document["counts"]["loss"]
 
@@ -199,7 +199,7 @@ def test_strict_mode_refuses_other_and_missing_versions(settings) -> None:
     ],
 )
 def test_the_basis_of_the_share_can_be_read_otherwise(settings, basis, query_id, kind) -> None:
-    document = compared(settings, reading=ComparisonReading(overlap_basis=basis))
+    document = compared(settings, options=ComparisonOptions(overlap_basis=basis))
     assert query(document, query_id)["kind"] == kind
 
 

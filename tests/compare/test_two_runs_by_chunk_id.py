@@ -239,9 +239,9 @@ def test_failed_queries_are_counted_in_a_warning(document) -> None:
 
 
 def test_a_common_scope_takes_both_means_over_the_paired_queries(settings) -> None:
-    from eval_pipeline.comparing.verdicts import ComparisonReading
+    from eval_pipeline.comparing.verdicts import ComparisonOptions
 
-    document = compared(settings, reading=ComparisonReading(delta_scope="common"))
+    document = compared(settings, options=ComparisonOptions(delta_scope="common"))
     assert document["aggregate_a"]["hit@1"] == round(5 / 12, 4)
     assert document["aggregate_b"]["hit@1"] == round(4 / 12, 4)
 

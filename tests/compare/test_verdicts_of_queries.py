@@ -8,7 +8,7 @@ import pytest
 
 from eval_pipeline.comparing.verdicts import (
     KINDS,
-    ComparisonReading,
+    ComparisonOptions,
     QueryFacts,
     count_kinds,
     deltas_of,
@@ -20,10 +20,10 @@ from eval_pipeline.errors import InvalidConfig
 
 
 def judged(rank_a: int | None, rank_b: int | None, **facts: Any) -> dict[str, Any]:
-    reading = ComparisonReading(**facts.pop("reading", {}))
+    options = ComparisonOptions(**facts.pop("options", {}))
     causes = facts.pop("causes", [])
     known = {"is_expecting": True, "is_comparable": True, **facts}
-    return judge_queries([QueryFacts("q", rank_a=rank_a, rank_b=rank_b, **known)], causes, reading)[0]
+    return judge_queries([QueryFacts("q", rank_a=rank_a, rank_b=rank_b, **known)], causes, options)[0]
 
 
 @pytest.mark.parametrize(
@@ -74,20 +74,20 @@ def test_the_note_names_causes_in_order_and_then_errors() -> None:
 
 
 def test_a_change_of_rank_can_be_read_as_a_win_or_as_a_draw() -> None:
-    assert judged(5, 2, reading={"rank_change": "win_loss"})["kind"] == "win"
-    assert judged(2, 5, reading={"rank_change": "win_loss"})["kind"] == "loss"
-    assert judged(2, 5, reading={"rank_change": "draw"})["kind"] == "draw"
+    assert judged(5, 2, options={"rank_change": "win_loss"})["kind"] == "win"
+    assert judged(2, 5, options={"rank_change": "win_loss"})["kind"] == "loss"
+    assert judged(2, 5, options={"rank_change": "draw"})["kind"] == "draw"
 
 
 def test_a_regression_can_be_read_as_a_kind_of_its_own_and_is_counted_once() -> None:
-    entry = judged(1, None, regressed_chunk_ids=["c"], reading={"regression_kind": "exclusive"})
+    entry = judged(1, None, regressed_chunk_ids=["c"], options={"regression_kind": "exclusive"})
     counts = count_kinds([entry])
     assert entry["kind"] == "regression"
     assert counts["regressions"] == 1 and sum(counts[kind] for kind in KINDS) == 0
 
 
 def test_another_k_moves_the_cut() -> None:
-    assert judged(4, 2, reading={"compare_k": 3})["kind"] == "win"
+    assert judged(4, 2, options={"compare_k": 3})["kind"] == "win"
 
 
 def test_counts_may_overlap_but_every_query_has_one_kind() -> None:
@@ -121,9 +121,9 @@ def test_a_summary_of_ranks_ends_at_ten() -> None:
 
 
 @pytest.mark.parametrize(
-    "reading",
+    "options",
     [{"rank_change": "up"}, {"compare_k": 0}, {"overlap_threshold": 0.0}, {"overlap_basis": "union"}],
 )
-def test_a_reading_nobody_declared_is_refused(reading) -> None:
+def test_a_reading_nobody_declared_is_refused(options) -> None:
     with pytest.raises(InvalidConfig, match="allowed"):
-        ComparisonReading(**reading)
+        ComparisonOptions(**options)

@@ -14,7 +14,7 @@ import dagster as dg
 import pytest
 
 from eval_pipeline.comparing.pairs import due_pairs, store_comparisons
-from eval_pipeline.computing.ledger import DUE
+from eval_pipeline.computing.ledger import NEW_DATA_REASONS
 from eval_pipeline.defs.comparisons import COMPARISONS, PAGES, gate_result
 from eval_pipeline.defs.jobs import make_jobs
 from eval_pipeline.defs.launches import RAW_NAMES
@@ -234,21 +234,21 @@ def test_a_pair_of_runs_that_are_not_there_fails_and_the_others_are_stored(compu
 
 def test_the_command_line_compares_what_it_computed_and_publishes_where_asked(loaded, tmp_path):
     settings = copied(loaded, tmp_path)
-    found = run_in_dagster(settings, reasons=DUE, pages=True)
+    found = run_in_dagster(settings, reasons=NEW_DATA_REASONS, pages=True)
     assert found.computed.cells["comparisons.pairs"] == 2
     assert rows(settings, "select count(*) from comparisons.pairs") == [(2,)]
     assert {path.name for path in settings.reports.iterdir()} == {
         *("r1.html", "r2.html", "r3.html", "r1..r2.html", "r2..r3.html"),
         "suites.html",
     }
-    again = run_in_dagster(settings, reasons=DUE)
+    again = run_in_dagster(settings, reasons=NEW_DATA_REASONS)
     assert (again.n_cells, again.dagster_run_ids) == (0, ())
 
 
 def test_an_applied_formula_takes_its_comparisons_with_it(compared, tmp_path):
     settings = copied(compared, tmp_path)
     change_a_formula(settings, cutoff=1)
-    assert run_in_dagster(settings, reasons=DUE).n_cells == 0
+    assert run_in_dagster(settings, reasons=NEW_DATA_REASONS).n_cells == 0
     found = run_in_dagster(settings, reasons=None)
     assert found.computed.cells == {CHANGED: 3, "aggregates.run_metrics": 3, "comparisons.pairs": 2}
 

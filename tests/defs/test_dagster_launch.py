@@ -17,7 +17,7 @@ from dagster._core.errors import DagsterExecutionInterruptedError
 from dagster._core.storage.local_compute_log_manager import LocalComputeLogManager
 from dagster._core.storage.noop_compute_log_manager import NoOpComputeLogManager
 
-from eval_pipeline.computing.ledger import DUE
+from eval_pipeline.computing.ledger import NEW_DATA_REASONS
 from eval_pipeline.defs import assets
 from eval_pipeline.defs.event_log import open_home
 from eval_pipeline.defs.launches import shown_runs
@@ -79,7 +79,9 @@ def launched(tmp_path_factory, new_home, few_definitions):
     """r2, r3 and r4 as the first launch leaves them, to be looked at."""
     settings = loaded(tmp_path_factory.mktemp("launched"), new_home, 2, 3, 4)
     seen: list[tuple[int, int]] = []
-    found = run_in_dagster(settings, reasons=DUE, progress=lambda done, total: seen.append((done, total)))
+    found = run_in_dagster(
+        settings, reasons=NEW_DATA_REASONS, progress=lambda done, total: seen.append((done, total))
+    )
     return SimpleNamespace(settings=settings, found=found, progress=seen)
 
 
@@ -111,31 +113,31 @@ def test_a_launch_computes_what_is_missing_and_leaves_a_run_with_its_events(laun
 
 
 def test_a_second_launch_has_nothing_to_do(after_launch):
-    found = run_in_dagster(after_launch, reasons=DUE)
+    found = run_in_dagster(after_launch, reasons=NEW_DATA_REASONS)
     assert (found.n_cells, found.dagster_run_ids) == (0, ())
 
 
 def test_only_the_named_runs_are_computed(one_run):
     load(one_run, deliver_run(one_run.db.parent / "bundle", "r2", day=2))
-    found = run_in_dagster(one_run, run_ids=["r2"], reasons=DUE, definitions=[CHANGED])
+    found = run_in_dagster(one_run, run_ids=["r2"], reasons=NEW_DATA_REASONS, definitions=[CHANGED])
     assert found.computed.runs == ("r2",)
 
 
 def test_a_stale_formula_is_left_unless_every_reason_counts(after_launch):
     change_a_formula(after_launch)
-    assert run_in_dagster(after_launch, reasons=DUE).n_cells == 0
+    assert run_in_dagster(after_launch, reasons=NEW_DATA_REASONS).n_cells == 0
     found = run_in_dagster(after_launch, reasons=None)
     assert set(found.computed.cells) == {CHANGED, "aggregates.run_metrics"}
 
 
 def test_what_was_computed_past_dagster_is_shown_by_nobody_and_computed_again_by_nobody(one_run):
     compute(one_run)
-    assert run_in_dagster(one_run, reasons=DUE).dagster_run_ids == ()
+    assert run_in_dagster(one_run, reasons=NEW_DATA_REASONS).dagster_run_ids == ()
 
 
 def test_an_older_run_that_is_loaded_later_stands_before_the_others(after_launch, tmp_path):
     load(after_launch, deliver_run(tmp_path / "bundle", "r1", day=1))
-    found = run_in_dagster(after_launch, reasons=DUE)
+    found = run_in_dagster(after_launch, reasons=NEW_DATA_REASONS)
     assert found.computed.runs == ("r1",)
     with open_home(after_launch.dagster_home) as instance:
         assert registered_runs(instance) == ["r1", "r2", "r3", "r4"]
@@ -143,10 +145,10 @@ def test_an_older_run_that_is_loaded_later_stands_before_the_others(after_launch
 
 def test_each_version_of_a_golden_set_is_one_materialization_with_its_hash(after_launch, tmp_path):
     settings = after_launch
-    run_in_dagster(settings, reasons=DUE)
+    run_in_dagster(settings, reasons=NEW_DATA_REASONS)
     deliver_golden(tmp_path / "bundle", [GOLDEN[0], {**GOLDEN[1], "tags": ["new"]}])
     load(settings, tmp_path / "bundle")
-    run_in_dagster(settings, reasons=DUE)
+    run_in_dagster(settings, reasons=NEW_DATA_REASONS)
     with open_reader(settings.db) as con:
         hashes = [
             row[0]
@@ -178,7 +180,7 @@ def test_a_broken_formula_is_raised_as_it_is_after_everything_else_was_computed(
         "select run_key, query_key, no_such_column as broken from facts.chunk_ranks\n"
     )
     with pytest.raises(DefinitionError, match="no_such_column"):
-        run_in_dagster(replace(settings, own_sql=tmp_path / "mine"), reasons=DUE)
+        run_in_dagster(replace(settings, own_sql=tmp_path / "mine"), reasons=NEW_DATA_REASONS)
     with open_reader(settings.db) as con:
         assert con.sql(f"select count(*) from {CHANGED}").fetchall() == [(2,)]
     with open_home(settings.dagster_home) as instance:
@@ -192,7 +194,7 @@ def test_an_interrupt_ends_the_command_and_not_just_one_run(one_run, monkeypatch
 
     monkeypatch.setattr(assets, "measure", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        run_in_dagster(one_run, reasons=DUE)
+        run_in_dagster(one_run, reasons=NEW_DATA_REASONS)
     with open_home(one_run.dagster_home) as instance:
         (run,) = instance.get_runs()
         assert run.status == dg.DagsterRunStatus.FAILURE
@@ -201,20 +203,20 @@ def test_an_interrupt_ends_the_command_and_not_just_one_run(one_run, monkeypatch
 def test_a_failing_check_is_in_the_summary(one_run):
     with open_writer(one_run.db) as con:
         con.execute("delete from raw.results where row_no = 1")
-    failed = "\n".join(run_in_dagster(one_run, reasons=DUE, definitions=[CHANGED]).failed_checks)
+    failed = "\n".join(run_in_dagster(one_run, reasons=NEW_DATA_REASONS, definitions=[CHANGED]).failed_checks)
     assert ("raw/results: every_row_accounted_for: r1: 2 results were delivered") in failed
 
 
 def test_nothing_is_said_on_the_terminal_and_the_environment_stays_as_it_was(one_run, capfd):
     before = {name: os.environ.get(name) for name in ENVIRONMENT}
-    run_in_dagster(one_run, reasons=DUE)
+    run_in_dagster(one_run, reasons=NEW_DATA_REASONS)
     assert capfd.readouterr() == ("", "")
     assert {name: os.environ.get(name) for name in ENVIRONMENT} == before
 
 
 def test_a_store_that_is_not_there_is_said_before_anything_runs(project):
     with pytest.raises(StoreMissing, match="eval-pipeline load"):
-        run_in_dagster(project, reasons=DUE)
+        run_in_dagster(project, reasons=NEW_DATA_REASONS)
 
 
 def test_dagsters_own_storage_reads_what_was_written_in_batches(launched):
@@ -300,7 +302,7 @@ def test_the_next_command_cleans_up_after_one_that_was_killed_and_computes_the_r
     with open_home(settings.dagster_home) as instance:
         (run,) = instance.get_runs()
         assert run.status == dg.DagsterRunStatus.STARTED
-    assert run_in_dagster(settings, reasons=DUE).computed.runs == ("r1",)
+    assert run_in_dagster(settings, reasons=NEW_DATA_REASONS).computed.runs == ("r1",)
     with open_home(settings.dagster_home) as instance:
         assert instance.get_run_by_id(run.run_id).status == dg.DagsterRunStatus.FAILURE
 

@@ -11,7 +11,7 @@ from docs.build.commands import all_pages
 from docs.build.pages import shipped_registry
 from eval_pipeline import records
 from eval_pipeline.cli.main import cli
-from eval_pipeline.comparing.verdicts import ComparisonReading
+from eval_pipeline.comparing.verdicts import ComparisonOptions
 from eval_pipeline.formulas.header import FIELDS
 from eval_pipeline.settings import project_folder
 
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 DECISIONS = (ROOT / "docs/decisions.md").read_text("utf-8")
 BUNDLE = (ROOT / "docs/bundle.md").read_text("utf-8")
 # Readings that are arguments of functions and no parameters of a definition.
-ARGUMENTS = {"inverted_spans", *(field.name for field in dataclasses.fields(ComparisonReading))}
+ARGUMENTS = {"inverted_spans", *(field.name for field in dataclasses.fields(ComparisonOptions))}
 RENEW = "renew it with `make docs`"
 RECORDS = [
     kind

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from eval_pipeline.comparing.options import SHIPPED, comparison_reading, describe_reading
+from eval_pipeline.comparing.options import SHIPPED, comparison_options, describe_options
 from eval_pipeline.errors import InvalidConfig, UnknownName
 from eval_pipeline.formulas.registry import Registry, load_registry
 from eval_pipeline.settings import Settings
@@ -51,7 +51,7 @@ def values_of(loaded: Path, folder: Path, toml: str, **environment: str) -> dict
     settings = configured(folder, toml, **environment)
     shutil.copyfile(loaded, settings.db)
     registry = load_registry(settings)
-    names = [one.name for one in registry.metrics if one.reading_of or one.short_name in FORMULAS]
+    names = [one.name for one in registry.metrics if one.variant_of or one.short_name in FORMULAS]
     compute(settings, registry, definitions=names)
     return dict(ask(settings, "select metric, value from per_query_metrics"))
 
@@ -75,7 +75,7 @@ def test_the_copied_facts_are_named_after_the_reading_and_read_by_it_alone(tmp_p
     assert copy in registry.get("recall_any_loose").reads
     assert "facts.support_matches__recall_any_loose" in registry.get(copy).reads
     assert [one.name for one in registry if copy in one.reads] == ["metrics.recall_any_loose"]
-    assert registry.get(copy).reading_of == "facts.support_ranks"
+    assert registry.get(copy).variant_of == "facts.support_ranks"
 
 
 def test_adding_a_reading_moves_no_fingerprint_that_was_there(tmp_path: Path) -> None:
@@ -322,12 +322,12 @@ def test_every_open_question_of_a_comparison_is_chosen_under_its_own_table(
 ) -> None:
     for value in COMPARISON[question]:
         config = registry_of(tmp_path, f"[comparison]\n{question} = {json.dumps(value)}\n").config
-        assert getattr(comparison_reading(config), question) == value
+        assert getattr(comparison_options(config), question) == value
     assert getattr(SHIPPED, question) == COMPARISON[question][0]
 
 
 def test_the_questions_of_a_comparison_are_described_with_value_and_choices() -> None:
-    described = {one["name"]: one for one in describe_reading(SHIPPED)}
+    described = {one["name"]: one for one in describe_options(SHIPPED)}
     assert described.keys() == COMPARISON.keys()
     for name, values in COMPARISON.items():
         closed = list(values) if isinstance(values[0], str) else []
@@ -352,5 +352,5 @@ def test_a_comparison_that_cannot_be_read_so_is_refused_with_the_file(
 ) -> None:
     config = registry_of(tmp_path, f"[comparison]\n{line}\n").config
     with pytest.raises(error, match=message) as caught:
-        comparison_reading(config)
+        comparison_options(config)
     assert "eval-pipeline.toml" in str(caught.value)

@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = """
 import importlib, sys, threading
 from eval_pipeline import records
-from eval_pipeline.bundle.lines import to_record
+from eval_pipeline.bundle.lines import _to_record
 
 ROW = {
     "query_id": "q",
@@ -24,7 +24,7 @@ read = []
 
 def read_one(kind, together):
     together.wait()
-    read.append(to_record(ROW, kind))
+    read.append(_to_record(ROW, kind))
 
 sys.setswitchinterval(1e-6)
 for _ in range(ROUNDS):

@@ -154,7 +154,7 @@ def disagreement(data):
         return None, False
     if careful.problems:
         return f"taken, though {careful.problems[0].field}: {careful.problems[0].reason}", True
-    if not is_same(rows_of(reader.flatten(table)), rows_of(careful)):
+    if not is_same(rows_of(reader._flatten(table)), rows_of(careful)):
         return "other rows", True
     return None, True
 

@@ -195,7 +195,7 @@ def test_a_trial_finds_everything_that_a_load_finds(settings, bundle, tmp_path, 
 def test_a_trial_on_a_store_of_an_earlier_version_says_who_brings_it_up_to_date(settings, bundle):
     load(settings, bundle)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("eval_pipeline.store.open.is_current", lambda _con: False)
+        patch.setattr("eval_pipeline.store.open._is_current", lambda _con: False)
         with pytest.raises(StoreError, match="eval-pipeline status"):
             load_with(settings, DRY, bundle)
 
@@ -380,7 +380,7 @@ def test_a_place_that_no_row_has_is_worth_a_word(settings, tmp_path):
     mapping = tmp_path / "mapping.toml"
     mapping.write_text('result = {query_id = "id"}\nanswer = {text = "says"}')
     said: list[str] = []
-    load_results_file(own, RunNamed("mine", "kb"), settings, now=day(1), mapping=mapping, tell=said.append)
+    load_results_file(own, RunNamed("mine", "kb"), settings, now=day(1), mapping=mapping, notify=said.append)
     assert ["[answer] text = 'says' is in none of the first 1 rows" in one for one in said] == [True]
 
 

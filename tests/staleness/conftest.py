@@ -14,7 +14,7 @@ import pytest
 
 from eval_pipeline.comparing.pairs import PAIRS
 from eval_pipeline.comparing.states import PAIR_FACTS
-from eval_pipeline.computing.ledger import DUE
+from eval_pipeline.computing.ledger import NEW_DATA_REASONS
 from eval_pipeline.computing.measure import Measured, measure
 from eval_pipeline.formulas.registry import Registry, load_registry
 from eval_pipeline.loading.load import LoadReport, load_bundles
@@ -83,7 +83,7 @@ class World:
         return load_bundles([self.bundle], self.settings, now=self.tomorrow())
 
     def compute(self, *, everything: bool = False, note: str | None = None, **named: Any) -> Measured:
-        reasons = None if everything else DUE
+        reasons = None if everything else NEW_DATA_REASONS
         return measure(self.settings, self.registry, now=self.tomorrow(), reasons=reasons, note=note, **named)
 
     def plan(self) -> dict[str, dict[str, int]]:

@@ -22,7 +22,7 @@ from tests.few_definitions import shipping
 
 def die_at(place: int) -> None:
     """Within that transaction: its rows are written, the ledger does not know them yet."""
-    record, waiting = measure.record_cells, [place]
+    record, waiting = measure._record_cells, [place]
 
     def record_or_die(*arguments: Any, **options: Any) -> None:
         waiting[0] -= 1
@@ -30,7 +30,7 @@ def die_at(place: int) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         record(*arguments, **options)
 
-    measure.record_cells = record_or_die
+    measure._record_cells = record_or_die
 
 
 def apply() -> None:

@@ -176,12 +176,12 @@ def test_the_states_of_many_runs_are_counted_right(n_runs):
     """At the level of the ledger: so many runs × 30 kinds of cells, one of which changes its meaning."""
     import datetime as dt
 
-    from eval_pipeline.computing.ledger import find_states, wanted_of
+    from eval_pipeline.computing.ledger import cell_spec, find_states
     from eval_pipeline.store.open import open_in_memory
 
     def kinds(changed):
         return [
-            wanted_of(
+            cell_spec(
                 f"metrics.m{n}",
                 source="",
                 fingerprint=f"f{n}{changed if n == 7 else ''}",

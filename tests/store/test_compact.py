@@ -98,7 +98,7 @@ def test_a_copy_that_differs_does_not_take_the_place(secrets_in_part, monkeypatc
 
     def copies_too_little(db, fresh):
         found = real(db, fresh)
-        with compaction.connect(fresh, read_only=False) as con:
+        with compaction._connect(fresh, read_only=False) as con:
             con.execute("delete from raw.hits")
         return found
 

@@ -14,7 +14,7 @@ import pytest
 
 from eval_pipeline import open_store
 from eval_pipeline.errors import StoreBusy
-from eval_pipeline.showing.query import ask as ask_shut_off
+from eval_pipeline.showing.query import ask as ask_guarded
 from eval_pipeline.store import engine
 from eval_pipeline.store.engine import attached
 from eval_pipeline.store.open import open_reader, open_writer, transaction
@@ -92,7 +92,7 @@ def test_after_a_shut_off_query_the_same_process_loads_and_computes(tmp_path):
     write_golden(tmp_path / "bundle", [{"query_id": "q"}])
     run = write_run(tmp_path / "bundle", "run-1", [{"query_id": "q", "hits_top_k": hits("d/1")}])
     load(settings, tmp_path / "bundle")
-    assert ask_shut_off(settings, "select run_id from runs")[1] == [["run-1"]]
+    assert ask_guarded(settings, "select run_id from runs")[1] == [["run-1"]]
     write_run(tmp_path / "bundle", "run-2", [{"query_id": "q", "hits_top_k": hits("d/2")}])
     assert load(settings, run.with_name("run-2")).runs == ["run-2"]
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.upkeep import forget as forgetting
 from eval_pipeline.store import compact
-from eval_pipeline.upkeep import rows as removing
+from eval_pipeline.upkeep import _rows as removing
 from tests.bundle_files import day, settings_in
 
 module, name, moment = sys.argv[2:5]

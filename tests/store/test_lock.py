@@ -139,7 +139,7 @@ def test_who_waits_is_told_once_for_whom(db, monkeypatch):
     with (
         held_elsewhere(db, "writer_lock") as child,
         pytest.raises(StoreBusy),
-        writer_lock(db, patience=0.1, tell=said.append),
+        writer_lock(db, patience=0.1, notify=said.append),
     ):
         pass
     assert len(said) == 1

@@ -28,7 +28,7 @@ from eval_pipeline.settings import Settings
 from eval_pipeline.showing import page_rows
 from eval_pipeline.showing.marks import marks_of_runs
 from eval_pipeline.showing.runs import PART_HEADLINES, part_headlines
-from eval_pipeline.store.lock import Tell
+from eval_pipeline.store.lock import Notify
 from eval_pipeline.store.open import Connection, open_reader
 from eval_pipeline.store.runs import RunRow, computed_with, find_run, per_query_values, suite_attempts
 
@@ -40,12 +40,17 @@ LABELLED_CHUNKS: Final = "labels.expected_chunks"
 
 
 def run_page(
-    settings: Settings, registry: Registry, run_id: str, *, with_text: bool = True, tell: Tell | None = None
+    settings: Settings,
+    registry: Registry,
+    run_id: str,
+    *,
+    with_text: bool = True,
+    notify: Notify | None = None,
 ) -> str:
     """The page of one run."""
     from eval_pipeline.report.pages.run_page import render_run_page
 
-    return render_run_page(_read_run(settings, registry, run_id, with_text=with_text, tell=tell))
+    return render_run_page(_read_run(settings, registry, run_id, with_text=with_text, notify=notify))
 
 
 def pair_page(
@@ -56,7 +61,7 @@ def pair_page(
     *,
     document: Mapping[str, Any] | None = None,
     with_text: bool = True,
-    tell: Tell | None = None,
+    notify: Notify | None = None,
 ) -> str:
     """The page of two runs; `document` is their comparison where somebody has computed it already."""
     from eval_pipeline.report.pages.pair_page import render_pair_page
@@ -64,17 +69,17 @@ def pair_page(
     if document is None:
         from eval_pipeline.comparing.compare import compare
 
-        document = compare(settings, registry, run_a, run_b, tell=tell)
-    return render_pair_page(_read_pair(settings, registry, document, with_text=with_text, tell=tell))
+        document = compare(settings, registry, run_a, run_b, notify=notify)
+    return render_pair_page(_read_pair(settings, registry, document, with_text=with_text, notify=notify))
 
 
 def suite_page(
-    settings: Settings, registry: Registry, *, suite: str | None = None, tell: Tell | None = None
+    settings: Settings, registry: Registry, *, suite: str | None = None, notify: Notify | None = None
 ) -> str:
     """The page of one suite, or of all."""
     from eval_pipeline.report.pages.suite_page import render_suite_page
 
-    return render_suite_page(read_suites(settings, registry, suite=suite, tell=tell))
+    return render_suite_page(read_suites(settings, registry, suite=suite, notify=notify))
 
 
 def write_page(page: str, path: Path) -> None:
@@ -89,12 +94,17 @@ def write_page(page: str, path: Path) -> None:
 
 
 def _read_run(
-    settings: Settings, registry: Registry, run_id: str, *, with_text: bool = True, tell: Tell | None = None
+    settings: Settings,
+    registry: Registry,
+    run_id: str,
+    *,
+    with_text: bool = True,
+    notify: Notify | None = None,
 ) -> RunMaterial:
     """Everything that the page of a run shows."""
     from eval_pipeline.showing.show import run_document
 
-    with open_reader(settings.db, tell=tell) as con:
+    with open_reader(settings.db, notify=notify) as con:
         run = find_run(con, run_id)
         queries = [QueryRow(*row) for row in page_rows.query_rows(con, run)]
         formulas = [one for one in registry.formulas if registry.applies_to(one, run.dataset)]
@@ -118,13 +128,13 @@ def _read_pair(
     document: Mapping[str, Any],
     *,
     with_text: bool = True,
-    tell: Tell | None = None,
+    notify: Notify | None = None,
 ) -> PairMaterial:
     """Everything that the page of two runs shows beside their comparison."""
     from eval_pipeline.report.comparison_rows import moved_queries
 
     moved = {entry["query_id"] for entry in moved_queries(document)[:QUERIES_READ]}
-    with open_reader(settings.db, tell=tell) as con:
+    with open_reader(settings.db, notify=notify) as con:
         a, b = find_run(con, document["run_a"]), find_run(con, document["run_b"])
         rows_a, rows_b = ([QueryRow(*row) for row in page_rows.query_rows(con, run)] for run in (a, b))
         wanted = [row for row in rows_b if row.query_id in moved]
@@ -150,7 +160,7 @@ def _metric_facts(registry: Registry, *datasets: str) -> list[MetricFacts]:
         MetricFacts(
             key=key,
             formula=one.short_name,
-            base=(one.reading_of or one.name).split(".", 1)[1],
+            base=(one.variant_of or one.name).split(".", 1)[1],
             meaning=one.keys[key],
             applies=one.header.applies,
             undefined=_with_parameters(one.header.undefined, one.header.parameters),
@@ -245,10 +255,10 @@ def _field_errors(con: Connection, run: RunRow) -> dict[str, dict[str, int]]:
 
 
 def read_suites(
-    settings: Settings, registry: Registry, *, suite: str | None = None, tell: Tell | None = None
+    settings: Settings, registry: Registry, *, suite: str | None = None, notify: Notify | None = None
 ) -> list[SuiteMaterial]:
     """Every suite, or the one that is asked for; runs on several datasets are apart."""
-    with open_reader(settings.db, tell=tell) as con:
+    with open_reader(settings.db, notify=notify) as con:
         found = page_rows.suites(con, suite)
         if not found and suite is not None:
             raise UnknownName("suite", suite, page_rows.suite_names(con))
@@ -265,7 +275,7 @@ def _suite(con: Connection, registry: Registry, name: str | None, dataset: str) 
     quarantined = page_rows.quarantined_counts(con, keys)
     values = page_rows.whole_values(con, keys)
     parts = part_headlines(con, registry, [run.run_id for run in shown])
-    meanings = page_rows.meanings_behind(con, keys)
+    meanings = page_rows.versions_behind(con, keys)
     marks = marks_of_runs(con, registry, keys)
     verdicts = {key: _gate_verdict(one) for key, one in gate_verdicts(con, keys).items()}
     drafts = [

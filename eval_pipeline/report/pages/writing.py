@@ -14,7 +14,7 @@ from eval_pipeline.errors import EvalPipelineError
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.report.pages.collect import pair_page, run_page, suite_page, write_page
 from eval_pipeline.settings import Settings, default_file
-from eval_pipeline.store.lock import Tell
+from eval_pipeline.store.lock import Notify
 from eval_pipeline.store.open import Connection, first_value, open_reader
 
 
@@ -117,17 +117,17 @@ def publish_pages(
     settings: Settings,
     registry: Registry,
     *,
-    tell: Tell | None = None,
+    notify: Notify | None = None,
     progress: Progress | None = None,
 ) -> Published:
     """Write what is due into the folder of reports; a page that cannot be made keeps no other from being written."""
-    with open_reader(settings.db, tell=tell) as con:
+    with open_reader(settings.db, notify=notify) as con:
         due = due_pages(con, settings, registry)
     written: list[Page] = []
     errors: list[EvalPipelineError] = []
     for position, page in enumerate(due, start=1):
         try:
-            write_page(_text(settings, registry, page, tell=tell), page.path)
+            write_page(_text(settings, registry, page, notify=notify), page.path)
             written.append(page)
         except EvalPipelineError as error:
             errors.append(error)
@@ -136,9 +136,9 @@ def publish_pages(
     return Published(written, errors)
 
 
-def _text(settings: Settings, registry: Registry, page: Page, *, tell: Tell | None) -> str:
+def _text(settings: Settings, registry: Registry, page: Page, *, notify: Notify | None) -> str:
     if not page.runs:
-        return suite_page(settings, registry, suite=page.suite, tell=tell)
+        return suite_page(settings, registry, suite=page.suite, notify=notify)
     if len(page.runs) == 1:
-        return run_page(settings, registry, page.runs[0], tell=tell)
-    return pair_page(settings, registry, page.runs[0], page.runs[1], tell=tell)
+        return run_page(settings, registry, page.runs[0], notify=notify)
+    return pair_page(settings, registry, page.runs[0], page.runs[1], notify=notify)

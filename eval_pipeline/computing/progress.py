@@ -1,0 +1,164 @@
+"""What is to be computed, what a range of runs is made of, and what Dagster runs have computed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from eval_pipeline.computing.ledger import _find_stale, cell_specs
+from eval_pipeline.formulas.registry import Registry
+from eval_pipeline.store.open import Connection
+
+
+@dataclass
+class StaleRun:
+    """What of one run is to be computed: definitions with the reason, and a state that changes whenever these do."""
+
+    run_id: str
+    reasons: dict[str, str] = field(default_factory=dict)
+    n_cells: int = 0
+    state: str = ""
+
+    @property
+    def definitions(self) -> frozenset[str]:
+        """The names of what is to be computed."""
+        return frozenset(self.reasons)
+
+    @property
+    def was_delivered_again(self) -> bool:
+        """Whether rows that something was computed from have been replaced."""
+        return "results" in self.reasons.values()
+
+
+def stale_runs(
+    con: Connection,
+    registry: Registry,
+    *,
+    reasons: Collection[str] | None,
+    run_ids: Collection[str] | None = None,
+    definitions: Collection[str] | None = None,
+) -> dict[str, StaleRun]:
+    """The runs that have something to compute for one of the reasons (None: any), in run order."""
+    due = _find_stale(
+        con,
+        registry,
+        cell_specs(registry),
+        reasons=reasons,
+        run_ids=run_ids,
+        definitions=definitions,
+        force=False,
+    )
+    states = _cell_states(con)
+    found: dict[str, StaleRun] = {}
+    texts: dict[str, list[str]] = {}
+    for cell in due:
+        run = found.setdefault(cell.run_id, StaleRun(cell.run_id))
+        run.n_cells += 1
+        run.reasons.setdefault(cell.wanted.definition, cell.reason)
+        texts.setdefault(cell.run_id, []).append(states[cell.wanted.name, cell.run_key])
+    for run_id, run in found.items():
+        run.state = digest(sorted(texts[run_id]))
+    return found
+
+
+def count_stale(con: Connection, reasons: Collection[str]) -> int:
+    """How many cells are stale for one of these reasons, after `stale_runs` has looked."""
+    ((found,),) = con.execute(
+        "select count(distinct (definition, run_key)) from temp.cell_states "
+        "where list_contains(?, reason) and not is_pinned",
+        [sorted(reasons)],
+    ).fetchall()
+    return int(found)
+
+
+def _cell_states(con: Connection) -> dict[tuple[str, int], str]:
+    """What every stale cell should be made of, and when what stands there was computed."""
+    rows = con.execute(
+        "select s.definition, s.source, s.run_key, concat_ws(' ', s.definition, s.source, s.fingerprint, "
+        "s.results_hash, s.labels_hash, s.archive_hash, coalesce(cast(c.computed_at as varchar), '')) "
+        "from temp.cell_states s left join ledger.cells c "
+        "on c.definition = s.definition and c.source = s.source and c.run_key = s.run_key "
+        "where s.reason is not null"
+    ).fetchall()
+    return {
+        (f"{definition}:{source}" if source else definition, run_key): text
+        for definition, source, run_key, text in rows
+    }
+
+
+def digest(texts: Sequence[str]) -> str:
+    """A short text that stands for many."""
+    return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class RangeState:
+    """A definition's rows of a range: what they are made of, how many, what this Dagster run spent on which of them."""
+
+    version: str
+    rows: int = 0
+    seconds: float = 0.0
+    reasons: Mapping[str, str] = field(default_factory=dict)
+
+
+def range_states(
+    con: Connection, definitions: Collection[str], run_ids: Collection[str], *, dagster_run_id: str
+) -> dict[str, RangeState]:
+    """The state of each definition for these runs, from the ledger; reasons are by run."""
+    asked = [list(definitions), list(run_ids)]
+    reasons: dict[str, dict[str, str]] = {name: {} for name in definitions}
+    for name, run_id, reason in con.execute(_COMPUTED, [dagster_run_id, *asked]).fetchall():
+        reasons[name][run_id] = reason
+    found = {name: RangeState(digest([])) for name in definitions}
+    for name, version, rows, seconds in con.execute(_MADE_OF, [dagster_run_id, *asked]).fetchall():
+        found[name] = RangeState(version, rows, seconds, reasons[name])
+    return found
+
+
+_MADE_OF = """
+select c.definition,
+    md5(string_agg(
+        concat_ws(' ', r.run_id, c.source, c.fingerprint, c.results_hash, c.labels_hash, c.archive_hash),
+        ',' order by r.run_id, c.source
+    )),
+    cast(sum(c.n_rows) as bigint),
+    coalesce(sum(c.seconds) filter (where c.dagster_run_id = ?), 0)
+from ledger.cells c
+join raw.runs r using (run_key)
+where c.definition in (select unnest(?)) and r.run_id in (select unnest(?))
+group by c.definition
+"""
+
+
+_COMPUTED = """
+select c.definition, r.run_id, min(c.reason)
+from ledger.cells c
+join raw.runs r using (run_key)
+where c.dagster_run_id = ? and c.definition in (select unnest(?)) and r.run_id in (select unnest(?))
+group by c.definition, r.run_id
+"""
+
+
+@dataclass(frozen=True)
+class Computed:
+    """What Dagster runs have computed: tables × runs by table, which runs, how long it took."""
+
+    cells: Mapping[str, int]
+    runs: tuple[str, ...]
+    seconds: float
+
+
+def computed_by(con: Connection, dagster_run_ids: Collection[str]) -> Computed:
+    """What stands in the store because of these Dagster runs."""
+    rows = con.execute(
+        "select c.definition, r.run_id, sum(c.seconds) from ledger.cells c join raw.runs r using (run_key) "
+        "where c.dagster_run_id in (select unnest(?)) group by c.definition, r.run_id order by c.definition",
+        [list(dagster_run_ids)],
+    ).fetchall()
+    return Computed(
+        cells=dict(Counter(definition for definition, _, _ in rows)),
+        runs=tuple(sorted({run_id for _, run_id, _ in rows})),
+        seconds=sum(seconds for _, _, seconds in rows),
+    )
