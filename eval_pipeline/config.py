@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
-from collections.abc import Mapping
+import zoneinfo
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -14,6 +16,11 @@ TABLES = ("formulas", "datasets", "comparison", "gate", "baselines", "dagster", 
 LAUNCH = "launch"
 PLAN = "plan"
 STALE_METRICS_SECONDS = 60
+NIGHTLY = "02:00"
+TIMEZONE = "UTC"
+_HOUR = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)")
+# Minute, hour, day, month, weekday; what each may hold is for the scheduler to say.
+_CRON = re.compile(r"[\d*/,\-]+ [\d*/,\-]+ [\d*/,\-L]+ [\w*/,\-]+ [\w*/,\-]+")
 
 
 @dataclass(frozen=True)
@@ -43,6 +50,18 @@ class Config:
     def stale_metrics_seconds(self) -> int:
         """How long the sensor stale_metrics waits between two looks."""
         return int(self.dagster.get("stale_metrics_seconds", STALE_METRICS_SECONDS))
+
+    @property
+    def nightly(self) -> str:
+        """When the nightly schedule ticks, as a cron text."""
+        asked = str(self.dagster.get("nightly", NIGHTLY))
+        hour = _HOUR.fullmatch(asked)
+        return f"{int(hour[2])} {int(hour[1])} * * *" if hour else asked
+
+    @property
+    def timezone(self) -> str:
+        """Whose clock the nightly schedule goes by."""
+        return str(self.dagster.get("timezone", TIMEZONE))
 
     def baseline_of(self, suite: str | None, dataset: str) -> str | None:
         """The run that others of this suite and dataset are held against; a suite's own wins."""
@@ -98,17 +117,35 @@ def _check_load(entries: Mapping[str, Any], path: Path) -> None:
 
 
 def _check_dagster(entries: Mapping[str, Any], path: Path) -> None:
-    known = ("stale_metrics", "stale_metrics_seconds")
     for name, value in entries.items():
-        if name not in known:
-            raise InvalidConfig(f"{path}: [dagster] has no {name!r}; there is: {', '.join(known)}")
-        if name == "stale_metrics" and value not in (LAUNCH, PLAN):
-            raise InvalidConfig(
-                f'{path}: [dagster] stale_metrics is {value!r}; it is "{LAUNCH}" (compute what is stale) or '
-                f'"{PLAN}" (only say what would be computed)'
-            )
-        is_number = isinstance(value, int) and not isinstance(value, bool)
-        if name == "stale_metrics_seconds" and not (is_number and value >= 1):
-            raise InvalidConfig(
-                f"{path}: [dagster] {name} is {value!r}; it is a whole number of seconds from 1"
-            )
+        if name not in _DAGSTER:
+            raise InvalidConfig(f"{path}: [dagster] has no {name!r}; there is: {', '.join(_DAGSTER)}")
+        is_possible, what_it_is = _DAGSTER[name]
+        if not is_possible(value):
+            raise InvalidConfig(f"{path}: [dagster] {name} is {value!r}; it is {what_it_is}")
+
+
+def _is_timezone(value: Any) -> bool:
+    try:
+        zoneinfo.ZoneInfo(value)
+    except (TypeError, ValueError, OSError, zoneinfo.ZoneInfoNotFoundError):
+        return False
+    return True
+
+
+# Of every key whether a value is possible, and in words what is.
+_DAGSTER: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    "stale_metrics": (
+        lambda value: value in (LAUNCH, PLAN),
+        f'"{LAUNCH}" (compute what is stale) or "{PLAN}" (only say what would be computed)',
+    ),
+    "stale_metrics_seconds": (
+        lambda value: isinstance(value, int) and not isinstance(value, bool) and value >= 1,
+        "a whole number of seconds from 1",
+    ),
+    "nightly": (
+        lambda value: isinstance(value, str) and bool(_HOUR.fullmatch(value) or _CRON.fullmatch(value)),
+        'an hour such as "02:00", or a cron text of five fields such as "30 1 * * 1-5"',
+    ),
+    "timezone": (_is_timezone, 'the name of a time zone, such as "UTC" or "Europe/Berlin"'),
+}

@@ -14,7 +14,9 @@ processes        Runs whose process has died: Dagster goes on showing them as st
                  failed.
 report_existing  Bringing what Dagster shows up to what the store and the inbox hold.
 resources        The store as a Dagster resource: our lock, our configuration, and the settings of the call.
-sensors          The inbox, the ledger and the comparisons, watched; and the nightly schedule.
+schedule         The nightly schedule: its hour stands in eval-pipeline.toml, and it is off until somebody switches
+                 it on.
+sensors          The inbox, the ledger and the comparisons, watched.
 sources          What is delivered, as assets: golden sets and archives by version, the parts of runs by run.
 stale_memory     What the sensor stale_metrics remembers between two looks, and what it is therefore free to launch.
 tags             What a Dagster run is told by its tags.

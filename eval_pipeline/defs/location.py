@@ -12,7 +12,8 @@ from eval_pipeline.defs.comparisons import _comparison_assets, _comparison_check
 from eval_pipeline.defs.jobs import make_jobs
 from eval_pipeline.defs.launches import all_names
 from eval_pipeline.defs.resources import Listener, StoreResource
-from eval_pipeline.defs.sensors import new_comparisons, new_runs, nightly, stale_metrics
+from eval_pipeline.defs.schedule import nightly
+from eval_pipeline.defs.sensors import new_comparisons, new_runs, stale_metrics
 from eval_pipeline.defs.sources import _delivered_assets
 from eval_pipeline.formulas.registry import Registry, load_registry
 from eval_pipeline.settings import Settings
@@ -36,7 +37,7 @@ def build_definitions(
             ],
             asset_checks=[*_all_checks(registry), *_comparison_checks()],
             jobs=jobs.all(),
-            schedules=[nightly(jobs, names)],
+            schedules=[nightly(jobs, names, registry.config)],
             sensors=[
                 new_runs(jobs, names),
                 new_comparisons(jobs),

@@ -1,4 +1,4 @@
-"""The inbox, the ledger and the comparisons, watched; and the nightly schedule."""
+"""The inbox, the ledger and the comparisons, watched."""
 
 from __future__ import annotations
 
@@ -54,7 +54,6 @@ from eval_pipeline.loading.inbox import (
     WaitingSources,
     forgotten_in,
     look_into,
-    take_in_sources,
     waiting_sources,
 )
 from eval_pipeline.report.pages.writing import due_pages
@@ -195,37 +194,6 @@ def stale_metrics(
         return dg.SensorResult(run_requests=requests[:LAUNCHES_PER_TICK], cursor=context.cursor)
 
     return watch
-
-
-def nightly(jobs: Jobs, names: frozenset[str]) -> dg.ScheduleDefinition:
-    """Every night: what of `names` has arrived and is missing."""
-
-    @dg.schedule(
-        name="nightly",
-        cron_schedule="0 2 * * *",
-        job=jobs.nightly_evaluation,
-        default_status=dg.DefaultScheduleStatus.STOPPED,
-        description="Takes in what lies in the inbox and computes what is missing or was delivered anew. The sensor "
-        "new_comparisons then compares the runs and publishes their pages.",
-    )
-    def launch(
-        context: dg.ScheduleEvaluationContext, store: StoreResource
-    ) -> dg.SkipReason | list[dg.RunRequest]:
-        busy = _is_busy(context.instance)
-        if busy:
-            return dg.SkipReason(busy)
-        inbox = look_into(store.settings.inbox)
-        if not store.settings.db.exists() and not inbox.runs and not inbox.sources:
-            return dg.SkipReason(f"{store.settings.inbox} is empty and there is no store yet")
-        if inbox.sources:
-            take_in_sources(store.settings, now=_now())
-        registry = load_registry(store.settings)
-        look = _look(context.instance, store, inbox, registry)
-        requests = _run_requests(context.instance, look, names)
-        requests = requests or _ending_requests(context.instance, store, registry)
-        return requests or dg.SkipReason(look.nothing_to_do)
-
-    return launch
 
 
 def _now() -> dt.datetime:

@@ -6,11 +6,14 @@ import shutil
 import dagster as dg
 import pytest
 
+from eval_pipeline.config import Config, load_config
 from eval_pipeline.defs.jobs import make_jobs
 from eval_pipeline.defs.launches import MOST_ATTEMPTS, plan_launches
 from eval_pipeline.defs.partitions import registered_runs
-from eval_pipeline.defs.sensors import new_runs, nightly, stale_metrics
+from eval_pipeline.defs.schedule import nightly
+from eval_pipeline.defs.sensors import new_runs, stale_metrics
 from eval_pipeline.defs.tags import LAUNCH, ONLY_STALE, REASONS
+from eval_pipeline.errors import InvalidConfig
 from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.loading.inbox import look_into, take_in_runs, take_in_sources
 from eval_pipeline.report.pages.writing import publish_pages
@@ -259,7 +262,7 @@ def test_the_nightly_schedule_takes_sources_in_and_launches_what_arrived(setting
     deliver_golden(settings.inbox)
     deliver_run(settings.inbox, "r1", day=1)
     deliver_run(settings.inbox, "r2", day=2)
-    schedule = nightly(make_jobs(), NAMES)
+    schedule = nightly(make_jobs(), NAMES, Config())
     with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
 
         def tick():
@@ -274,3 +277,25 @@ def test_the_nightly_schedule_takes_sources_in_and_launches_what_arrived(setting
         assert ending.job_name == "publish_pages"
         publish_pages(settings, load_registry(settings))
         assert tick().skip_message == "everything delivered is computed"
+
+
+@pytest.mark.parametrize(
+    ("entries", "cron", "zone"),
+    [
+        ("", "0 2 * * *", "UTC"),
+        ('nightly = "05:30"', "30 5 * * *", "UTC"),
+        ('nightly = "30 1 * * 1-5"\ntimezone = "Europe/Berlin"', "30 1 * * 1-5", "Europe/Berlin"),
+    ],
+)
+def test_the_hour_of_the_nightly_schedule_stands_in_the_configuration(tmp_path, entries, cron, zone):
+    path = tmp_path / "eval-pipeline.toml"
+    path.write_text(f"[dagster]\n{entries}\n")
+    schedule = nightly(make_jobs(), NAMES, load_config(path))
+    assert (schedule.cron_schedule, schedule.execution_timezone) == (cron, zone)
+
+
+def test_an_hour_that_never_comes_is_refused_in_the_words_of_the_configuration(tmp_path):
+    path = tmp_path / "eval-pipeline.toml"
+    path.write_text('[dagster]\nnightly = "61 2 * * *"\n')
+    with pytest.raises(InvalidConfig, match=r"nightly is '61 2 \* \* \*'"):
+        nightly(make_jobs(), NAMES, load_config(path))

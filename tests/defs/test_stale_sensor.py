@@ -147,6 +147,9 @@ def test_told_to_plan_only_the_sensor_says_what_it_would_launch_and_launches_not
         ("stale_metrics_seconds = 0", "whole number"),
         ("stale_metrics_seconds = true", "whole number"),
         ("sensor = 1", "stale_metrics_seconds"),
+        ('nightly = "25:00"', "02:00"),
+        ("nightly = 2", "02:00"),
+        ('timezone = "Mars/Olympus"', "Europe/Berlin"),
     ],
 )
 def test_a_table_for_dagster_that_cannot_be_meant_is_refused(tmp_path, entry, said):

@@ -1,0 +1,54 @@
+"""The nightly schedule: its hour stands in eval-pipeline.toml, and it is off until somebody switches it on."""
+
+from __future__ import annotations
+
+import dagster as dg
+
+from eval_pipeline.config import Config
+from eval_pipeline.defs.jobs import Jobs
+from eval_pipeline.defs.resources import StoreResource
+from eval_pipeline.defs.sensors import _ending_requests, _is_busy, _look, _now, _run_requests
+from eval_pipeline.errors import InvalidConfig
+from eval_pipeline.formulas.registry import load_registry
+from eval_pipeline.loading.inbox import look_into, take_in_sources
+
+DESCRIPTION = (
+    "Takes in what lies in the inbox and computes what is missing or was delivered anew. The sensor "
+    "new_comparisons then compares the runs and publishes their pages."
+)
+
+
+def nightly(jobs: Jobs, names: frozenset[str], config: Config) -> dg.ScheduleDefinition:
+    """Every night: what of `names` has arrived and is missing."""
+
+    def launch(
+        context: dg.ScheduleEvaluationContext, store: StoreResource
+    ) -> dg.SkipReason | list[dg.RunRequest]:
+        busy = _is_busy(context.instance)
+        if busy:
+            return dg.SkipReason(busy)
+        inbox = look_into(store.settings.inbox)
+        if not store.settings.db.exists() and not inbox.runs and not inbox.sources:
+            return dg.SkipReason(f"{store.settings.inbox} is empty and there is no store yet")
+        if inbox.sources:
+            take_in_sources(store.settings, now=_now())
+        registry = load_registry(store.settings)
+        look = _look(context.instance, store, inbox, registry)
+        requests = _run_requests(context.instance, look, names)
+        requests = requests or _ending_requests(context.instance, store, registry)
+        return requests or dg.SkipReason(look.nothing_to_do)
+
+    try:
+        return dg.schedule(
+            name="nightly",
+            cron_schedule=config.nightly,
+            execution_timezone=config.timezone,
+            job=jobs.nightly_evaluation,
+            default_status=dg.DefaultScheduleStatus.STOPPED,
+            description=DESCRIPTION,
+        )(launch)
+    except dg.DagsterInvalidDefinitionError as error:
+        raise InvalidConfig(
+            f"{config.path}: [dagster] nightly is {config.nightly!r}, and no clock ever shows that; "
+            'an hour such as "02:00" is enough'
+        ) from error
