@@ -2,15 +2,14 @@
 
 # The scale of a metric chooses its statistics:
 #
-# ==========================  ======================================  =============================
-# scale                       test                                    interval
-# ==========================  ======================================  =============================
-# binary                      exact McNemar                           Tango's score interval
-# fraction, count, ms         sign-flip permutation of the mean       BCa bootstrap
-# ordinal                     the same, with Wilcoxon beside it       BCa bootstrap
-# any, in clusters            sign flips of whole clusters            BCa bootstrap of clusters
-# no difference anywhere      "identical": p = 1                      [0, 0]
-# ==========================  ======================================  =============================
+# ============================  ======================================  =============================
+# scale                         test                                    interval
+# ============================  ======================================  =============================
+# binary                        exact McNemar                           Tango's score interval
+# fraction, ordinal, count, ms  sign-flip permutation of the mean       BCa bootstrap
+# any, in clusters              sign flips of whole clusters            BCa bootstrap of clusters
+# no difference anywhere        "identical": p = 1                      [0, 0]
+# ============================  ======================================  =============================
 #
 # A bootstrap needs something to resample. Units too few for any test to become significant get Student's t interval;
 # one and the same difference everywhere gets, on a scale from 0 to 1, the interval that the unseen rest leaves open.
@@ -57,7 +56,6 @@ from eval_pipeline.stats.units import (
     unsigned_units,
     weighted_total,
 )
-from eval_pipeline.stats.wilcoxon import signed_rank_p_value
 
 _ROUNDING: Final = 1e-9
 
@@ -150,7 +148,6 @@ def _answered(unanswered: PairedResult, sample: _Sample, plan: ComparisonPlan) -
     return replace(
         unanswered,
         p_value=p_value,
-        p_value_wilcoxon=_second_opinion(sample, plan),
         test=test,
         standard_error=_standard_error(sample),
         mde=_detectable(sample, plan),
@@ -251,13 +248,6 @@ def _test(sample: _Sample, plan: ComparisonPlan) -> tuple[str, float]:
     )
     name = "sign_flip" if sample.numbers is None else "cluster_sign_flip"
     return (f"{name}_exact" if flips.exact else name), p_value
-
-
-def _second_opinion(sample: _Sample, plan: ComparisonPlan) -> float | None:
-    if sample.scale != "ordinal" or sample.numbers is not None:
-        return None
-    p_value = signed_rank_p_value(sample.units, alternative=plan.alternative)
-    return 1.0 if p_value is None else p_value
 
 
 def _standard_error(sample: _Sample) -> float:

@@ -72,7 +72,6 @@ class PairedResult:
     upper_bound: float | None = None
     interval: IntervalMethod | None = None
     p_value: float | None = None
-    p_value_wilcoxon: float | None = None
     test: str | None = None
     standard_error: float | None = None
     mde: float | None = None
