@@ -58,17 +58,16 @@ def load_results_file(
         folder.mkdir(parents=True)
         chosen = read_mapping(mapping, data_file=path) if mapping else None
         bundle = Bundle(folder)
+        named = {"run": path, "results": path}
         try:
             if chosen is None:
                 _check_columns(path)
-                bundle.runs.append(RunFolder(folder, {"results": path}, {"results": path}))
+                bundle.runs.append(RunFolder(folder, {"results": path}, named))
             else:
                 _check_places(path, chosen, str(mapping), notify)
                 target = folder / f"results{PACKED}"
                 problems = _write_results(path, chosen, target, run.run_id)
-                bundle.runs.append(
-                    RunFolder(folder, {"results": target}, {"results": path}, {"results": problems})
-                )
+                bundle.runs.append(RunFolder(folder, {"results": target}, named, {"results": problems}))
         except InputRejected as rejected:
             bundle.problems.append(_problem_of_rejection(path, rejected, run_id=run.run_id))
         _write_run(folder / "run.json", run, dict(chosen.run) if chosen else {})

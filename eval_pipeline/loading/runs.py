@@ -235,7 +235,8 @@ def _in_order(load: Load, folders: Sequence[RunFolder]) -> list[Entry]:
             readable.append((folder, read_run(folder.run_file)))
         except InputRejected as rejected:
             load.report.rejected.append(printable(folder.path.name))
-            _quarantine(load, [_problem_of_rejection(folder.run_file, rejected, run_id=folder.path.name)])
+            path = folder.called.get("run", folder.run_file)
+            _quarantine(load, [_problem_of_rejection(path, rejected, run_id=folder.path.name)])
     # A run delivered twice has one place, so that its deliveries stay in the order of the paths.
     times = {
         run.run_id: parse_time(run.created_at) if run.created_at else dt.datetime.max for _, run in readable
@@ -258,7 +259,8 @@ def _changed_parts(load: Load, stored: StoredRuns, entry: Entry) -> RunDelivery 
                 if not load.is_taken(delivered, known.get(part), path=path):
                     parts.append(_read_part(load, folder, run, part, delivered, place))
             elif delivered != known.get(part) or path in load.options.read_again:
-                parts.append(read_part(part, path, delivered, run_id=run.run_id, in_memory=IN_MEMORY_BYTES))
+                found = read_part(part, path, delivered, run_id=run.run_id, in_memory=IN_MEMORY_BYTES)
+                parts.append(replace(found, path=str(folder.called.get(part, path))))
     except InputRejected as rejected:
         _throw_away(place)
         return _problem_of_rejection(folder.called.get(part, path), rejected, run_id=run.run_id)

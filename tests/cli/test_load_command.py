@@ -69,6 +69,18 @@ def test_a_file_of_ones_own_is_in_the_store_after_two_commands(typed, own, tmp_p
     ]
 
 
+@pytest.mark.parametrize("has_mapping", [True, False])
+def test_what_a_file_delivered_is_on_record_under_the_file_that_was_given(typed, own, tmp_path, has_mapping):
+    if has_mapping:
+        typed("init", "own.jsonl")
+    else:
+        write_lines(own, [{"query_id": "q1"}])
+    mapping = ("--mapping", "mapping.toml") if has_mapping else ()
+    assert typed("load", str(own), *mapping, "--run-id", "mine", "--dataset", "kb")[0] == 0
+    delivered = ask(settings_in(tmp_path), "select part, path from deliveries order by part")
+    assert delivered == [("results", str(own)), ("run", str(own))]
+
+
 def test_a_mapping_that_is_there_is_not_written_over_unless_it_is_forced(typed, own, tmp_path):
     mapping = tmp_path / "mapping.toml"
     mapping.write_text("# mine\n")
