@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import difflib
 import json
-import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -88,9 +87,7 @@ def _find_version(
         return None
     _, _, own, version, header_text, body, reads, parents, helpers_text, language = row
     header = json.loads(header_text)
-    path = Path(f"{name}@{fingerprint}")
-    if language == "python":
-        path = _written_out(body, header["function"])
+    path = Path(f"{name}@{fingerprint}", header.get("function", ""))
     definition = Definition(
         name=name,
         header=Header(
@@ -116,14 +113,6 @@ def _find_version(
         for helper, entry in json.loads(helpers_text).items()
     ]
     return definition, json.loads(parents), helpers
-
-
-def _written_out(body: str, function: str) -> Path:
-    """A formula's old source as a file, because that is what Python imports."""
-    folder = Path(tempfile.mkdtemp(prefix="eval-pipeline-formula-"))
-    path = folder / f"{function}.py"
-    path.write_text(body, "utf-8")
-    return path
 
 
 def versions_of(con: Connection, names: Iterable[str]) -> list[dict[str, Any]]:

@@ -141,7 +141,7 @@ def _first_line(error: Exception) -> str:
 
 def _python_frame(con: Connection, definition: Definition) -> str:
     """Run a Python formula on Polars frames of what it reads; its result is seen by SQL as a table."""
-    function = load_function(definition.path, definition.path.stem)
+    function = load_function(definition.path, definition.body)
     frames = [con.sql(f"from {table}").pl() for table in definition.reads]
     try:
         result = function(*frames, **_used_parameters(function, definition))

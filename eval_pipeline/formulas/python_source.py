@@ -7,13 +7,14 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
+import importlib
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, wraps
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from eval_pipeline.errors import DefinitionError
@@ -131,18 +132,16 @@ def _literal(keyword: ast.keyword, path: Path) -> Any:
         ) from error
 
 
-def load_function(path: Path, function: str) -> Callable[..., Any]:
-    """Import the file and give out its function."""
-    spec = importlib.util.spec_from_file_location(f"eval_pipeline_formula_{path.stem}", path)
-    if spec is None or spec.loader is None:
-        raise DefinitionError(f"{path}: cannot be imported")
-    module = importlib.util.module_from_spec(spec)
+def load_function(path: Path, source: str) -> Callable[..., Any]:
+    """The function of this source, which is that of the file, or was once."""
+    module = ModuleType(f"eval_pipeline_formula_{path.stem}")
+    module.__file__ = str(path)
     try:
         with _own_modules(path.parent):
-            spec.loader.exec_module(module)
+            exec(compile(source, str(path), "exec", dont_inherit=True), module.__dict__)
     except Exception as error:
         raise DefinitionError(f"{path}: cannot be imported: {error}") from error
-    found: Callable[..., Any] = getattr(module, function)
+    found: Callable[..., Any] = getattr(module, path.stem)
 
     @wraps(found)
     def call(*frames: Any, **parameters: Any) -> Any:

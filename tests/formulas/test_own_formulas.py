@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shutil
+import tempfile
 
 import pytest
 
 from eval_pipeline.errors import DefinitionError
 from eval_pipeline.formulas.catalogue import describe, find_definition
 from eval_pipeline.formulas.registry import load_registry
+from eval_pipeline.planning.explain import explain_movement
 from eval_pipeline.planning.status import find_status
 from eval_pipeline.showing.show import show_queries, show_run
 from tests.bundle_files import ask, compute, hits, load, settings_in, write_golden, write_run
@@ -89,11 +91,11 @@ def test_one_new_file_brings_table_catalogue_entry_values_and_cells(evaluated, t
     assert lines == [("a", 1.0), ("b", 0.0)]
 
 
-def values_of(settings, name, text):
+def values_of(settings, name, text, *, on=3, **options):
     """Query → key → value of a formula of one's own."""
     (settings.own_sql / "metrics" / name).write_text(text)
     registry = load_registry(settings)
-    compute(settings, registry, on=3)
+    compute(settings, registry, on=on, **options)
     shown = show_run(settings, registry, "run-1")["metrics"]
     return shown, {line["query_id"]: line["metrics"] for line in show_queries(settings, registry, "run-1")}
 
@@ -172,3 +174,23 @@ def test_an_edit_of_a_module_that_a_formula_imports_is_seen_by_the_next_computat
         compute(settings, on=least, reasons=None, definitions={"metrics.many"})
         found.append(ask(settings, "select sum(many) from metrics.many"))
     assert found == [[(1.0,)], [(0.0,)]]
+
+
+def test_what_an_older_python_formula_says_is_explained_and_leaves_no_file_behind(
+    evaluated, tmp_path, monkeypatch
+):
+    settings = copy_of(evaluated, tmp_path / "store")
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    formula = (
+        "import polars as pl\nfrom eval_pipeline.formulas.decorator import formula\n\n"
+        '@formula(reads=["facts.outcomes"], keys={"many": "x"})\ndef many(outcomes):\n'
+        '    return outcomes.select("run_key", "query_key", (pl.col("n_hits") * WEIGHT).cast(pl.Float64).alias("many"))\n'
+    )
+    for on, weight in ((3, 1), (5, 4)):
+        values_of(settings, "many.py", formula.replace("WEIGHT", str(weight)), on=on, reasons=None)
+    found = explain_movement(
+        settings, load_registry(settings), "many", ("run-1", "run-1"), as_of=("2026-09-05", None)
+    )
+    assert (found["a"]["value"], found["b"]["value"], found["formula"]) == (1.0, 4.0, 3.0)
+    assert list((tmp_path / "temporary").iterdir()) == []
