@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+PACKAGE = Path(__file__).resolve().parent
+SAFE_NAME: Final = re.compile(r"[^\w.@+-]+", re.ASCII)
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -21,10 +24,6 @@ class Settings:
     config: Path
     own_sql: Path | None
     dagster_home: Path
-
-
-PACKAGE = Path(__file__).resolve().parent
-SAFE_NAME: Final = re.compile(r"[^\w.@+-]+", re.ASCII)
 
 
 def project_folder() -> Path | None:

@@ -34,6 +34,9 @@ _RUN = """\
 # created_at = 2026-09-07T06:00:00Z
 # config = { chunker_version = "v1", embedding_model = "…", top_k = 10 }
 """
+SAMPLED_ROWS = 200
+SHOWN_ROWS = 3
+RECORDS = ("results.results", "results", "samples", "data", "rows", "records", "items", ".")
 
 
 def _mapping_text(guess: Guess, file_name: str) -> str:
@@ -87,11 +90,6 @@ def _value(value: Any) -> str:
 def _comment(text: str) -> str:
     """On one line, without what a comment must not hold."""
     return "".join(one if one.isprintable() else " " for one in printable(text))
-
-
-SAMPLED_ROWS = 200
-SHOWN_ROWS = 3
-RECORDS = ("results.results", "results", "samples", "data", "rows", "records", "items", ".")
 
 
 @dataclass(frozen=True)

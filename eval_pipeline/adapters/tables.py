@@ -17,6 +17,11 @@ from eval_pipeline.errors import InputRejected, UsageError
 
 WHOLE = "."
 DEEPEST = 6
+FORMATS = ("jsonl", "json", "csv", "parquet")
+WHITE_SPACE = "white space"
+TREC_COLUMNS = ("qid", "iter", "docno", "rank", "sim", "run_tag")
+DOCUMENT_BYTES = 1 << 30
+Row = dict[str, Any]
 
 
 def find_value(value: Any, place: str) -> Any:
@@ -56,14 +61,6 @@ def places_in(row: Any, *, place: str = "", depth: int = 0) -> Iterator[tuple[st
             yield from places_in(inner, place=f"{place}.{key}" if place else str(key), depth=depth + 1)
     else:
         yield place or WHOLE, value
-
-
-FORMATS = ("jsonl", "json", "csv", "parquet")
-WHITE_SPACE = "white space"
-TREC_COLUMNS = ("qid", "iter", "docno", "rank", "sim", "run_tag")
-DOCUMENT_BYTES = 1 << 30
-
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True)

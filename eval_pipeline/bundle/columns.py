@@ -19,6 +19,7 @@ from eval_pipeline.bundle.problems import Problem
 from eval_pipeline.records import ID_LENGTH, Hit, Record
 
 _PLAIN = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
+ODD_SCORES = "judge_scores_delivered"
 
 
 @cache
@@ -91,9 +92,6 @@ def _positions_in_lists(array: pa.ListArray) -> tuple[pa.Array, pa.Array]:
     before = np.repeat(starts[:-1] - starts[:1], lengths)
     places = np.arange(1, len(parents) + 1, dtype=np.int64) - before
     return pa.array(parents), pa.array(places)
-
-
-ODD_SCORES = "judge_scores_delivered"
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from eval_pipeline.records import GoldenRow, Span
 
 RECENCY = ("newer", "older")
 CONFLICT_RULES = ("cite_newer", "acknowledge_both", "cite_both")
+ReadRow = Callable[[dict[str, Any]], GoldenRow]
 
 
 @dataclass(frozen=True)
@@ -65,9 +66,6 @@ def golden_lines(path: Path, *, inverted_spans: InvertedSpans = ERROR) -> Iterat
     """Every row of a golden set, checked by itself."""
     read = partial(read_golden_row, inverted_spans=inverted_spans)
     return _yaml_rows(path, read) if path.suffix in (".yaml", ".yml") else _json_rows(path, read)
-
-
-ReadRow = Callable[[dict[str, Any]], GoldenRow]
 
 
 def _json_rows(path: Path, read: ReadRow) -> Iterator[Line[GoldenRow]]:

@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 import pyarrow.json
 
 from eval_pipeline.bundle.ahead import read_ahead
-from eval_pipeline.bundle.columns import ResultsBlock as ResultsBlock
 from eval_pipeline.bundle.columns import (
+    ResultsBlock,
     _arrow_schema,
     _flatten,
     _hit_field,
@@ -38,6 +38,9 @@ InvertedSpans: TypeAlias = Literal["error", "drop"]
 ERROR: Final[InvertedSpans] = "error"
 DROP: Final[InvertedSpans] = "drop"
 S = TypeVar("S", Span, HitSpan)
+B = TypeVar("B")
+LARGEST_OFFSET = 1 << 62
+AHEAD_BYTES = 3 * BLOCK_BYTES
 
 
 def _drop_from_result(record: Result) -> None:
@@ -58,12 +61,6 @@ def _drop_from_golden_row(row: GoldenRow) -> None:
 def _straight(spans: Sequence[S] | None) -> list[S] | None:
     """The spans that run forwards, from 0 at the earliest."""
     return None if spans is None else [span for span in spans if 0 <= span.start <= span.end]
-
-
-B = TypeVar("B")
-
-LARGEST_OFFSET = 1 << 62
-AHEAD_BYTES = 3 * BLOCK_BYTES
 
 
 def read_results(

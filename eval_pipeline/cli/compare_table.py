@@ -26,6 +26,7 @@ LONGEST_NAME = 24
 LONGEST_MEASURE = 19
 
 Report = Mapping[str, Any]
+MODES = {"exact": "by chunk id (exact)", "fallback_doc_span": "by document and span (fallback_doc_span)"}
 
 
 def print_comparison(report: Report) -> None:
@@ -50,9 +51,6 @@ def print_comparison(report: Report) -> None:
     print_line("\nNext:")
     for line in _next(report):
         print_line(f"  {line}")
-
-
-MODES = {"exact": "by chunk id (exact)", "fallback_doc_span": "by document and span (fallback_doc_span)"}
 
 
 def _print_deltas(report: Report) -> None:

@@ -16,7 +16,8 @@ from eval_pipeline.settings import Settings
 from eval_pipeline.words import count
 
 if TYPE_CHECKING:
-    from eval_pipeline.upkeep.forget import ForgetReport, Kind, Request
+    from eval_pipeline.store.tombstones import Kind
+    from eval_pipeline.upkeep.forget import ForgetReport, Request
 
 SHOWN_RUNS = 5
 

@@ -12,6 +12,14 @@ from eval_pipeline.cli.show_parts import print_parts
 from eval_pipeline.settings import Settings
 from eval_pipeline.words import count
 
+NAMED = 5
+PART_WORDS = {
+    "results": "result",
+    "extractions": "extraction case",
+    "judge_spot_check": "spot check line",
+    "index_report": "index report",
+}
+
 
 @click.command("show")
 @click.argument("run_id")
@@ -98,15 +106,6 @@ def _print_as_of(document: dict[str, Any]) -> None:
         older = document["older_definitions"]
         meanings = f"not the ones that hold now: {', '.join(older)}" if older else "the ones that hold now"
         print_line(filled(f"as of {document['as_of']}; definitions: {meanings}"))
-
-
-NAMED = 5
-PART_WORDS = {
-    "results": "result",
-    "extractions": "extraction case",
-    "judge_spot_check": "spot check line",
-    "index_report": "index report",
-}
 
 
 def _print_states(document: dict[str, Any]) -> None:

@@ -38,6 +38,8 @@ from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.store.open import Connection
 from eval_pipeline.store.runs import NightRun, attempts
 
+SENSITIVITY = (0.25, 0.5, 0.75)
+
 
 @dataclass(frozen=True)
 class SpanFacts:
@@ -163,9 +165,6 @@ def _read_material(
         stale_labels=_count_stale_labels(con, b) if paired.is_exact else 0,
         parts=(read_parts(con, a.run_id), read_parts(con, b.run_id)),
     )
-
-
-SENSITIVITY = (0.25, 0.5, 0.75)
 
 
 def _span_facts(con: Connection, a: ComparedRun, b: ComparedRun, options: ComparisonOptions) -> SpanFacts:

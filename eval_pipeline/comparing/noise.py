@@ -15,6 +15,9 @@ from eval_pipeline.stats import noise_band, pairs_needed_for_band
 from eval_pipeline.store.open import Connection, first_value
 
 NIGHT_ORDER = "(n.effective_night, n.ordered_at, n.run_id)"
+CONFIDENCE: Final = 0.95
+LOOKED_AT: Final = 60
+RunPair = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -145,12 +148,6 @@ def _count_flips(
 
 def _bounds(run_keys: Sequence[int]) -> tuple[int, int]:
     return min(run_keys), max(run_keys)
-
-
-CONFIDENCE: Final = 0.95
-LOOKED_AT: Final = 60
-
-RunPair = tuple[int, int]
 
 
 @dataclass(frozen=True)

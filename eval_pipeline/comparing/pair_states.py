@@ -8,6 +8,8 @@ from typing import Final, NamedTuple
 
 from eval_pipeline.store.open import Connection
 
+Baselines = Mapping[tuple[str | None, str], str]
+
 
 class PairInputs(NamedTuple):
     """What a comparison is made of, as hashes."""
@@ -91,8 +93,6 @@ from (
 )
 where age <= ?
 """
-
-Baselines = Mapping[tuple[str | None, str], str]
 
 
 def _recent_suites(con: Connection, *, most: int) -> list[tuple[str | None, str]]:

@@ -37,7 +37,8 @@ from eval_pipeline.formulas.definition import Definition, Helper, quoted
 from eval_pipeline.formulas.header import Example
 from eval_pipeline.formulas.registry import Registry, load_registry
 from eval_pipeline.formulas.variants import with_variants
-from eval_pipeline.loading.load import LoadReport, load_bundles
+from eval_pipeline.loading.context import LoadReport
+from eval_pipeline.loading.load import load_bundles
 from eval_pipeline.settings import Settings
 from eval_pipeline.store.open import Connection, first_value, open_in_memory, open_reader
 

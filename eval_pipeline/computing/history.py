@@ -16,6 +16,7 @@ from eval_pipeline.store.open import Connection, first_row, first_value
 from eval_pipeline.store.runs import RunRow
 
 FINGERPRINT_START = "fp1:"
+Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -167,9 +168,6 @@ def drop_pins(con: Connection, cells: Sequence[tuple[str, str, int]]) -> None:
     """These cells are stale again, if anything has changed since they were computed."""
     if cells:
         con.executemany("delete from ledger.pins where definition = ? and source = ? and run_key = ?", cells)
-
-
-Row = dict[str, Any]
 
 
 def computed_rows(con: Connection, name: str, run: RunRow) -> list[Row]:

@@ -18,6 +18,13 @@ from eval_pipeline.computing.scope import CATALOGUE, Scope, point_views_at
 from eval_pipeline.formulas.definition import Definition, Helper, quoted
 from eval_pipeline.store.open import Connection
 
+AS_IF: Final = "as_if"
+SCHEMAS: Final = ("raw", "labels", "facts", "metrics", "aggregates", "comparisons", "ledger")
+VIEWS: Final = ("run_nights",)
+RUN_METRICS: Final = "aggregates.run_metrics"
+COPIED: Final = ("ledger.cells", "ledger.definitions", RUN_METRICS)
+DISTINCT_CHANGES = 5000
+
 
 def evaluate(
     con: Connection,
@@ -60,12 +67,6 @@ def drop(con: Connection, names: Iterable[str]) -> None:
         for (kind,) in kinds:
             con.execute(f"drop {'view' if kind == 'VIEW' else 'table'} {scratch(name)}")
 
-
-AS_IF: Final = "as_if"
-SCHEMAS: Final = ("raw", "labels", "facts", "metrics", "aggregates", "comparisons", "ledger")
-VIEWS: Final = ("run_nights",)
-RUN_METRICS: Final = "aggregates.run_metrics"
-COPIED: Final = ("ledger.cells", "ledger.definitions", RUN_METRICS)
 
 # The cells of these runs as they would stand: what is to be computed as it is expected, the others as they are.
 _CELLS: Final = """
@@ -252,9 +253,6 @@ def chain_of(
     complete = collect(name, fingerprint)
     con.execute(f"use {CATALOGUE}")
     return list(found.values()) if complete else None
-
-
-DISTINCT_CHANGES = 5000
 
 
 @dataclass

@@ -30,6 +30,10 @@ from eval_pipeline.store.open import Connection
 NOTHING_IN_QUARANTINE = "nothing_in_quarantine"
 LABELS_MAKE_SENSE = "labels_make_sense"
 LISTED = 20
+RUNS_LISTED = 20
+VALUES_IN_RANGE = "values_in_range"
+LABELLED = "facts.chunk_ranks"
+Find = Callable[[Connection, Collection[str] | None], Faults]
 
 
 def _delivery_checks() -> list[dg.AssetChecksDefinition]:
@@ -107,13 +111,6 @@ def _warning(
         metadata=metadata,
         description=f"{first[0]}: {first[1]}" if first else None,
     )
-
-
-RUNS_LISTED = 20
-VALUES_IN_RANGE = "values_in_range"
-LABELLED = "facts.chunk_ranks"
-
-Find = Callable[[Connection, Collection[str] | None], Faults]
 
 
 def _all_checks(registry: Registry) -> list[dg.AssetChecksDefinition]:

@@ -35,6 +35,12 @@ DESCRIPTION = """Two runs side by side: what moved, how sure that is, and the ve
 
 Each of the newest runs of a suite is compared with the answer of the night before, and with the baseline that
 eval-pipeline.toml pins. A pair is made anew when what it was made of has moved: results, labels, archives, formulas."""
+PAGES = dg.AssetKey(["reports", "pages"])
+LINKED = 50
+PAGES_DESCRIPTION = """\
+Self-contained HTML pages in the folder of reports: of new runs, of new comparisons, of the suites.
+
+A page is written when it is not there, or older than the numbers on it; others are left alone."""
 
 
 def _comparison_assets(registry: Registry, listener: Listener) -> list[dg.AssetsDefinition]:
@@ -200,14 +206,6 @@ def _state(one: PairState) -> str:
 def names_of(pairs: Collection[PairState]) -> list[str]:
     """The partitions of these pairs, in their order."""
     return [partition_of(one.run_a, one.run_b) for one in pairs]
-
-
-PAGES = dg.AssetKey(["reports", "pages"])
-LINKED = 50
-PAGES_DESCRIPTION = """\
-Self-contained HTML pages in the folder of reports: of new runs, of new comparisons, of the suites.
-
-A page is written when it is not there, or older than the numbers on it; others are left alone."""
 
 
 def _report_assets(registry: Registry, listener: Listener) -> list[dg.AssetsDefinition]:

@@ -12,14 +12,17 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pyarrow as pa
 
+from eval_pipeline.bundle.columns import ResultsBlock
 from eval_pipeline.bundle.extractions import has_failed
 from eval_pipeline.bundle.lines import Line
 from eval_pipeline.bundle.problems import Problem
-from eval_pipeline.bundle.results import ResultsBlock
 from eval_pipeline.loading.deliveries import Delivery, _add_deliveries, _add_quarantine, _take_off_record
 from eval_pipeline.records import ExtractionCase, IndexReport, SpotCheck, Verdict
 from eval_pipeline.store.keys import keys_of
 from eval_pipeline.store.open import Connection
+
+if TYPE_CHECKING:
+    from eval_pipeline.loading._write_runs import RunDelivery
 
 ROWS_OF_PART = {
     "results": ("results", "hits", "hit_spans", "citations", '"references"'),
@@ -27,6 +30,10 @@ ROWS_OF_PART = {
     "index_report": ("index_reports", "indexed_documents", "indexed_chunks"),
     "judge_spot_check": ("spot_checks",),
 }
+_ROW_TABLES = ("extraction_cases", "index_reports", "spot_checks")
+_KEYED = {"query_id": "query", "doc_id": "doc", "chunk_id": "chunk", "case_id": "case"}
+# (run_key, part) → the content hash that stood there, and how often its bytes were read again.
+ReplacedParts = dict[tuple[int, str], tuple[str, int]]
 
 
 @dataclass
@@ -60,9 +67,6 @@ def write_small_parts(con: Connection, parts: Sequence[tuple[int, PartDelivery]]
             tables.setdefault(table, []).append(keyed)
     for table, pieces in tables.items():
         _insert(con, table, pa.concat_tables(pieces))
-
-
-_ROW_TABLES = ("extraction_cases", "index_reports", "spot_checks")
 
 
 def _rows_of(part: PartDelivery) -> dict[str, pa.Table]:
@@ -203,9 +207,6 @@ def _as_json(value: Any) -> str | None:
     return None if value is None else json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
-_KEYED = {"query_id": "query", "doc_id": "doc", "chunk_id": "chunk", "case_id": "case"}
-
-
 def _insert(con: Connection, table: str, rows: pa.Table) -> None:
     """Insert by name, with the ids replaced by their keys."""
     for name, kind in _KEYED.items():
@@ -215,13 +216,6 @@ def _insert(con: Connection, table: str, rows: pa.Table) -> None:
     con.register("new_rows", rows)
     con.execute(f"insert into raw.{table} by name select * from new_rows")
     con.unregister("new_rows")
-
-
-if TYPE_CHECKING:
-    from eval_pipeline.loading._write_runs import RunDelivery
-
-# (run_key, part) → the content hash that stood there, and how often its bytes were read again.
-ReplacedParts = dict[tuple[int, str], tuple[str, int]]
 
 
 def record_parts(

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from eval_pipeline.bundle.columns import ResultsBlock
 from eval_pipeline.bundle.parts import parse_day, parse_time
 from eval_pipeline.bundle.problems import printable
-from eval_pipeline.bundle.results import ResultsBlock
 from eval_pipeline.errors import InputRejected
 from eval_pipeline.loading._write_parts import (
     ROWS_OF_PART,
@@ -25,6 +25,12 @@ from eval_pipeline.records import Run
 from eval_pipeline.store.frozen import forget_no_longer, parts_without_texts
 from eval_pipeline.store.keys import add_texts, keys_of
 from eval_pipeline.store.open import Connection, first_row, first_value
+
+_CONFIG_TEXTS = ("chunker_version", "embedding_model", "index_version", "prompt_version", "llm_model")
+_JUDGE_TEXTS = {"judge_model": "model", "judge_version": "version", "judge_prompt_version": "prompt_version"}
+GATHERED_HITS = 400_000
+# What is stored as a key, or only said which result a row belongs to.
+_KEYED_TEXTS = ("result", "query_id", "chunk_id", "doc_id")
 
 _COUNTS = """
 insert into ledger.run_counts
@@ -215,8 +221,6 @@ def _known_runs(con: Connection, run_ids: list[str]) -> dict[str, tuple[int, int
     return {run_id: (run_key, dataset_key, loaded_at) for run_id, run_key, dataset_key, loaded_at in rows}
 
 
-_CONFIG_TEXTS = ("chunker_version", "embedding_model", "index_version", "prompt_version", "llm_model")
-_JUDGE_TEXTS = {"judge_model": "model", "judge_version": "version", "judge_prompt_version": "prompt_version"}
 _RUN_COLUMNS = pa.schema(
     [
         ("run_key", pa.int32()),
@@ -288,9 +292,6 @@ def _remove_replaced_rows(
     return known
 
 
-GATHERED_HITS = 400_000
-
-
 def _write_results(con: Connection, deliveries: Sequence[RunDelivery], keys: dict[str, int]) -> None:
     """Insert the rows of many small files in few statements, and of a large file block by block."""
     waiting: list[tuple[int, ResultsBlock]] = []
@@ -358,9 +359,6 @@ def _insert(con: Connection, statement: str, rows: pa.Table, own: dict[str, pa.A
     con.execute(statement)
     con.unregister("new_rows")
 
-
-# What is stored as a key, or only said which result a row belongs to.
-_KEYED_TEXTS = ("result", "query_id", "chunk_id", "doc_id")
 
 _INSERT_RESULTS = """
 insert into raw.results

@@ -31,6 +31,8 @@ from eval_pipeline.store.tombstones import (
     read_tombstones,
 )
 
+SHOWN_PROBLEMS = 10_000
+
 
 @dataclass
 class StoreSnapshot:
@@ -86,9 +88,6 @@ def _adopt_tombstones(con: Connection, db: Path) -> None:
         return
     with transaction(con):
         add_tombstones(con, read_mirror(db).tombstones)
-
-
-SHOWN_PROBLEMS = 10_000
 
 
 @dataclass

@@ -17,8 +17,8 @@ from eval_pipeline.bundle.parts import name_fault, parse_time, read_run
 from eval_pipeline.bundle.texts import textless_hash
 from eval_pipeline.errors import InputRejected
 from eval_pipeline.loading._archives import current_archive_hash
-from eval_pipeline.loading.context import LoadOptions
-from eval_pipeline.loading.load import LoadReport, load_bundles
+from eval_pipeline.loading.context import LoadOptions, LoadReport
+from eval_pipeline.loading.load import load_bundles
 from eval_pipeline.loading.write_labels import _current_golden_hash
 from eval_pipeline.settings import Settings
 from eval_pipeline.store.frozen import parts_without_texts

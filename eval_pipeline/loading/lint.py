@@ -14,6 +14,12 @@ from eval_pipeline.records import GoldenRow, Span
 from eval_pipeline.store.open import Connection
 from eval_pipeline.words import count
 
+_COLUMNS = ("rule", "query_id", "finding", "decision", "dataset_id", "run_id")
+NAMED: Final = 3
+MULTI_HOP: Final = "multi_hop"
+CONFLICT: Final = "recency/conflict"
+STALE: Final = "stale_labels"
+
 
 @dataclass(frozen=True)
 class RankFault:
@@ -125,15 +131,6 @@ def _known_findings(
             "run_ids": None if run_ids is None else list(run_ids),
         },
     ).fetchall()
-
-
-_COLUMNS = ("rule", "query_id", "finding", "decision", "dataset_id", "run_id")
-
-
-NAMED: Final = 3
-MULTI_HOP: Final = "multi_hop"
-CONFLICT: Final = "recency/conflict"
-STALE: Final = "stale_labels"
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,7 @@ from eval_pipeline.loading._archives import current_archive_hash
 from eval_pipeline.loading._left_out import leave_out_sources
 from eval_pipeline.loading._sources import load_archive, load_golden_set
 from eval_pipeline.loading._write_runs import known_parts
-from eval_pipeline.loading.context import Load, LoadOptions, _quarantine, _snapshot_of_store
-from eval_pipeline.loading.context import LoadReport as LoadReport
+from eval_pipeline.loading.context import Load, LoadOptions, LoadReport, _quarantine, _snapshot_of_store
 from eval_pipeline.loading.deliveries import RejectedFile, _rejected_files, _resolve_files
 from eval_pipeline.loading.lint import _note_stale_labels
 from eval_pipeline.loading.runs import Progress, _load_runs

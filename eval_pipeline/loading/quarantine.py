@@ -20,9 +20,9 @@ from eval_pipeline.config import load_config
 from eval_pipeline.errors import InputRejected, UnknownName
 from eval_pipeline.loading._archives import current_archive_hash
 from eval_pipeline.loading._write_runs import known_parts
-from eval_pipeline.loading.context import LoadOptions
+from eval_pipeline.loading.context import LoadOptions, LoadReport
 from eval_pipeline.loading.deliveries import OpenProblem, _find_problems, _names_delivered, count_problems
-from eval_pipeline.loading.load import LoadReport, _load_found
+from eval_pipeline.loading.load import _load_found
 from eval_pipeline.loading.runs import read_part
 from eval_pipeline.loading.write_labels import _current_golden_hash
 from eval_pipeline.settings import Settings
@@ -35,6 +35,8 @@ INVENTORIES = "inventories"
 SMALL = 1 << 20
 GONE = "is not there (as seen from this folder), and nothing of it was kept: deliver it again"
 NO_BUNDLE = "is no part of a bundle: load it again the way it was loaded"
+Place = tuple[str | None, Path]
+TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 
 @dataclass
@@ -99,9 +101,6 @@ def _delivery_times(con: Connection, hashes: Collection[str]) -> dict[str, list[
     ).fetchall():
         found.setdefault(content, []).append(time)
     return found
-
-
-Place = tuple[str | None, Path]
 
 
 def _grouped(
@@ -250,9 +249,6 @@ def _add_source(
         if textless is not None and _would_differ(partial(read, path), rows):
             plan.read_again.add(path)
     (plan.textless_bundles if textless else plan.bundles).append(bundle)
-
-
-TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 
 def find_quarantine(

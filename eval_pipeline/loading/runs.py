@@ -38,6 +38,14 @@ from eval_pipeline.store.kept import keep
 from eval_pipeline.store.lock import yield_lock
 from eval_pipeline.store.open import open_reader, open_writer, transaction
 
+BATCH_BYTES = 48 << 20
+BATCH_RUNS = 200
+IN_MEMORY_BYTES = 48 << 20
+AHEAD_BYTES = 64 << 20
+WITHOUT_TEXTS = ("results", "extractions", "judge_spot_check")
+Entry = tuple[RunFolder, Run]
+Progress = Callable[[int, int], None]
+
 
 def read_part(
     part: str,
@@ -141,18 +149,6 @@ def _problem_of_rejection(path: Path, rejected: InputRejected, *, run_id: str | 
         field=rejected.field,
         text=rejected.text,
     )
-
-
-BATCH_BYTES = 48 << 20
-BATCH_RUNS = 200
-IN_MEMORY_BYTES = 48 << 20
-AHEAD_BYTES = 64 << 20
-WITHOUT_TEXTS = ("results", "extractions", "judge_spot_check")
-
-Entry = tuple[RunFolder, Run]
-
-
-Progress = Callable[[int, int], None]
 
 
 def _load_runs(load: Load, folders: Sequence[RunFolder], *, progress: Progress | None) -> None:

@@ -36,6 +36,7 @@ HEADLINES: Final = (
 )
 SLICED: Final = ("hit@5", "mrr", "recall_any@5", "groundedness", "citation_coverage", "recall@5_doc")
 PREFERRED_K: Final = "@5"
+MOVED: Final = ("win", "loss", "rank_up", "rank_down", "regression")
 
 
 def _by_family(metrics: Iterable[MetricFacts]) -> dict[str, list[MetricFacts]]:
@@ -78,9 +79,6 @@ def _chosen(wanted: Sequence[str], available: Iterable[str], *, most: int) -> li
     """The first few of what is wanted that are there."""
     known = set(available)
     return [key for key in wanted if key in known][:most]
-
-
-MOVED: Final = ("win", "loss", "rank_up", "rank_down", "regression")
 
 
 def moved_queries(report: Mapping[str, Any]) -> list[Mapping[str, Any]]:

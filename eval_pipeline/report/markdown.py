@@ -22,8 +22,17 @@ from eval_pipeline.words import count
 
 # What XML 1.0 cannot hold in any spelling.
 _UNSPEAKABLE: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+LISTED_QUERIES: Final = 1_000
+LISTED_FLAKY: Final = 20
+QUERIES_SHOWN: Final = 10
+_LINE_BREAKS: Final = re.compile("[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
+# What Markdown gives a meaning in the middle of a line; an underscore only where a word begins or ends.
+_SPECIAL: Final = re.compile(r"[\\|`*~\[\]]|(?<!\w)_|_(?!\w)")
+# A tag, or what would be read as a character reference.
+_MARKUP: Final = re.compile(r"<|&(?=#?\w+;)")
 
 Gate = Mapping[str, Any]
+Report = Mapping[str, Any]
 
 
 def render_gate_junit(gate: Gate) -> str:
@@ -59,18 +68,6 @@ def _cases(gate: Gate) -> Iterator[tuple[str, str, str, str]]:
 
 def _attribute(text: str) -> str:
     return quoteattr(_UNSPEAKABLE.sub("�", text), {"\n": "&#10;", "\r": "&#13;", "\t": "&#9;"})
-
-
-LISTED_QUERIES: Final = 1_000
-LISTED_FLAKY: Final = 20
-
-_LINE_BREAKS: Final = re.compile("[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
-# What Markdown gives a meaning in the middle of a line; an underscore only where a word begins or ends.
-_SPECIAL: Final = re.compile(r"[\\|`*~\[\]]|(?<!\w)_|_(?!\w)")
-# A tag, or what would be read as a character reference.
-_MARKUP: Final = re.compile(r"<|&(?=#?\w+;)")
-
-Report = Mapping[str, Any]
 
 
 def render_report_md(report: Report) -> str:
@@ -343,9 +340,6 @@ def render_gate_md(gate: Mapping[str, Any]) -> str:
     if gate["skipped"]:
         lines += ["", f"Not judged: {escaped('; '.join(gate['skipped']))}."]
     return "\n".join(lines) + "\n"
-
-
-QUERIES_SHOWN: Final = 10
 
 
 def render_short_md(report: Report, gate: Report | None = None) -> str:

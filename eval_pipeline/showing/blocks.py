@@ -18,6 +18,15 @@ MOVING_ALIAS = re.compile(
     r"(?:.*[-:@/_])?(?:latest|current|stable|default|main|master|head|nightly|preview)", re.IGNORECASE
 )
 NAMES = ("model", "version", "temperature", "prompt_version")
+NOW = Point()
+STAGES = ("folder_selection", "retrieval", "generation", "judge")
+RATES = ("precision", "recall", "f1")
+CASE_RATES = (*RATES, "recall_strict", "f1_strict")
+CASE_COUNTS = ("true_positives", "false_positives", "false_negatives", "total_gt_fields", "correct_fields")
+TOTALS = ("total_true_positives", "total_false_positives", "total_false_negatives", "eval_count")
+VERSIONS = ("chunker_version", "embedding_model", "index_version")
+Row = Mapping[str, Any]
+Block = dict[str, Any]
 
 
 def judge_config_problems(config: Mapping[str, Any] | None, *, is_judged: bool) -> list[str]:
@@ -36,18 +45,6 @@ def _problem(name: str, value: Any) -> str | None:
     if name == "version" and MOVING_ALIAS.fullmatch(value.strip()):
         return f"version {value!r} is a moving alias"
     return None
-
-
-NOW = Point()
-STAGES = ("folder_selection", "retrieval", "generation", "judge")
-RATES = ("precision", "recall", "f1")
-CASE_RATES = (*RATES, "recall_strict", "f1_strict")
-CASE_COUNTS = ("true_positives", "false_positives", "false_negatives", "total_gt_fields", "correct_fields")
-TOTALS = ("total_true_positives", "total_false_positives", "total_false_negatives", "eval_count")
-VERSIONS = ("chunker_version", "embedding_model", "index_version")
-
-Row = Mapping[str, Any]
-Block = dict[str, Any]
 
 
 def run_blocks(con: Connection, run: RunRow, point: Point = NOW) -> Block:

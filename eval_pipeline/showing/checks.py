@@ -16,6 +16,10 @@ from eval_pipeline.showing.runs import unknown_runs
 from eval_pipeline.store.open import Connection, first_value
 
 REASONS_NAMED = 3
+JUDGE: Final = "aggregates.judge_summary"
+EXTRACTION: Final = "aggregates.extraction_summary"
+# More than this share of a spot check disagreeing is an unstable judge (S2.28); a whole number of hundredths is exact.
+UNSTABLE_ABOVE_PERCENT: Final = 20
 
 Faults = Mapping[str, str]
 
@@ -211,12 +215,6 @@ group by r.run_id
 
 def _asked(run_ids: Collection[str] | None) -> list[str] | None:
     return None if run_ids is None else sorted(run_ids)
-
-
-JUDGE: Final = "aggregates.judge_summary"
-EXTRACTION: Final = "aggregates.extraction_summary"
-# More than this share of a spot check disagreeing is an unstable judge (S2.28); a whole number of hundredths is exact.
-UNSTABLE_ABOVE_PERCENT: Final = 20
 
 
 def badly_configured_judges(con: Connection, registry: Registry, run_ids: Collection[str] | None) -> Faults:

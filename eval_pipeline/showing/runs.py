@@ -17,6 +17,9 @@ from eval_pipeline.store.lock import Notify
 from eval_pipeline.store.open import Connection, open_reader
 from eval_pipeline.store.runs import run_ids, waiting_runs
 
+EXTRACTION: Final = "aggregates.extraction_summary"
+LATENCY: Final = "aggregates.latency_summary"
+
 
 @dataclass(frozen=True)
 class PartHeadline:
@@ -30,8 +33,6 @@ class PartHeadline:
     is_share: bool = False
 
 
-EXTRACTION: Final = "aggregates.extraction_summary"
-LATENCY: Final = "aggregates.latency_summary"
 PART_HEADLINES: Final = (
     PartHeadline(
         "extraction macro F1", "extraction.macro_f1", EXTRACTION, "macro_f1", "eval_count", is_share=True

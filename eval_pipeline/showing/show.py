@@ -33,6 +33,11 @@ from eval_pipeline.store.runs import (
 )
 
 EXTRACTION: Final = "metrics.extraction"
+FORMAT = 1
+# Below so many queries a single one moves a value of the slice by more than a tenth.
+SMALL_SLICE = 10
+SLICES = ("tag", "category", "difficulty", "vault", "answerable")
+Values = Mapping[str, tuple[float | None, int]]
 
 
 def _other_variants(con: Connection, registry: Registry, run: RunRow) -> dict[str, dict[str, Any]]:
@@ -66,14 +71,6 @@ def _values(one: Definition, rows: Sequence[Mapping[str, Any]]) -> Iterator[tupl
         for key in one.keys:
             if isinstance(whole[0][key], int | float) and not isinstance(whole[0][key], bool):
                 yield key, whole[0][key]
-
-
-FORMAT = 1
-# Below so many queries a single one moves a value of the slice by more than a tenth.
-SMALL_SLICE = 10
-SLICES = ("tag", "category", "difficulty", "vault", "answerable")
-
-Values = Mapping[str, tuple[float | None, int]]
 
 
 def show_run(

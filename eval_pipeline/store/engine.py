@@ -35,6 +35,7 @@ SETTINGS: dict[str, str | bool | int | float | list[str]] = {
 INTERRUPTED = "Query interrupted"
 # Every use leaves about a kilobyte behind, which a process that runs for months would notice.
 MOST_USES = 1000
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @dataclass
@@ -114,9 +115,6 @@ def _end_idle() -> None:
 # A forked process would have the engine without its threads, and crash when it ends it.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_end_idle)
-
-
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @contextmanager

@@ -17,6 +17,7 @@ _COLUMNS = (
 )
 _FROM = "from main.run_nights n join raw.datasets d using (dataset_key)"
 NIGHT_ORDER = "n.effective_night, n.ordered_at, n.run_id"
+RUN_ORDER = "coalesce(r.created_at, r.first_loaded_at), r.run_id"
 
 
 @dataclass(frozen=True)
@@ -82,9 +83,6 @@ def attempts(con: Connection, run_ids: Collection[str] | None = None) -> dict[st
         {"run_ids": None if run_ids is None else sorted(run_ids)},
     ).fetchall()
     return {row[1]: NightRun(*row) for row in rows}
-
-
-RUN_ORDER = "coalesce(r.created_at, r.first_loaded_at), r.run_id"
 
 
 @dataclass(frozen=True)

@@ -30,8 +30,8 @@ from eval_pipeline.store.frozen import (
 )
 from eval_pipeline.store.lock import Notify
 from eval_pipeline.store.open import Connection, first_value, open_reader, open_writer, transaction
-from eval_pipeline.store.tombstones import Kind as Kind
 from eval_pipeline.store.tombstones import (
+    Kind,
     Scope,
     Tombstone,
     add_tombstones,

@@ -10,7 +10,8 @@ from typing import Any
 
 from eval_pipeline.computing.measure import measure
 from eval_pipeline.formulas.registry import Registry, load_registry
-from eval_pipeline.loading.load import LoadReport, load_bundles
+from eval_pipeline.loading.context import LoadReport
+from eval_pipeline.loading.load import load_bundles
 from eval_pipeline.settings import Settings, load_settings
 from eval_pipeline.showing.show import show_run
 

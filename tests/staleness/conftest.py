@@ -17,7 +17,8 @@ from eval_pipeline.comparing.states import PAIR_FACTS
 from eval_pipeline.computing.ledger import NEW_DATA_REASONS
 from eval_pipeline.computing.measure import Measured, measure
 from eval_pipeline.formulas.registry import Registry, load_registry
-from eval_pipeline.loading.load import LoadReport, load_bundles
+from eval_pipeline.loading.context import LoadReport
+from eval_pipeline.loading.load import load_bundles
 from eval_pipeline.planning.plan import find_plan
 from eval_pipeline.settings import Settings, load_settings, shipped_sql
 from tests.few_definitions import shipping, write_few

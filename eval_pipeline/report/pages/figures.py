@@ -62,6 +62,10 @@ _ATTRIBUTES: Final = frozenset(
 _REDUNDANT: Final = {"opacity": "1", "fill-opacity": "1", "stroke-opacity": "1", "y2": "0", "x2": "0"}
 _SHAPES: Final = frozenset(("path", "line", "rect", "circle"))
 _NUMBER: Final = re.compile(r"-?\d+\.\d+(?:e-?\d+)?")
+VEGA_LITE: Final = "6.4"
+# Its letters are as wide as those of Arial and Helvetica, which stand in for it on other machines.
+FONT: Final = "Liberation Sans"
+ROOM: Final = {"left": 14, "right": 10, "top": 5, "bottom": 5}
 
 
 def inline_svg(drawing: str, *, name: str, title: str, alternative: str) -> Html:
@@ -113,12 +117,6 @@ def _value(key: str, value: str, name: str) -> str:
 
 def _rounded(found: re.Match[str]) -> str:
     return f"{round(float(found[0]), 1) + 0.0:g}"
-
-
-VEGA_LITE: Final = "6.4"
-# Its letters are as wide as those of Arial and Helvetica, which stand in for it on other machines.
-FONT: Final = "Liberation Sans"
-ROOM: Final = {"left": 14, "right": 10, "top": 5, "bottom": 5}
 
 
 @dataclass(frozen=True)

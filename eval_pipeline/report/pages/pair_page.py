@@ -41,6 +41,21 @@ from eval_pipeline.report.pages.material import PairMaterial, QueryRow, QueryTex
 from eval_pipeline.words import count
 
 MOODS = {"win": "good", "rank_up": "good", "loss": "bad", "rank_down": "bad", "regression": "bad"}
+FALLBACK: Final = "fallback_doc_span"
+BANDS: Final = ((1, 1, "1"), (2, 3, "2–3"), (4, 5, "4–5"), (6, None, "6 and later"))
+FLAKY_SHOWN: Final = 100
+COUNTED: Final = {
+    "win": ("wins", "b found what a did not"),
+    "loss": ("losses", "a found what b did not"),
+    "rank_up": ("rank up", "found earlier in b"),
+    "rank_down": ("rank down", "found later in b"),
+    "draw": ("draws", "same rank, or found by neither"),
+    "regressions": ("regressions", "an expected chunk of a is lost in b"),
+}
+OUTSIDE: Final = {
+    "not_applicable": "expect no chunk",
+    "not_comparable": "cannot be compared, because nothing is known of their expected chunks",
+}
 
 Entry = Mapping[str, Any]
 
@@ -148,23 +163,6 @@ def _detail(
         with_text=with_text,
         below=[regressed, *answers],
     )
-
-
-FALLBACK: Final = "fallback_doc_span"
-BANDS: Final = ((1, 1, "1"), (2, 3, "2–3"), (4, 5, "4–5"), (6, None, "6 and later"))
-FLAKY_SHOWN: Final = 100
-COUNTED: Final = {
-    "win": ("wins", "b found what a did not"),
-    "loss": ("losses", "a found what b did not"),
-    "rank_up": ("rank up", "found earlier in b"),
-    "rank_down": ("rank down", "found later in b"),
-    "draw": ("draws", "same rank, or found by neither"),
-    "regressions": ("regressions", "an expected chunk of a is lost in b"),
-}
-OUTSIDE: Final = {
-    "not_applicable": "expect no chunk",
-    "not_comparable": "cannot be compared, because nothing is known of their expected chunks",
-}
 
 
 def render_pair_page(material: PairMaterial) -> str:

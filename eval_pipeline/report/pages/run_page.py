@@ -64,8 +64,14 @@ FAILED, MISSED, LATE_HIT, ANSWER, FINE, UNLABELLED = (
     "no expected chunk",
 )
 ORDER: Final = (FAILED, MISSED, ANSWER, LATE_HIT, UNLABELLED, FINE)
+PANELS: Final = 4
+LISTED: Final = 100
+NO_LABEL: Final = "(none)"
+ORDERED: Final = {"difficulty": ("easy", "medium", "hard")}
+LOWER: Final = "lower is better"
 
 QueryValues = Mapping[str, float | None]
+SliceValues = Mapping[str, Mapping[str, Any]]
 
 
 def _run_query_table(material: RunMaterial, *, room: int) -> Html:
@@ -154,14 +160,6 @@ def _detail(row: QueryRow, material: RunMaterial, *, with_text: bool) -> Html | 
     )
 
 
-PANELS: Final = 4
-LISTED: Final = 100
-NO_LABEL: Final = "(none)"
-ORDERED: Final = {"difficulty": ("easy", "medium", "hard")}
-
-SliceValues = Mapping[str, Mapping[str, Any]]
-
-
 def _slices_section(material: RunMaterial) -> Iterator[Section]:
     """Every dimension that says more than the whole run does."""
     metrics = material.document["metrics"]
@@ -246,9 +244,6 @@ def _numbers(dimension: str, values: SliceValues, material: RunMaterial, labels:
 
 def _cell(entry: Mapping[str, Any]) -> str:
     return f"{value(entry['value'])} ({entry['n']:,})" if entry["n"] else "—"
-
-
-LOWER: Final = "lower is better"
 
 
 def render_run_page(material: RunMaterial) -> str:

@@ -22,6 +22,9 @@ from eval_pipeline.words import count
 COLUMNS: Final = 3
 # Panels are laid out by their axes alone, so what stands around the outermost needs room of its own.
 TRIM: Final = {"right": 12, "top": 34, "bottom": 26}
+HEADLINE_PANELS: Final = 12
+NO_SUITE: Final = "runs without a suite"
+CHANGES_SHOWN: Final = 200
 
 
 @dataclass(frozen=True)
@@ -130,11 +133,6 @@ def _said(trend: Trend) -> str:
         f"{trend.metric}: {first.value:.3f} on {first.night}, {last.value:.3f} on {last.night}, between "
         f"{min(values):.3f} and {max(values):.3f}."
     )
-
-
-HEADLINE_PANELS: Final = 12
-NO_SUITE: Final = "runs without a suite"
-CHANGES_SHOWN: Final = 200
 
 
 def render_suite_page(suites: Sequence[SuiteMaterial], *, format_number: int = 1) -> str:
