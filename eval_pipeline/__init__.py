@@ -1,4 +1,20 @@
-"""Know whether an AI system got better: exact metrics, exact recomputation, honest comparison."""
+"""Know whether an AI system got better: exact metrics, exact recomputation, honest comparison.
+
+The rooms are named after what a user does; each imports only from those above it:
+
+errors, settings, records, config, words   what everybody needs
+stats, metrics      pure arithmetic: numbers in, numbers out
+bundle, formulas    the format of deliveries; what a definition is
+adapters            other people's files become a bundle
+store               the DuckDB file: lock, schema, keys, runs
+loading             a bundle becomes rows, or goes to quarantine
+computing           which cells are stale, and computing exactly these
+showing             what the store holds, as documents
+comparing           two runs side by side, and the gate
+planning, upkeep    status, plan, apply, explain; forget, rebuild
+report              Markdown and HTML pages
+api, defs, cli      the doors: Python, Dagster (by `launch`), the command line
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""eval-pipeline.toml: parameters, other readings, which names apply to a dataset, comparisons, gates, Dagster."""
+"""eval-pipeline.toml: parameters, variants, datasets, comparisons, gates, Dagster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one door from the command line into Dagster; Dagster is imported when somebody walks through it."""
+"""The one door from the command line into Dagster, which is imported behind it."""
 
 from __future__ import annotations
 

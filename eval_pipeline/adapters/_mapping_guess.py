@@ -1,4 +1,4 @@
-"""What the fields of somebody's own rows probably mean, and of which guesses one should not be too sure."""
+"""What the fields of somebody's own rows probably mean, and which of the guesses to check."""
 
 from __future__ import annotations
 

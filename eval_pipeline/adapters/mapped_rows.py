@@ -1,4 +1,4 @@
-"""Somebody's own rows as results of the contract."""
+"""Somebody's own rows as results of the contract, through a mapping."""
 
 # Nothing is refused here: what a value cannot be made into stays as it is, and the one reader of results says what is
 # wrong with it. So every result keeps the line that its row (where there is a row per hit: its first row) stands on.

@@ -1,4 +1,4 @@
-"""mapping.toml: which fields of somebody's own rows mean what, checked so that every mistake is named."""
+"""mapping.toml: which fields of somebody's own rows mean what; every mistake in it is named."""
 
 # rows = "query"                # a row per query; or "hit": a row per query and hit
 #

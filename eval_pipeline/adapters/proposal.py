@@ -1,4 +1,4 @@
-"""A guessed mapping as the text of mapping.toml, with comments for whoever goes on from there."""
+"""What `init` writes: a mapping guessed from a file's first rows, with comments for its editor."""
 
 from __future__ import annotations
 

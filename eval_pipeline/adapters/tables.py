@@ -1,4 +1,4 @@
-"""Somebody's own file of results as rows: JSON Lines, one JSON document, CSV and the like, Parquet; also packed."""
+"""Somebody's own file as rows: JSON Lines, one JSON document, CSV and the like, Parquet; also packed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading ahead: the next pieces are read on other threads while the caller is busy with this one."""
+"""The next pieces read on other threads while the caller is busy with this one."""
 
 # Parsing, hashing and compressing happen outside the interpreter's lock, and so does the database's writing.
 

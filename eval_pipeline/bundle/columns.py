@@ -1,4 +1,4 @@
-"""Records as Arrow columns, and a block of results as flat tables whose rows point back to their result."""
+"""Records as Arrow columns, and a block of results as flat tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The careful reader: one line, one record, and for every line that is none the reason."""
+"""One line, one record: read with care, and with a reason for every line that is refused."""
 
 from __future__ import annotations
 

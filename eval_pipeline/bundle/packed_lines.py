@@ -1,4 +1,4 @@
-"""Rows written as packed JSON Lines, each on the line it came from, so that its number still leads back."""
+"""Rows written as packed JSON Lines, each on the line number it came from."""
 
 from __future__ import annotations
 

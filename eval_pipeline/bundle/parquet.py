@@ -1,4 +1,4 @@
-"""Parquet: a file's rows in batches, as the columns that a record asks for or, row by row, as lines of JSON."""
+"""A Parquet file's rows in batches: as the columns of a record, or as lines of JSON."""
 
 # Columns that fit are taken as they are; whatever does not goes through the careful reader of lines, so that a row of a
 # Parquet file is refused for the same reasons as a line.

@@ -1,4 +1,4 @@
-"""results.jsonl → flat tables of results, hits, spans, citations and references."""
+"""results.jsonl and results.parquet as flat tables, read in bulk or line by line; odd spans."""
 
 # Two readers, one outcome. The fast one parses a whole block into columns and accepts it only when nothing in it could
 # need a second look; any doubt sends the block to the careful one, which reads line by line and gives reasons.

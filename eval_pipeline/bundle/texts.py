@@ -1,6 +1,6 @@
-"""Delivered rows without their texts: kept back for one load, or forgotten for good."""
+"""Delivered rows without their texts: left out by one load, or forgotten for good."""
 
-# More goes than where texts are only kept back (`textless_parts`): labels' texts, errors, documents, free citations.
+# `forget` takes more away than `--no-text`: labels' texts, errors, documents, citations that are no ids.
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The command line: reads arguments, calls pipeline, prints."""
+"""The command line: reads arguments, calls the other rooms, prints; a command is a file."""

@@ -1,4 +1,4 @@
-"""eval-pipeline: the command's group, its exit codes, and commands imported only when they are called."""
+"""eval-pipeline: the group of commands, its exit codes; commands are imported when called."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two runs whose chunkers differ: which hits cover enough of the characters of which expected chunk."""
+"""Across chunkers: which hits cover enough of the characters of which expected chunk."""
 
 # Spans are cut into disjoint pieces first, so that each character counts once: what the spans before it, in order of
 # their start, leave of a span.

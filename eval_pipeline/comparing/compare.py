@@ -1,4 +1,4 @@
-"""Two runs side by side: the document of `compare A B --format json`."""
+"""Two runs compared: the document of `compare A B --format json`."""
 
 from __future__ import annotations
 

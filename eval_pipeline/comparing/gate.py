@@ -1,4 +1,4 @@
-"""Is the candidate good enough? pass, fail or inconclusive, with the reason of every rule."""
+"""Whether a run is good enough: pass, fail or inconclusive, with the reason of every rule."""
 
 from __future__ import annotations
 

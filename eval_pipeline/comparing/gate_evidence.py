@@ -1,4 +1,4 @@
-"""Judging the rules of a gate: each by its own evidence, all of them adjusted for each other."""
+"""The rules of a gate judged: each by its own evidence, all of them adjusted for each other."""
 
 from __future__ import annotations
 

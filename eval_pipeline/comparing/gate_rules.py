@@ -1,4 +1,4 @@
-"""What a gate asks: rules from the [gate] table of eval-pipeline.toml, else sensible ones."""
+"""The rules of a gate: from the [gate] table of eval-pipeline.toml, else sensible ones."""
 
 # [gate]
 # evidence = "test"              # or "margin": for deterministic replays, where every change is real

@@ -1,4 +1,4 @@
-"""Everything a comparison needs to know about two runs, read in one go so that the store is free again soon."""
+"""Everything that a comparison needs to know about two runs, read in one go."""
 
 from __future__ import annotations
 

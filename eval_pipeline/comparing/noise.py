@@ -1,4 +1,4 @@
-"""Runs of the recent past, for what they say about chance and about slow change."""
+"""How far metrics and queries move between identical runs of the recent past."""
 
 from __future__ import annotations
 

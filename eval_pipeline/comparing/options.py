@@ -1,4 +1,4 @@
-"""[comparison] in eval-pipeline.toml: how the open questions of a comparison are read, for everybody who compares."""
+"""[comparison] in eval-pipeline.toml: the options of every comparison."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two runs side by side, as the store knows them; each question reads the rows of these two only."""
+"""What the store says of one pair of runs: values, queries, hits, labels."""
 
 from __future__ import annotations
 

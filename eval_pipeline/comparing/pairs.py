@@ -1,4 +1,4 @@
-"""Comparisons that are kept: which there should be, which of them are due, and making them."""
+"""Stored comparisons: which there should be, which of them are due, and making them."""
 
 # Every one of the newest runs of a suite is compared with the answer of the night before and with the pinned
 # baseline. A kept comparison remembers what it was made of, and is due when that has moved.

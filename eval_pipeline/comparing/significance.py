@@ -1,4 +1,4 @@
-"""How sure the differences are: one test per metric by its scale, adjusted for how many are looked at."""
+"""How sure the differences are: one test per metric by its scale, adjusted for their number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether what stands for two runs can be compared: computed at all, still holding, and computed alike."""
+"""Whether two runs can be compared: both computed, still holding, and computed alike."""
 
 from __future__ import annotations
 

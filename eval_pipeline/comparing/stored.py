@@ -1,4 +1,4 @@
-"""Comparisons and verdicts as stored: one pair of runs after the other, replaced as a whole."""
+"""Comparisons and verdicts as stored: written and read pair by pair."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run aggregates: one formula's columns, summed per run and slice, and the documents made of them."""
+"""A formula's columns summed per run and slice, and the documents made of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every meaning a definition has had in this store, complete enough to be computed with again."""
+"""Every version a definition has had in this store, complete enough to be computed again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The worked examples of the definitions, executed: delivered, loaded and measured as any bundle is."""
+"""The worked examples of the definitions, loaded and measured as any bundle is."""
 
 # `given` is written with the contract's names: those of a golden row and of a result, with `hits` for `hits_top_k`, and
 # beside them `archive` (chunk ids or archive lines) or `archives` (the same by chunker version), `config` and `run` (of

@@ -1,4 +1,4 @@
-"""What aggregates said at a point of time, or under a meaning: today's values and the history read as one."""
+"""What derived tables said at a point of time or under a fingerprint; pins, and what is replaced."""
 
 from __future__ import annotations
 

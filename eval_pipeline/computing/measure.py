@@ -1,4 +1,4 @@
-"""Compute what is due: facts, metrics and aggregates, in ranges of runs, in short transactions."""
+"""What is due is computed: facts, metrics and aggregates, in ranges of runs."""
 
 from __future__ import annotations
 

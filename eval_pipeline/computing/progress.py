@@ -1,4 +1,4 @@
-"""What is to be computed, what a range of runs is made of, and what Dagster runs have computed."""
+"""How far the computing is: due runs, the states of a range, what a Dagster run has computed."""
 
 from __future__ import annotations
 

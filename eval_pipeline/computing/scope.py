@@ -1,4 +1,4 @@
-"""What a definition sees while it is computed: the same table names, holding only the rows that are its business."""
+"""What a definition sees while it is computed: the same table names with only its own rows."""
 
 # A second, empty catalogue carries views named like the store's tables. Raw and derived tables show the runs being
 # computed, label tables the golden set that scores their dataset, archive tables that dataset's archives. A

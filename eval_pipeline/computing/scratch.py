@@ -1,4 +1,4 @@
-"""The store as it would be once some runs were computed anew: a catalogue in memory that is read like the store."""
+"""Computing without keeping: under other definitions, and the store as it would be afterwards."""
 
 # It shows every table of the store, and lays over it, for the runs it was told, what stands in the scratch catalogue.
 # Questions about pairs of runs, gates and nights are then answered by the functions that answer them from the store.

@@ -1,4 +1,4 @@
-"""Comparisons as an asset: a partition per pair of runs, written A..B, with what moved as metadata."""
+"""Comparisons and published pages as assets, and the gate as a check."""
 
 import datetime as dt
 from collections.abc import Collection, Mapping, Sequence

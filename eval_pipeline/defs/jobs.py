@@ -1,4 +1,4 @@
-"""Jobs: the nightly evaluation with its comparisons and pages, recomputation, and taking in sources."""
+"""The jobs: the nightly evaluation, recomputation, comparisons, pages, loading sources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the web interface says about an asset: words from the header, columns, and the numbers of a computation."""
+"""What the web interface says about an asset: words, columns, and the numbers of a computation."""
 
 from __future__ import annotations
 

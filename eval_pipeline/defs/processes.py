@@ -1,4 +1,4 @@
-"""Runs whose process has died: Dagster goes on showing them as started, and here they are marked as failed."""
+"""Dagster runs whose process has died are marked as failed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bringing what Dagster shows up to what the store and the inbox hold."""
+"""Dagster brought up to what the store and the inbox hold."""
 
 from __future__ import annotations
 

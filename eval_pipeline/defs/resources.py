@@ -1,4 +1,4 @@
-"""The store as a Dagster resource: our lock, our configuration, and the settings of the call."""
+"""The store as a Dagster resource, and what a command hears of its computation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The nightly schedule: its hour stands in eval-pipeline.toml, and it is off until somebody switches it on."""
+"""The nightly schedule, at the hour that eval-pipeline.toml says."""
 
 from __future__ import annotations
 

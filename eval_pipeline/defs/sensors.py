@@ -1,4 +1,4 @@
-"""The inbox, the ledger and the comparisons, watched."""
+"""The sensors of inbox, ledger and comparisons."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the sensor stale_metrics remembers between two looks, and what it is therefore free to launch."""
+"""What the sensor stale_metrics remembers between two looks, and what it may launch."""
 
 # Two code locations may have one store and different definitions, and a person may compute with yet others. If each of
 # them computed whatever does not hold for its own files, they would undo each other's work forever. So a change of

@@ -1,4 +1,4 @@
-"""A Python statement as text that changes when its meaning can: without comments, docstrings and layout."""
+"""A Python statement as text that changes when its meaning can."""
 
 # Made from tokens and not from `ast.dump`, which differs between versions of Python. What the versions cut into tokens
 # differently, a formatted string, is taken as it is written.

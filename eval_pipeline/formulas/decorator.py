@@ -1,4 +1,4 @@
-"""A formula in Python declares what a SQL file says in its header; nothing downstream can tell which it was."""
+"""@formula: how a formula in Python declares what a SQL file says in its header."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The header of a definition file: what it asks, when it applies, and worked examples, as YAML behind `-- `."""
+"""The header of a definition file, YAML behind `-- `: keys, when it applies, worked examples."""
 
 from __future__ import annotations
 

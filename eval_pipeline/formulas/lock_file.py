@@ -1,4 +1,4 @@
-"""definitions.lock: the meaning of every definition as it was last agreed on, one line each, in git."""
+"""definitions.lock: the fingerprint of every definition as last agreed on, one line each, in git."""
 
 from __future__ import annotations
 

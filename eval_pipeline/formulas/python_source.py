@@ -1,4 +1,4 @@
-"""The meaning of a formula written in Python: its source and that of everything it names in its own folder."""
+"""The meaning of a formula in Python: its source and all that it names in its own folder."""
 
 # A formula may import the standard library, Polars, modules of its own folder and the product's own metric functions
 # (`eval_pipeline.metrics`), whose source is part of its meaning. Whatever else could change what it computes without

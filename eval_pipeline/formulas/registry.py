@@ -1,4 +1,4 @@
-"""All definitions: the shipped folder, one's own folder laid over it, and the readings of eval-pipeline.toml."""
+"""All definitions: the shipped folder, your own folder over it, and eval-pipeline.toml."""
 
 from __future__ import annotations
 

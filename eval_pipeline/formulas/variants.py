@@ -1,4 +1,4 @@
-"""Other readings: parameters changed for a name, or a second name beside the first."""
+"""Variants: parameters changed under a definition's name, or a second name beside the first."""
 
 # A parameter may belong to the definition that is named, or to a fact behind it. In the second case the named one
 # gets facts of its own: `recall_any_loose` then reads `facts.support_ranks__recall_any_loose`, and nobody else's

@@ -1,13 +1,12 @@
-"""A bundle becomes rows of the store here, all of it or nothing, and what is wrong with it is kept and said.
+"""A bundle becomes rows of the store, all or nothing; what is wrong with it goes to quarantine.
 
 context       What every step of a load shares: where it goes, what it may do, and what it has done so far.
 deliveries    Who delivered what when, and what of it was rejected.
-file          Take in a single file of results as a run: as it is, or through a mapping.
-inbox         What lies in the inbox and is not in the store yet.
-lint          What looks odd in a golden set or in a delivery: warnings, that change no row and no exit code.
-load          After a load: what it has put right in quarantine, and which labels its archives know.
-quarantine    Which files stand behind quarantine, where they are now, and whether reading them again would give
-              other rows.
-runs          Take in runs, in batches of about a second: read on other threads, written together.
-write_labels  Golden sets: a version of the labels, one table per family, each with a hash of its own.
+file          One file of results loaded as a run: as it is, or through a mapping.
+inbox         What lies in the inbox and is not in the store yet, and loading it.
+lint          What looks odd in golden sets and deliveries: warnings that change no row and no exit code.
+load          Bundles loaded into the store, and what that has put right in quarantine.
+quarantine    What is in quarantine, and reading the files behind it again.
+runs          Runs loaded in batches of about a second: read on other threads, written together.
+write_labels  A golden set written as a version of the labels, one table per family, each with a hash.
 """

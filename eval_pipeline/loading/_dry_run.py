@@ -1,4 +1,4 @@
-"""What writing runs would find out, without writing: who is known, what is replaced, which runs cannot be taken."""
+"""What writing runs would find out: known runs, replaced parts, runs that cannot be taken."""
 
 from __future__ import annotations
 

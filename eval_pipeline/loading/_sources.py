@@ -1,4 +1,4 @@
-"""Take in golden sets and chunk archives."""
+"""Golden sets and chunk archives loaded from their files."""
 
 from __future__ import annotations
 

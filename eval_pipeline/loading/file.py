@@ -1,4 +1,4 @@
-"""Take in a single file of results as a run: as it is, or through a mapping."""
+"""One file of results loaded as a run: as it is, or through a mapping."""
 
 # The file becomes a run's folder in a place of its own and is loaded the one way there is.
 

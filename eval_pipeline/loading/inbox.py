@@ -1,4 +1,4 @@
-"""What lies in the inbox and is not in the store yet."""
+"""What lies in the inbox and is not in the store yet, and loading it."""
 
 # Looking is cheap: names, sizes and times. A file is read only when these leave open whether it is new.
 

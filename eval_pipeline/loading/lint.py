@@ -1,4 +1,4 @@
-"""What looks odd in a golden set or in a delivery: warnings, that change no row and no exit code."""
+"""What looks odd in golden sets and deliveries: warnings that change no row and no exit code."""
 
 from __future__ import annotations
 

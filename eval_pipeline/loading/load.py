@@ -1,4 +1,4 @@
-"""After a load: what it has put right in quarantine, and which labels its archives know."""
+"""Bundles loaded into the store, and what that has put right in quarantine."""
 
 from __future__ import annotations
 

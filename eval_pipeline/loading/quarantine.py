@@ -1,4 +1,4 @@
-"""Which files stand behind quarantine, where they are now, and whether reading them again would give other rows."""
+"""What is in quarantine, and reading the files behind it again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Take in runs, in batches of about a second: read on other threads, written together."""
+"""Runs loaded in batches of about a second: read on other threads, written together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Golden sets: a version of the labels, one table per family, each with a hash of its own."""
+"""A golden set written as a version of the labels, one table per family, each with a hash."""
 
 from __future__ import annotations
 

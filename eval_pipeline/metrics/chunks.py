@@ -1,8 +1,7 @@
-"""Chunk metrics: how well the retrieved chunk ids cover the expected ones (S0.1 to S0.5).
+"""Chunk metrics: how well the retrieved chunk ids cover the expected ones (S0.1 to S0.5)."""
 
-Both sides are sets: a repeated id counts once (A0.2). What an empty side means is stated per metric and
-taken literally, so with both sides empty recall is 1, precision 0 and F1 0 (A0.5).
-"""
+# Both sides are sets: a repeated id counts once (A0.2). What an empty side means is stated per metric and
+# taken literally, so with both sides empty recall is 1, precision 0 and F1 0 (A0.5).
 
 from __future__ import annotations
 

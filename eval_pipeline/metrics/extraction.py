@@ -1,9 +1,8 @@
-"""Field extraction metrics, formula version 1.0.0 (S1.0 to S1.18).
+"""Field extraction metrics, formula version 1.0.0 (S1.0 to S1.18)."""
 
-One eval is one document: the fields of its ground truth against the fields that were extracted. Every
-division by zero yields 0 (S1.14). Recall follows the formula, to which only omissions are missed;
-`recall_strict` beside it also counts wrong types and wrong values (A1.1).
-"""
+# One eval is one document: the fields of its ground truth against the fields that were extracted. Every
+# division by zero yields 0 (S1.14). Recall follows the formula, to which only omissions are missed;
+# `recall_strict` beside it also counts wrong types and wrong values (A1.1).
 
 from __future__ import annotations
 

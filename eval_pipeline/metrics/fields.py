@@ -1,8 +1,7 @@
-"""From two JSON documents to the fields on which they disagree (A1.5, A1.6, A1.8).
+"""From two JSON documents to the fields on which they disagree (A1.5, A1.6, A1.8)."""
 
-A field is a leaf named by its dotted path. Null and the object with nothing in it are absent. An array is
-one leaf and its order matters. 1 equals 1.0, a boolean is no number, texts are compared exactly.
-"""
+# A field is a leaf named by its dotted path. Null and the object with nothing in it are absent. An array is
+# one leaf and its order matters. 1 equals 1.0, a boolean is no number, texts are compared exactly.
 
 from __future__ import annotations
 

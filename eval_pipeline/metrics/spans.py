@@ -1,8 +1,7 @@
-"""Span metrics: how many characters the retrieved and the expected spans share (S0.6 to S0.10).
+"""Span metrics: how many characters the retrieved and the expected spans share (S0.6 to S0.10)."""
 
-The unit is the code point and a span is half-open, [start, end) (A0.1). Each side is merged before anything
-is counted (A0.8), so no character counts twice; "empty" means that a side covers no character (A0.3).
-"""
+# The unit is the code point and a span is half-open, [start, end) (A0.1). Each side is merged before anything
+# is counted (A0.8), so no character counts twice; "empty" means that a side covers no character (A0.3).
 
 from __future__ import annotations
 

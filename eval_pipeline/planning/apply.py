@@ -1,4 +1,4 @@
-"""Leaving older runs on the definitions that they were computed with."""
+"""Older runs left on the definitions they were computed with (pins), and pins given up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why a number moved: split exactly into system, formula, labels, data, and what only their combination explains."""
+"""Why a number moved: split exactly into system, formula, labels, data and interaction."""
 
 # Two points are compared, each a run at a time, with the value that stood there. Between them up to four things differ.
 # One at a time is changed and the metric computed from the rows as they are stored now:

@@ -1,4 +1,4 @@
-"""Which comparisons and gates would be decided otherwise: the newest pairs judged as stored, and as they would be."""
+"""Which comparisons and gates would be decided otherwise, among the newest pairs."""
 
 from __future__ import annotations
 

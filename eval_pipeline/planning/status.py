@@ -1,4 +1,4 @@
-"""What stands where: every derived table × every run, and every pair of runs, fresh or not and why."""
+"""The state of every derived table and run, and of every pair of runs: fresh or not, and why."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of a comparison is worth reading first."""
+"""What of a comparison is worth reading first: families, headlines, moved queries, rules."""
 
 from __future__ import annotations
 

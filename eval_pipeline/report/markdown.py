@@ -1,4 +1,4 @@
-"""Comparisons and gates as Markdown: for people; no program should parse it."""
+"""Comparisons and gates as Markdown, in full and in short, and gates as JUnit."""
 
 from __future__ import annotations
 

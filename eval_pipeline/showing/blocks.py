@@ -1,4 +1,4 @@
-"""The parts of a run's document that are about the whole run: speed, the judge, extraction, indexing."""
+"""The parts of a run's document about the whole run: speed, judge, extraction, indexing."""
 
 # Numbers come from derived tables as they were computed; here they are only put into the document's form.
 

@@ -1,4 +1,4 @@
-"""Checks over a range of runs, each one statement: what is wrong, run by run."""
+"""Faults of a range of runs, each found by one statement: what is wrong, run by run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run's aggregate_json: computed from what is stored (no query is asked again), and written back."""
+"""A run's aggregate_json: computed from what is stored, and written back."""
 
 from __future__ import annotations
 

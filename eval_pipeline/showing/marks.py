@@ -1,4 +1,4 @@
-"""What stands of a run's values and does not hold any more, or is left as it is on purpose."""
+"""Which values of a run are stale, missing, pinned or frozen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows that only pages show: where a run comes from, its queries with what there is to read, the runs of a suite."""
+"""Rows that only pages show: where runs come from, queries with their texts, runs of a suite."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SQL from people: read-only, and shut off from everything but the store."""
+"""SQL from people: read-only, on the store alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Comparing two runs query by query: how large is b − a, how sure is it, and could a difference have been seen?"""
+"""Two runs compared query by query: how large b − a is, how sure, and what could have been seen."""
 
 # The scale of a metric chooses its statistics:
 #

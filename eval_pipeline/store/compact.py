@@ -1,4 +1,6 @@
-"""Writing the store's file anew without what was removed: DuckDB keeps freed blocks, and what stood in them."""
+"""The store's file written again without the blocks that removed rows have left."""
+
+# DuckDB keeps freed blocks, and what stood in them.
 
 from __future__ import annotations
 

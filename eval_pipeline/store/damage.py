@@ -1,4 +1,4 @@
-"""A file that is no store of ours, or is broken: found out before it is touched, and said with the way back."""
+"""A file that is no store or is broken: found before it is touched, with the way back."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""DuckDB's engine without a file: one costs as much as a hundred small statements, so a process uses it again."""
+"""DuckDB's engines, used again with the file attached; Ctrl-C within a statement."""
 
-# A database is attached to it for as long as somebody works with it, always under the same name. One connection has an
-# engine to itself; what it leaves behind (temporary tables, an open transaction) ends with the connection.
+# An engine costs as much as a hundred small statements, so a process uses it again. A database is attached to it for as
+# long as somebody works with it, always under the same name. One connection has an engine to itself; what it leaves
+# behind (temporary tables, an open transaction) ends with the connection.
 
 from __future__ import annotations
 

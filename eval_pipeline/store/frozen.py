@@ -1,4 +1,4 @@
-"""Texts that were emptied: what was computed from them stays, and what reads them is frozen from then on."""
+"""Emptied texts: values computed from them stay, and what reads them is frozen from then on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where in the store a run, a golden set, an archive or an id is referred to: by the names of columns."""
+"""Where the store refers to a run, a golden set, an archive or an id: by names of columns."""
 
 # New tables are found by themselves: a key of a run is called `run_key`, `run_a_key`, `run_b_key`; an id's key
 # `chunk_key` or `cited_chunk_key`, several in one column `chunk_keys`.

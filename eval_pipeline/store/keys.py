@@ -1,4 +1,4 @@
-"""Text ids become integer keys: looked up, and given out where new."""
+"""Text ids and texts as keys: looked up, and given out where new."""
 
 from __future__ import annotations
 

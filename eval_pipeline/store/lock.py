@@ -1,4 +1,4 @@
-"""Who may use the store's file: one writer or many readers, by locks that end with the process that holds them."""
+"""Who may use the store's file, one writer or many readers, until their process ends."""
 
 # DuckDB lets no other process open a file that a writer has open, and a reader keeps writers out. So both ask here
 # first. A second lock is the turnstile: a waiting writer holds it, new readers queue behind it, and nobody starves.

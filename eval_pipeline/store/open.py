@@ -1,4 +1,4 @@
-"""Opening the store: always the same configuration, always behind the lock, never for longer than needed."""
+"""The store opened: configured alike, behind the lock, for as short as can be."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions to the store about runs, answered from one reading connection."""
+"""Runs found by name, in run order, as attempts at their nights, with what is stored of them."""
 
 from __future__ import annotations
 

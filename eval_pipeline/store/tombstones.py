@@ -1,4 +1,4 @@
-"""What was forgotten on purpose and must not come back; kept in the store and, for a store that breaks, beside it."""
+"""What was forgotten on purpose and must not come back, in the store and beside it."""
 
 from __future__ import annotations
 

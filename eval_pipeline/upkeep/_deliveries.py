@@ -1,4 +1,4 @@
-"""Kept deliveries written anew without what was forgotten of them; every other row keeps its place and its line."""
+"""Kept deliveries written again without what was forgotten; other rows keep their lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Removing a run or a dataset for good: its rows wherever they stand, and the ids and texts that nobody else uses."""
+"""A run's or dataset's rows removed wherever they are, with the ids and texts nobody else uses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Forgetting a run or a dataset for good: rows or only texts, in the store, its file and the kept deliveries."""
+"""A run or a dataset forgotten for good: rows or only texts, in store, file and kept deliveries."""
 
 # The order makes an interrupted call harmless. First, in one transaction, the tombstone and everything it stands for;
 # then the kept deliveries; then the file is written anew. What was not finished is finished by the same call again.

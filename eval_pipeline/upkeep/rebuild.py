@@ -1,4 +1,4 @@
-"""The way back from a broken store: a new one, made from the kept deliveries in their order."""
+"""A broken store made again from the kept deliveries, in their order."""
 
 # The new store is made beside the old file and takes its place at the end, so that a process that dies leaves the old
 # file where it was. The old file is moved aside and never deleted.

@@ -1,4 +1,4 @@
-"""What pages say of runs and formulas: where a run comes from, what its values rest on, whether that holds."""
+"""What pages say of runs and formulas: origin, what values are computed from, what is stale."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page around the content: what the browser may do, the style, the script, headings and ways to move around."""
+"""The page around the content: its policy, style, script, headings and navigation."""
 
 from __future__ import annotations
 

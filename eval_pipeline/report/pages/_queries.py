@@ -1,4 +1,4 @@
-"""The table of queries: one row each, with what there is to read about it folded below, within a budget of bytes."""
+"""The table of queries: one row each, its texts folded below, within a budget of bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A chart's drawing made part of a page: only what a drawing may hold, in the page's own colours, and small."""
+"""A chart drawn as a figure inside a page, in the page's own colours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""HTML put together from values: whatever is not markup already is escaped, so that nothing can be forgotten."""
+"""HTML put together from values; whatever is not markup already is escaped."""
 
 from __future__ import annotations
 

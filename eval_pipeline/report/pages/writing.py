@@ -1,4 +1,4 @@
-"""The published pages: of every new run, of every new comparison, of the suites; written where out of date."""
+"""The published pages of new runs, comparisons and suites: which are due, and writing them."""
 
 from __future__ import annotations
 
