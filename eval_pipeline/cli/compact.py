@@ -16,7 +16,7 @@ from eval_pipeline.words import count
 @with_store
 @as_json
 def command(settings: Settings, as_json: bool) -> None:
-    """Write the store's file anew, without the room, and what still stands in it, that removed rows have left.
+    """Rewrite the store file without the blocks that removed rows have left, and what is still in them.
 
     It needs as much free space as the file takes; interrupted, it leaves the file as it was.
     """

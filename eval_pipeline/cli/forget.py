@@ -33,7 +33,7 @@ SHOWN_RUNS = 5
     "--lift", is_flag=True, help="Let deliveries of that name in again; brings nothing back by itself."
 )
 @click.option(
-    "--no-compact", is_flag=True, help="Leave the file as it is: `compact` has to write it anew afterwards."
+    "--no-compact", is_flag=True, help="Leave the file as it is: `compact` has to rewrite it afterwards."
 )
 @with_store
 @as_json

@@ -35,9 +35,11 @@ SHOWN = 3
     help="What the columns of a results file mean; `eval-pipeline init` writes it.",
 )
 @click.option("--run-id", metavar="RUN_ID", help="For a results file: the run it becomes.")
-@click.option("--dataset", metavar="DATASET", help="For a results file: the golden set that scores it.")
+@click.option(
+    "--dataset", metavar="DATASET", help="For a results file: the dataset whose golden set scores it."
+)
 @click.option("--created-at", metavar="TIME", help="For a results file: when the run was made.")
-@click.option("--suite", metavar="NAME", help="For a results file: the series the run belongs to.")
+@click.option("--suite", metavar="NAME", help="For a results file: the suite the run belongs to.")
 @click.option(
     "--dry-run", is_flag=True, help="Read and check everything, say what would happen, write nothing."
 )
@@ -60,7 +62,7 @@ def command(
     settings: Settings,
     as_json: bool,
 ) -> None:
-    """Take bundles in: folders with datasets/, inventories/ or runs/ in them, or one run's folder.
+    """Load bundles: folders with datasets/, inventories/ or runs/ in them, or one run's folder.
 
     Or one file of results, as a run: JSON Lines or Parquet with the bundle's own columns, or with --mapping any
     JSON, JSON Lines, CSV or Parquet.

@@ -16,8 +16,8 @@ INTERRUPTED = 130
 COMMANDS = {
     "demo": "Load the shipped example, run everything, and show what to try.",
     "init": "Look at a file of results and write a mapping for it.",
-    "load": "Take bundles, or one file of results, in.",
-    "run": "Compute what is missing or was delivered anew.",
+    "load": "Load bundles, or one file of results.",
+    "run": "Compute what is missing or was delivered again.",
     "status": "Show what is fresh, stale (and why), or missing.",
     "plan": "Show what recomputing would touch, cost and change.",
     "apply": "Compute exactly what `plan` lists.",
@@ -30,8 +30,8 @@ COMMANDS = {
     "export": "Write a run's numbers to files.",
     "quarantine": "Show what was rejected and why.",
     "forget": "Remove a run or a dataset, or only its texts, for good.",
-    "compact": "Write the store's file anew, without what was removed from it.",
-    "rebuild": "Make a broken store anew from the kept deliveries.",
+    "compact": "Rewrite the store file without what was removed from it.",
+    "rebuild": "Rebuild a broken store from the kept deliveries.",
     "query": "Ask the store in SQL, read-only.",
     "ui": "Open Dagster's web interface on this project.",
 }

@@ -16,11 +16,15 @@ from eval_pipeline.words import count
 
 @click.command("metrics")
 @click.argument("name", required=False)
-@click.option("--history", is_flag=True, help="Every meaning NAME has had in this store, with what changed.")
+@click.option(
+    "--history", is_flag=True, help="Every definition that this store has used under NAME, with what changed."
+)
 @click.option(
     "--lock", is_flag=True, help="Write every name, version and fingerprint to sql/definitions.lock."
 )
-@click.option("--check-lock", is_flag=True, help="Exit with 1 when a meaning moved and its version did not.")
+@click.option(
+    "--check-lock", is_flag=True, help="Exit with 1 when a fingerprint changed and its version did not."
+)
 @with_store
 @as_json
 def command(

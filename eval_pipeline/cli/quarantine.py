@@ -34,9 +34,9 @@ Row = Mapping[str, Any]
 @click.option(
     "--retry",
     is_flag=True,
-    help="After a fix: read the files again and take in what is good now; exit with 3 when something is not.",
+    help="After a fix: read the files again and load what is good now; exit with 3 when something is not.",
 )
-@click.option("--no-text", is_flag=True, help="With --retry: take in no questions, answers and passages.")
+@click.option("--no-text", is_flag=True, help="With --retry: load no questions, answers and passages.")
 @with_store
 @as_json
 def command(

@@ -19,7 +19,7 @@ from eval_pipeline.words import count
 @with_store
 @as_json
 def command(yes: bool, settings: Settings, as_json: bool) -> None:
-    """Make a broken store anew from the deliveries that are kept beside it; the old file is moved aside.
+    """Rebuild a broken store from the deliveries that are kept beside it; the old file is moved aside.
 
     What was forgotten stays forgotten. What does not come back is said; `run` computes the metrics.
     """

@@ -23,7 +23,7 @@ from eval_pipeline.words import count
 def command(
     run_ids: tuple[str, ...], everything: bool, pages: bool, settings: Settings, as_json: bool
 ) -> None:
-    """Compute, through Dagster, what is missing or was delivered anew: for these runs, or for all.
+    """Compute, through Dagster, what is missing or was delivered again: for these runs, or for all.
 
     The newest runs of every suite are then compared with the night before and with their pinned baseline.
     """

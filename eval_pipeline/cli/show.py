@@ -28,7 +28,7 @@ PART_WORDS = {
 @click.option(
     "--as-of",
     metavar="DATE|FINGERPRINT",
-    help="As the values were at the end of that UTC day (or at that time), or under that meaning of a formula.",
+    help="As the values were at the end of that UTC day (or at that time), or under the formula of that fingerprint.",
 )
 @with_store
 @as_json
