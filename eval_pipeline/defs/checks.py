@@ -73,7 +73,7 @@ def _labels_make_sense() -> dg.AssetChecksDefinition:
     @dg.asset_check(
         asset=GOLDEN_SETS,
         name=LABELS_MAKE_SENSE,
-        description="No label contradicts another, names a chunk that no inventory has, or says nothing.",
+        description="No label contradicts another, names a chunk that no archive has, or says nothing.",
     )
     def check(context: dg.AssetCheckExecutionContext, store: StoreResource) -> dg.AssetCheckResult:
         datasets = _asked(context)
@@ -154,7 +154,7 @@ def _quality_checks(registry: Registry) -> list[dg.AssetChecksDefinition]:
         (
             LABELLED,
             "labels_in_inventory",
-            "Every expected chunk is in the newest inventory of the run's chunker, where there is one.",
+            "Every expected chunk is in the newest archive of the run's chunker, where there is one.",
             stale_labels,
         ),
     ]

@@ -33,8 +33,9 @@ GATE = "gate"
 LISTED = 20
 DESCRIPTION = """Two runs side by side: what moved, how sure that is, and the verdict about every query.
 
-Each of the newest runs of a suite is compared with the answer of the night before, and with the baseline that
-eval-pipeline.toml pins. A pair is made anew when what it was made of has moved: results, labels, archives, formulas."""
+Each of the newest runs of a suite is compared with the last complete run of the night before, and with the baseline
+that eval-pipeline.toml pins. A comparison is stale when what it was computed from has changed: results, labels,
+archives, formulas."""
 PAGES = dg.AssetKey(["reports", "pages"])
 LINKED = 50
 PAGES_DESCRIPTION = """\

@@ -50,7 +50,7 @@ def make_jobs() -> Jobs:
             NIGHTLY_EVALUATION,
             selection=dg.AssetSelection.groups("raw", *COMPUTED),
             config=QUIET,
-            description="Takes runs in and computes everything of them that is missing or was delivered anew.",
+            description="Loads runs and computes everything of them that is missing or was delivered again.",
         ),
         recompute_stale=dg.define_asset_job(
             RECOMPUTE_STALE,
@@ -74,12 +74,12 @@ def make_jobs() -> Jobs:
             NEW_GOLDEN_SETS,
             selection=dg.AssetSelection.assets(GOLDEN_SETS),
             config=QUIET,
-            description="Takes golden sets in from the inbox.",
+            description="Loads golden sets from the inbox.",
         ),
         new_chunk_archives=dg.define_asset_job(
             NEW_CHUNK_ARCHIVES,
             selection=dg.AssetSelection.assets(CHUNK_ARCHIVES),
             config=QUIET,
-            description="Takes chunk archives in from the inbox.",
+            description="Loads chunk archives from the inbox.",
         ),
     )

@@ -63,7 +63,7 @@ class StoreResource(DuckDBResource):
     inbox: str = Field(description="Where bundles are delivered.")
     reports: str = Field(description="Where reports are written.")
     config: str = Field(description="eval-pipeline.toml, which need not exist.")
-    own_sql: str | None = Field(default=None, description="A folder of one's own definitions.")
+    own_sql: str | None = Field(default=None, description="A folder of your own definitions.")
     dagster_home: str = Field(description="Where Dagster keeps its events.")
 
     @classmethod

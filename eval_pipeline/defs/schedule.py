@@ -13,7 +13,7 @@ from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.loading.inbox import look_into, take_in_sources
 
 DESCRIPTION = (
-    "Takes in what lies in the inbox and computes what is missing or was delivered anew. The sensor "
+    "Loads what lies in the inbox and computes what is missing or was delivered again. The sensor "
     "new_comparisons then compares the runs and publishes their pages."
 )
 

@@ -165,7 +165,7 @@ def stale_metrics(
         minimum_interval_seconds=seconds,
         default_status=dg.DefaultSensorStatus.STOPPED,
         description="Computes what the ledger says is stale: exactly these tables for exactly these runs, once; "
-        "then the comparisons that rest on them.",
+        "then the comparisons computed from them.",
     )
     def watch(context: dg.SensorEvaluationContext, store: StoreResource) -> dg.SensorResult:
         not_now = _not_now(context, store)

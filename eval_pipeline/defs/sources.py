@@ -38,7 +38,7 @@ RAW_PARTS = (
         "results",
         "raw.results, raw.hits, raw.hit_spans, raw.citations, raw.references, raw.runs",
         "What the evaluated system returned, one row per query with its hits, answer and judge scores, as delivered. "
-        "Materializing a run takes it in from the inbox when it lies there new or changed.",
+        "Materializing a run loads it from the inbox when it lies there new or changed.",
     ),
     RawPart(
         RAW_KEYS["raw.extraction_cases"],
