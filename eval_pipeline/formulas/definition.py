@@ -71,23 +71,23 @@ class Definition:
         """Whether it gives every query a score whose mean says something about the run."""
         return self.schema == "metrics" and self.grain == PER_QUERY and self.header.aggregate == MEAN
 
-    @property
-    def keys(self) -> dict[str, str]:
+    @cached_property
+    def keys(self) -> Mapping[str, str]:
         """Every key the table has, with what it means; a list parameter has written some of them several times."""
         return _expand_keys(self.header.keys, self.header.parameters)
 
-    @property
-    def column_of_key(self) -> dict[str, str]:
+    @cached_property
+    def column_of_key(self) -> Mapping[str, str]:
         """Key → the column of the statement that holds it; a second reading renames the keys of the first."""
         keys = list(self.keys)
         return dict(zip(keys, self.columns or keys, strict=True))
 
-    @property
+    @cached_property
     def sql(self) -> str:
         """The statement with its parameters written in."""
         return render(self.body, self.header.parameters, path=self.path)
 
-    @property
+    @cached_property
     def scored_sql(self) -> str:
         """The statement with, as its first column, whether the formula applies to the row."""
         applies = self.header.applies
@@ -137,9 +137,11 @@ def render(sql: str, parameters: Mapping[str, Parameter], *, path: Path) -> str:
 
     A line that names one element of a list parameter is written once per element, so that adding a k is one edit.
     """
+    if "$" not in sql:
+        return "\n".join(sql.splitlines())
     lines: list[str] = []
     for line in sql.splitlines():
-        lines += _each_line(line, parameters)
+        lines += _each_line(line, parameters) if "$" in line else [line]
     text = "\n".join(lines)
     for name, value in parameters.items():
         if not isinstance(value, list):
@@ -170,6 +172,8 @@ def _fill_element(line: str, name: str, value: Any) -> str:
 
 
 def _fill(text: str, name: str, value: str) -> str:
+    if "$" not in text:
+        return text
     return re.sub(r"\$\{" + name + r"\}|\$" + name + r"(?!\w)", lambda _: value, text)
 
 

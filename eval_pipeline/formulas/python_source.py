@@ -73,9 +73,14 @@ class _Source:
         return found
 
     @cached_property
+    def nodes(self) -> list[ast.AST]:
+        """The whole tree."""
+        return list(ast.walk(self.tree))
+
+    @cached_property
     def imports(self) -> list[ast.Import | ast.ImportFrom]:
         """Every import, also those inside a function."""
-        return [node for node in ast.walk(self.tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+        return [node for node in self.nodes if isinstance(node, ast.Import | ast.ImportFrom)]
 
     @cached_property
     def module(self) -> ModuleText:
@@ -257,7 +262,7 @@ def _check_module_level(source: _Source) -> None:
 
 
 def _check_calls(source: _Source) -> None:
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         name = None
         if isinstance(node, ast.Name) and node.id in FORBIDDEN_CALLS:
             name = node.id

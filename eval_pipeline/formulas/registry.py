@@ -198,7 +198,8 @@ def _name(path: Path, schema: str) -> str:
 
 
 def _check_parameters(header: Header, text: str, *, path: Path) -> None:
-    used = _parameter_names("\n".join([text, header.applies or "", header.undefined or "", *header.keys]))
+    texts = (text, header.applies or "", header.undefined or "", *header.keys)
+    used = {name for one in texts for name in _parameter_names(one)}
     for name in header.parameters:
         if name not in used and name.removesuffix("s") not in used:
             raise DefinitionError(f"{path}: parameter {name} is declared and never used as ${name}")

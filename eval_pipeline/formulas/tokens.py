@@ -27,26 +27,27 @@ _BLANK = frozenset(("space", "comment"))
 
 
 class Token(NamedTuple):
-    """One token; `start` is its place in the text."""
+    """One token; `start` is its place in the text, `meaning` leaves out what cannot change it: the case of words."""
 
     kind: str
     text: str
     start: int
+    meaning: str
 
-    @property
-    def meaning(self) -> str:
-        """The token without what cannot change the meaning: the case of words."""
-        return self.text.lower() if self.kind == "word" else self.text
+
+def meaningful(sql: str) -> tuple[Token, ...]:
+    """The tokens that carry meaning; closing semicolons carry none. The same few texts are asked for often."""
+    return _cut(sql.rstrip())
 
 
 @lru_cache(maxsize=512)
-def meaningful(sql: str) -> tuple[Token, ...]:
-    """The tokens that carry meaning; closing semicolons carry none. The same few texts are asked for often."""
-    tokens = [
-        Token(kind, found.group(), found.start())
-        for found in _TOKEN.finditer(sql)
-        if (kind := found.lastgroup or "sign") not in _BLANK
-    ]
+def _cut(sql: str) -> tuple[Token, ...]:
+    tokens = []
+    for found in _TOKEN.finditer(sql):
+        kind = found.lastgroup or "sign"
+        if kind not in _BLANK:
+            text = found.group()
+            tokens.append(Token(kind, text, found.start(), text.lower() if kind == "word" else text))
     while tokens and tokens[-1].text == ";":
         tokens.pop()
     return tuple(tokens)
@@ -62,7 +63,7 @@ def _qualified_names(sql: str, schemas: frozenset[str]) -> list[str]:
     tokens = meaningful(sql)
     found: dict[str, None] = {}
     for first, dot, second in zip(tokens, tokens[1:], tokens[2:], strict=False):
-        if first.meaning in schemas and dot.text == "." and second.kind in ("word", "quoted"):
+        if dot.text == "." and first.meaning in schemas and second.kind in ("word", "quoted"):
             found[f"{first.meaning}.{second.meaning.strip(chr(34))}"] = None
     return list(found)
 
@@ -71,7 +72,7 @@ def called_functions(sql: str) -> set[str]:
     """Every name that is followed by an opening parenthesis."""
     tokens = meaningful(sql)
     return {
-        name.meaning for name, sign in itertools.pairwise(tokens) if name.kind == "word" and sign.text == "("
+        name.meaning for name, sign in itertools.pairwise(tokens) if sign.text == "(" and name.kind == "word"
     }
 
 
@@ -79,13 +80,9 @@ def _parameter_names(sql: str) -> set[str]:
     """Every `$name` and `${name}`, inside quoted names too."""
     if "$" not in sql:
         return set()
-    return {name.strip("{}") for name in re.findall(r"\$(\{\w+\}|\w+)", _without_comments(sql))}
-
-
-def _without_comments(sql: str) -> str:
-    if "--" not in sql and "/*" not in sql:
-        return sql
-    return "".join(found.group() for found in _TOKEN.finditer(sql) if found.lastgroup != "comment")
+    if "--" in sql or "/*" in sql:
+        sql = " ".join(token.text for token in meaningful(sql))
+    return {name.strip("{}") for name in re.findall(r"\$(\{\w+\}|\w+)", sql)}
 
 
 def last_select(sql: str) -> int | None:
