@@ -20,7 +20,7 @@ from eval_pipeline.computing.aggregates import compute_aggregates
 from eval_pipeline.computing.derived import compute, table_of
 from eval_pipeline.computing.ledger import BATCH_RESULTS
 from eval_pipeline.computing.measure import measure
-from eval_pipeline.computing.scope import Scope, point_views_at, visible_catalogue
+from eval_pipeline.computing.scope import Scope, known_tables, point_views_at, visible_catalogue
 from eval_pipeline.formulas.registry import Registry, load_registry
 from eval_pipeline.loading.load import load_bundles
 from eval_pipeline.planning.status import find_status
@@ -137,6 +137,7 @@ def span_passes(watch: Stopwatch, store: Path, rounds: str) -> None:
 
     with computing(settings, registry) as (con, catalogue):
         scopes = batches_of(con, catalogue)
+        known = known_tables(con, catalogue)
 
         def scan() -> None:
             con.execute(f'select count(*), sum(hash("start")) from "{catalogue}".raw.hit_spans').fetchall()
@@ -146,7 +147,7 @@ def span_passes(watch: Stopwatch, store: Path, rounds: str) -> None:
             for scope in scopes:
                 point_views_at(con, catalogue, scope, definition.reads)
                 with transaction(con):
-                    compute(con, catalogue, definition, scope)
+                    compute(con, catalogue, definition, scope, known)
 
         for _ in range(int(rounds)):
             for name in SPAN_TABLES:
@@ -186,6 +187,8 @@ def _one_round(
     *,
     is_first: bool,
 ) -> None:
+    known = known_tables(con, catalogue)
+
     def scan() -> None:
         con.execute(f'select count(*), sum(hash(chunk_key)) from "{catalogue}".raw.hits').fetchall()
 
@@ -194,7 +197,7 @@ def _one_round(
         for scope in scopes:
             point_views_at(con, catalogue, scope, definition.reads)
             with transaction(con):
-                compute(con, catalogue, definition, scope)
+                compute(con, catalogue, definition, scope, known)
 
     def aggregate() -> None:
         for name in RANK_FORMULAS:

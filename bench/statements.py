@@ -1,8 +1,8 @@
 """What one more run of two queries sends to DuckDB: python bench/statements.py [--all] [--calls]
 
-A store holds two such runs, loaded and computed by an earlier process; this one loads a third and computes it with every
-shipped definition. What is sent by `execute` or `sql` meanwhile counts. A turn has no end by the clock, so that the
-figure is the same on any machine.
+A store holds two such runs, loaded and computed by an earlier process; this one loads a third and computes it with
+every shipped definition. What is sent by `execute` or `sql` meanwhile counts. A turn has no end by the clock, so that
+the figure is the same on any machine.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ def compute_aggregates(
     con.execute(f"create or replace temp table summed as {sql}")
     target = f'"{store}".aggregates.run_metrics'
     con.execute(f"delete from {target} where {scope.condition()} and source = ?", [formula.name])
-    con.execute(
+    ((n_rows,),) = con.execute(
         f"insert into {target} "
         + " union all ".join(
             f"select run_key, $source, {literal(key)}, slice, slice_value, "
@@ -34,7 +34,9 @@ def compute_aggregates(
             for key in keys
         ),
         {"source": formula.name},
-    )
+    ).fetchall()
+    if len(scope.run_keys) == 1:
+        return {scope.run_keys[0]: n_rows}
     present = " + ".join(f"count(*) filter (where {quoted('n ' + key)} > 0)" for key in keys)
     return dict(con.execute(f"select run_key, {present} from temp.summed group by run_key").fetchall())
 

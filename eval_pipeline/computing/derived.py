@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from eval_pipeline.computing.scope import Scope
+from eval_pipeline.computing.scope import KnownTables, Scope
 from eval_pipeline.errors import DefinitionError
 from eval_pipeline.formulas.definition import APPLIES, Definition, is_key_name, quoted, render
 from eval_pipeline.formulas.python_source import load_function
@@ -27,22 +27,26 @@ def table_of(definition: Definition, store: str) -> str:
     return f'"{store}".{definition.schema}.{quoted(definition.short_name)}'
 
 
-def compute(con: Connection, store: str, definition: Definition, scope: Scope) -> dict[int, int]:
+def compute(
+    con: Connection, store: str, definition: Definition, scope: Scope, known: KnownTables
+) -> dict[int, int]:
     """Compute the definition for the runs of the scope and put the rows in the place of what stood there.
 
     Call it inside a transaction, with the views of what it reads set up. Returns the rows per run.
     """
     statement, columns = _statement_of(con, definition)
-    _ensure_table(con, store, definition, columns)
+    _ensure_table(con, store, definition, columns, known)
     target = table_of(definition, store)
     con.execute(f"delete from {target} where {scope.condition()}")
     names = ", ".join(quoted(column.name) for column in columns)
     try:
-        con.execute(f"insert into {target} ({names}) {statement}")
+        ((n_rows,),) = con.execute(f"insert into {target} ({names}) {statement}").fetchall()
     except StatementError as error:
         raise DefinitionError(f"{definition.path}: {_first_line(error)}") from error
     if definition.is_own and definition.schema == "metrics":
         _refuse_repeated_rows(con, store, definition, scope)
+    if len(scope.run_keys) == 1:
+        return {scope.run_keys[0]: n_rows}
     counted = con.execute(
         f"select run_key, count(*) from {target} where {scope.condition()} group by run_key"
     ).fetchall()
@@ -189,15 +193,27 @@ def table_columns(con: Connection, name: str) -> dict[str, str]:
     return {name: kind for name, kind, *_ in rows}
 
 
-def _ensure_table(con: Connection, store: str, definition: Definition, columns: list[Column]) -> None:
+def _ensure_table(
+    con: Connection, store: str, definition: Definition, columns: list[Column], known: KnownTables
+) -> None:
     """Create the table, or give it the columns that it lacks; a column whose type changed is made anew."""
+    existing = known.columns.setdefault(definition.name, {})
+    lacking = [one for one in columns if existing.get(one.name, "").upper() != one.kind.upper()]
+    if not lacking:
+        return
+    # A view does not survive that the columns of its table change.
+    known.views.pop(definition.name, None)
     table = table_of(definition, store)
-    listed = ", ".join(f"{quoted(column.name)} {column.kind}" for column in columns)
-    con.execute(f'create schema if not exists "{store}".{definition.schema}')
-    con.execute(f"create table if not exists {table} ({listed})")
-    existing = {row[0]: row[1] for row in con.execute(f"describe {table}").fetchall()}
-    for column in columns:
-        if column.name not in existing:
-            con.execute(f"alter table {table} add column {quoted(column.name)} {column.kind}")
-        elif existing[column.name].upper() != column.kind.upper():
-            con.execute(f"alter table {table} alter column {quoted(column.name)} type {column.kind}")
+    if not existing:
+        listed = ", ".join(f"{quoted(column.name)} {column.kind}" for column in columns)
+        con.execute(f'create schema if not exists "{store}".{definition.schema}')
+        con.execute(f"create table {table} ({listed})")
+    else:
+        for column in lacking:
+            change = (
+                f"alter column {quoted(column.name)} type"
+                if column.name in existing
+                else f"add column {quoted(column.name)}"
+            )
+            con.execute(f"alter table {table} {change} {column.kind}")
+    existing.update({column.name: column.kind for column in lacking})

@@ -29,7 +29,14 @@ from eval_pipeline.computing.ledger import (
     find_states,
     unwanted_cells,
 )
-from eval_pipeline.computing.scope import CATALOGUE, Scope, point_views_at, visible_catalogue
+from eval_pipeline.computing.scope import (
+    CATALOGUE,
+    KnownTables,
+    Scope,
+    known_tables,
+    point_views_at,
+    visible_catalogue,
+)
 from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.settings import Settings
@@ -134,6 +141,7 @@ def _take_turn(
     """Compute for about a second; `states` of None: everything that waits is known to be due."""
     ends = time.monotonic() + TURN_SECONDS
     with visible_catalogue(con, work.registry.helpers.values()) as store:
+        known = known_tables(con, store)
         batch = None
         while waiting and time.monotonic() < ends:
             number, step = waiting.popleft()
@@ -143,7 +151,7 @@ def _take_turn(
                 states = _states_of(
                     con, store, work, [step, *(more for other, more in waiting if other == batch)]
                 )
-            _take_step(con, store, work, step if states is None else _still_due(states, step))
+            _take_step(con, store, work, step if states is None else _still_due(states, step), known)
             if work.progress:
                 work.progress(sum(work.done.cells.values()), work.total)
     if not waiting:
@@ -175,7 +183,7 @@ def _still_due(states: States, step: Step) -> Step:
     return found
 
 
-def _take_step(con: Connection, store: str, work: _Work, step: Step) -> None:
+def _take_step(con: Connection, store: str, work: _Work, step: Step, known: KnownTables) -> None:
     """Replace one kind of cell for its runs: rows, history and ledger together."""
     if not step:
         return
@@ -184,14 +192,15 @@ def _take_step(con: Connection, store: str, work: _Work, step: Step) -> None:
     formula = registry.definitions[wanted.source] if wanted.source else None
     scope = Scope(step[0].dataset_key, step[0].golden_key, sorted(due.run_key for due in step))
     started = time.perf_counter()
-    point_views_at(con, store, scope, ["labels.slices", formula.name] if formula else definition.reads)
+    read = ["labels.slices", formula.name] if formula else definition.reads
+    point_views_at(con, store, scope, read, known)
     with transaction(con):
         if any(due.reason != MISSING for due in step):
             _keep_history(con, store, work, wanted, scope)
         rows = (
             _aggregate(con, store, definition, formula, scope)
             if formula
-            else compute(con, store, definition, scope)
+            else compute(con, store, definition, scope, known)
         )
         seconds = (time.perf_counter() - started) / len(step)
         cells = [Cell(due.run_key, rows.get(due.run_key, 0), seconds, due.reason) for due in step]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from eval_pipeline.formulas.definition import Helper
 from eval_pipeline.store.open import Connection, first_value
@@ -38,6 +38,27 @@ class Scope:
         return bounds if self.is_range else f"{bounds} and {column} in (select run_key from temp.scoped_runs)"
 
 
+@dataclass
+class KnownTables:
+    """The derived tables as they stand, and the views as they were pointed: true while the lock is held."""
+
+    columns: dict[str, dict[str, str]] = field(default_factory=dict)
+    views: dict[str, str] = field(default_factory=dict)
+    run_keys: Sequence[int] = ()
+
+
+def known_tables(con: Connection, store: str) -> KnownTables:
+    """Ask the store for its derived tables, once for everything that is computed under this lock."""
+    known = KnownTables()
+    for name, column, kind in con.execute(
+        "select schema_name || '.' || table_name, column_name, data_type from duckdb_columns() "
+        "where database_name = ? and schema_name in ('facts', 'metrics', 'aggregates')",
+        [store],
+    ).fetchall():
+        known.columns.setdefault(name, {})[column] = kind
+    return known
+
+
 @contextmanager
 def visible_catalogue(con: Connection, helpers: Iterable[Helper]) -> Iterator[str]:
     """Set the second catalogue up on this connection; yields the name of the store's own."""
@@ -57,16 +78,21 @@ def visible_catalogue(con: Connection, helpers: Iterable[Helper]) -> Iterator[st
         con.execute(f"detach {CATALOGUE}")
 
 
-def point_views_at(con: Connection, store: str, scope: Scope, tables: Iterable[str]) -> None:
-    """Point the views at the runs of a scope."""
-    if not scope.is_range:
+def point_views_at(
+    con: Connection, store: str, scope: Scope, tables: Iterable[str], known: KnownTables | None = None
+) -> None:
+    """Point the views at the runs of a scope; those that are known to point there stay."""
+    known = known or KnownTables()
+    if not scope.is_range and known.run_keys != scope.run_keys:
         con.execute("delete from temp.scoped_runs")
         con.execute("insert into temp.scoped_runs select unnest(?)", [list(scope.run_keys)])
+        known.run_keys = scope.run_keys
     for table in tables:
         schema, name = table.split(".", 1)
-        con.execute(
-            f'create or replace view {CATALOGUE}.{schema}."{name}" as {_select(store, schema, name, scope)}'
-        )
+        text = _select(store, schema, name, scope)
+        if known.views.get(table) != text:
+            con.execute(f'create or replace view {CATALOGUE}.{schema}."{name}" as {text}')
+            known.views[table] = text
 
 
 def _select(store: str, schema: str, name: str, scope: Scope) -> str:

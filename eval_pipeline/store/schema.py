@@ -78,15 +78,16 @@ NO_METRICS = "select 0 as run_key, 0 as query_key, '' as metric, cast(null as do
 
 def refresh_views(con: duckdb.DuckDBPyConnection, metrics: Mapping[str, Definition]) -> None:
     """Make the public views anew where their text changed; `metrics` are the keys that per_query_metrics shows."""
-    _replace_changed(con, {"per_query_metrics": _per_query_metrics(con, metrics)})
+    _replace_changed(con, {"per_query_metrics": _per_query_metrics(con, metrics)}, _known(con))
 
 
 def _refresh_shipped_views(con: duckdb.DuckDBPyConnection) -> None:
     """Make the views of sql/views anew where their file changed."""
     wanted = {path.stem: path.read_text("utf-8") for path in _view_files()}
-    if "per_query_metrics" not in _known(con):
+    known = _known(con)
+    if "per_query_metrics" not in known:
         wanted["per_query_metrics"] = _per_query_metrics(con, {})
-    _replace_changed(con, wanted)
+    _replace_changed(con, wanted, known)
 
 
 def _view_files() -> list[Path]:
@@ -97,8 +98,9 @@ def _known(con: duckdb.DuckDBPyConnection) -> dict[str, str]:
     return dict(con.execute("select name, text from main.view_texts").fetchall())
 
 
-def _replace_changed(con: duckdb.DuckDBPyConnection, wanted: Mapping[str, str]) -> None:
-    known = _known(con)
+def _replace_changed(
+    con: duckdb.DuckDBPyConnection, wanted: Mapping[str, str], known: Mapping[str, str]
+) -> None:
     for name, text in wanted.items():
         if known.get(name) != text:
             con.execute(f"create or replace view main.{name} as {text}")
