@@ -1,8 +1,8 @@
 """What one more run of two queries sends to DuckDB: python bench/statements.py [--all] [--calls]
 
-A store holds two such runs, loaded and computed by an earlier process; this one loads a third and computes it with
-every shipped definition. What is sent by `execute` or `sql` meanwhile counts. A turn has no end by the clock, so that
-the figure is the same on any machine.
+A store holds two such runs, loaded and computed; a third is loaded, and computed with every shipped definition. What is
+sent by `execute` or `sql` meanwhile counts. A turn has no end by the clock, so that the figure is the same on any
+machine.
 """
 
 from __future__ import annotations
@@ -11,11 +11,9 @@ import argparse
 import cProfile
 import json
 import math
-import multiprocessing
 import pstats
 import re
 import shutil
-import sys
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -93,18 +91,14 @@ def main() -> None:
     measure_module.TURN_SECONDS = math.inf
     sent: list[str] = []
     connect = duckdb.connect
+    duckdb.connect = lambda *given, **named: Counting(connect(*given, **named), sent)  # type: ignore
+    profile = cProfile.Profile()
     with tempfile.TemporaryDirectory(prefix="eval-pipeline-bench-") as name:
-        folder = Path(name)
-        earlier = multiprocessing.get_context("spawn").Process(target=prepare, args=(folder,))
-        earlier.start()
-        earlier.join()
-        if earlier.exitcode:
-            sys.exit(earlier.exitcode)
-        duckdb.connect = lambda *given, **named: Counting(connect(*given, **named), sent)  # type: ignore
-        profile = cProfile.Profile()
+        prepare(Path(name))
+        sent.clear()
         if options.calls:
             profile.enable()
-        take_in(folder)
+        take_in(Path(name))
         profile.disable()
     report(sent, profile, options)
 

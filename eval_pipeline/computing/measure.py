@@ -7,6 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any
 
 from eval_pipeline.computing.aggregates import DOCUMENT_KEYS, _write_documents, compute_aggregates
@@ -76,14 +77,23 @@ class Stamp:
 
 @dataclass(frozen=True)
 class _Work:
-    """What one call computes with, turn after turn."""
+    """What one call computes with, turn after turn, and what it has left to do.
+
+    `waiting` holds the steps with the number of their batch, `documents` the runs whose document is behind.
+    """
 
     settings: Settings
     registry: Registry
     stamp: Stamp
     total: int
     progress: Progress | None
+    waiting: deque[tuple[int, Step]]
+    documents: set[int] = field(default_factory=set)
     done: Measured = field(default_factory=Measured)
+
+    def makes_documents(self, wanted: CellSpec) -> bool:
+        """Whether a run's document shows these aggregates."""
+        return bool(wanted.source and DOCUMENT_KEYS & set(self.registry.definitions[wanted.source].keys))
 
 
 def measure(
@@ -114,14 +124,14 @@ def measure(
         )
         batches = [_in_steps(wanted, batch) for batch in _in_batches(con, due)]
         waiting = deque((number, step) for number, batch in enumerate(batches) for step in batch)
-        work = _Work(settings, registry, Stamp(now, dagster_run_id, note), len(due), progress)
+        work = _Work(settings, registry, Stamp(now, dagster_run_id, note), len(due), progress, waiting)
         started = time.perf_counter()
         # The states were found under this very lock.
-        _take_turn(con, work, waiting, states=None)
+        _take_turn(con, work, is_first=True)
     while waiting:
         yield_lock()
         with open_writer(settings.db, notify=notify) as con, interruptible(con):
-            _take_turn(con, work, waiting, states={})
+            _take_turn(con, work, is_first=False)
     work.done.seconds = time.perf_counter() - started
     return work.done
 
@@ -135,27 +145,42 @@ def _prepare(con: Connection, registry: Registry, *, now: dt.datetime) -> None:
     _record_versions(con, registry.definitions, registry.helpers, now=now)
 
 
-def _take_turn(
-    con: Connection, work: _Work, waiting: deque[tuple[int, Step]], *, states: States | None
-) -> None:
-    """Compute for about a second; `states` of None: everything that waits is known to be due."""
-    ends = time.monotonic() + TURN_SECONDS
+def _take_turn(con: Connection, work: _Work, *, is_first: bool) -> None:
+    """Compute for about a second; under the lock of the first turn everything that waits is known to be due."""
+    waiting, ends = work.waiting, time.monotonic() + TURN_SECONDS
     with visible_catalogue(con, work.registry.helpers.values()) as store:
         known = known_tables(con, store)
         batch = None
         while waiting and time.monotonic() < ends:
-            number, step = waiting.popleft()
-            if states is not None and number != batch:
+            number = waiting[0][0]
+            if not is_first and number != batch:
                 # While the lock is held nobody else changes a state: once per batch and turn is enough.
                 batch = number
-                states = _states_of(
-                    con, store, work, [step, *(more for other, more in waiting if other == batch)]
-                )
-            _take_step(con, store, work, step if states is None else _still_due(states, step), known)
+                _leave_out_done(con, store, work, batch)
+            if waiting and waiting[0][0] == number:
+                _take_step(con, store, work, waiting.popleft()[1], known)
             if work.progress:
                 work.progress(sum(work.done.cells.values()), work.total)
+        if work.documents:
+            with transaction(con):
+                _renew_documents(con, store, work, work.documents)
     if not waiting:
         refresh_views(con, work.registry.keys())
+
+
+def _leave_out_done(con: Connection, store: str, work: _Work, batch: int) -> None:
+    """Take out of a batch what is no longer due."""
+    steps = _steps_of(work, batch)
+    states = _states_of(con, store, work, steps)
+    for _ in steps:
+        work.waiting.popleft()
+    due = [_still_due(states, step) for step in steps]
+    work.waiting.extendleft((batch, step) for step in reversed(due) if step)
+
+
+def _steps_of(work: _Work, batch: int) -> list[Step]:
+    """What waits of the batch that comes next."""
+    return [step for _, step in takewhile(lambda one: one[0] == batch, work.waiting)]
 
 
 def _states_of(con: Connection, store: str, work: _Work, steps: Sequence[Step]) -> States:
@@ -185,8 +210,6 @@ def _still_due(states: States, step: Step) -> Step:
 
 def _take_step(con: Connection, store: str, work: _Work, step: Step, known: KnownTables) -> None:
     """Replace one kind of cell for its runs: rows, history and ledger together."""
-    if not step:
-        return
     wanted, registry = step[0].wanted, work.registry
     definition = registry.definitions[wanted.definition]
     formula = registry.definitions[wanted.source] if wanted.source else None
@@ -198,7 +221,7 @@ def _take_step(con: Connection, store: str, work: _Work, step: Step, known: Know
         if any(due.reason != MISSING for due in step):
             _keep_history(con, store, work, wanted, scope)
         rows = (
-            _aggregate(con, store, definition, formula, scope)
+            compute_aggregates(con, store, definition, formula, scope)
             if formula
             else compute(con, store, definition, scope, known)
         )
@@ -208,6 +231,9 @@ def _take_step(con: Connection, store: str, work: _Work, step: Step, known: Know
         _record_cells(
             con, store, cells, wanted, now=stamp.now, dagster_run_id=stamp.dagster_run_id, note=stamp.note
         )
+        if work.makes_documents(wanted):
+            work.documents.update(scope.run_keys)
+            _renew_documents(con, store, work, work.documents - _renewed_later(work))
     _note(work.done, definition, step, sum(rows.values()))
 
 
@@ -220,13 +246,17 @@ def _keep_history(con: Connection, store: str, work: _Work, wanted: CellSpec, sc
         _keep_replaced_rows(con, store, definition, scope.run_keys, now=work.stamp.now, note=work.stamp.note)
 
 
-def _aggregate(
-    con: Connection, store: str, definition: Definition, formula: Definition, scope: Scope
-) -> dict[int, int]:
-    rows = compute_aggregates(con, store, definition, formula, scope)
-    if DOCUMENT_KEYS & set(formula.keys):
-        _write_documents(con, store, scope.run_keys)
-    return rows
+def _renewed_later(work: _Work) -> set[int]:
+    """The runs whose document a later step renews: until then a cell of theirs is stale, whatever happens between."""
+    steps = _steps_of(work, work.waiting[0][0]) if work.waiting else []
+    coming = (due for step in steps if work.makes_documents(step[0].wanted) for due in step)
+    return {due.run_key for due in coming if due.reason != ASKED}
+
+
+def _renew_documents(con: Connection, store: str, work: _Work, run_keys: set[int]) -> None:
+    if run_keys:
+        _write_documents(con, store, sorted(run_keys))
+        work.documents.difference_update(run_keys)
 
 
 def _note(done: Measured, definition: Definition, step: Sequence[StaleCell], n_rows: int) -> None:

@@ -12,7 +12,7 @@ import pytest
 from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.planning.status import find_status
 from eval_pipeline.showing.show import show_queries, show_run
-from eval_pipeline.store.open import open_reader
+from eval_pipeline.store.open import open_reader, open_writer
 from tests.bundle_files import ask, compute, day, derived_tables, load, settings_in, write_lines
 from tests.reference.bundles import random_bundle, write_bundle
 
@@ -161,6 +161,47 @@ def test_a_run_delivered_again_is_due_by_default_and_no_other_run_is(settings, r
     assert done.runs == {run_id}
     assert {reason for runs in done.reasons.values() for reason in runs.values()} == {"results"}
     assert compute(settings, registry, on=8, reasons=None).cells == {}
+
+
+class Interrupted(Exception):
+    """What comes in between."""
+
+
+def interrupt(done, total):
+    raise Interrupted
+
+
+def test_interrupted_after_every_step_computing_ends_with_the_same_documents(
+    settings, registry, bundle, tmp_path_factory
+):
+    changed_line(settings, next(iter(bundle.runs)))
+    undisturbed = settings_in(tmp_path_factory.mktemp("undisturbed"))
+    shutil.copytree(settings.db.parent, undisturbed.db.parent, dirs_exist_ok=True)
+    before = public(settings)
+    compute(undisturbed, registry, on=7)
+    is_done = False
+    while not is_done:
+        try:
+            compute(settings, registry, on=7, progress=interrupt)
+            is_done = True
+        except Interrupted:
+            pass
+    assert public(settings)["aggregate_json"] != before["aggregate_json"]
+    assert public(settings) == public(undisturbed)
+
+
+def test_a_table_that_somebody_else_has_altered_is_put_right_by_the_next_computation(settings, registry):
+    tables, before = derived_tables(settings), public(settings)
+    with open_writer(settings.db) as con:
+        con.execute('alter table metrics.hit_at_k drop column "hit@1"')
+        con.execute("alter table metrics.reciprocal_rank alter column mrr type varchar")
+        con.execute("drop table facts.outcomes")
+    compute(settings, registry, on=5, force=True)
+    unchanged = tables.keys() - {"metrics.hit_at_k"}
+    assert {name: derived_tables(settings)[name] for name in unchanged} == {
+        name: tables[name] for name in unchanged
+    }
+    assert public(settings) == before
 
 
 def test_a_changed_formula_is_due_only_when_asked_for(settings, registry):
