@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -57,45 +58,62 @@ def stem_of(path: Path) -> str:
     return path.stem
 
 
+def hold(path: Path) -> bytes | None:
+    """The bytes of a file that is to be hashed, read and kept, so that it is opened once; None of a large one."""
+    try:
+        return path.read_bytes() if path.stat().st_size <= BLOCK_BYTES else None
+    except OSError:
+        return None
+
+
 @contextmanager
-def open_unpacked(path: Path) -> Iterator[BinaryStream]:
+def open_unpacked(path: Path, held: bytes | None = None) -> Iterator[BinaryStream]:
     """The file's bytes, decompressed; broken compression surfaces as InputRejected."""
     codec = next((codec for suffix, codec in CODECS.items() if path.name.endswith(suffix)), None)
     try:
         if codec is None:
-            with path.open("rb") as plain:
+            with path.open("rb") if held is None else io.BytesIO(held) as plain:
                 yield plain
-        elif not path.stat().st_size:
+        elif not _size_of(path, held):
             raise InputRejected(f"{path.name} cannot be decompressed: it is empty")
         else:
-            with pa.CompressedInputStream(pa.OSFile(str(path)), codec) as packed:
+            source = pa.OSFile(str(path)) if held is None else pa.BufferReader(held)
+            with pa.CompressedInputStream(source, codec) as packed:
                 yield packed
     except OSError as error:
         failed = "cannot be decompressed" if codec and error.errno is None else "cannot be read"
         raise InputRejected(f"{path.name} {failed}: {error.strerror or error}") from error
 
 
-def content_hash(path: Path) -> str:
+def _size_of(path: Path, held: bytes | None) -> int:
+    return path.stat().st_size if held is None else len(held)
+
+
+def content_hash(path: Path, held: bytes | None = None) -> str:
     """Hash of the unpacked bytes: the same rows in another packing are the same delivery."""
     digest = hashlib.sha256()
-    with open_unpacked(path) as stream:
-        for chunk in _chunks(stream, path, most_bytes=UNPACKED_BYTES, size=1 << 20):
+    with open_unpacked(path, held) as stream:
+        for chunk in _chunks(stream, path, held, most_bytes=UNPACKED_BYTES, size=1 << 20):
             digest.update(chunk)
     return digest.hexdigest()
 
 
 def line_blocks(
-    path: Path, *, block_bytes: int = BLOCK_BYTES, most_bytes: int = UNPACKED_BYTES
+    path: Path,
+    held: bytes | None = None,
+    *,
+    block_bytes: int = BLOCK_BYTES,
+    most_bytes: int = UNPACKED_BYTES,
 ) -> Iterator[LineBlock]:
     """Blocks of whole lines, so that memory does not grow with the file."""
     if path.name.endswith(PARQUET):
-        for batch in row_batches(path, most_bytes=most_bytes):
+        for batch in row_batches(path, held, most_bytes=most_bytes):
             yield LineBlock(_json_lines(batch), batch.first_row)
         return
-    with open_unpacked(path) as stream:
+    with open_unpacked(path, held) as stream:
         rest = b""
         line = 1
-        for chunk in _chunks(stream, path, most_bytes=most_bytes, size=block_bytes):
+        for chunk in _chunks(stream, path, held, most_bytes=most_bytes, size=block_bytes):
             data = rest + chunk
             cut = data.rfind(b"\n") + 1
             if not cut:
@@ -110,9 +128,11 @@ def line_blocks(
             yield LineBlock(rest, line)
 
 
-def _chunks(stream: BinaryStream, path: Path, *, most_bytes: int, size: int) -> Iterator[bytes]:
+def _chunks(
+    stream: BinaryStream, path: Path, held: bytes | None, *, most_bytes: int, size: int
+) -> Iterator[bytes]:
     """The stream piece by piece, as long as what it unpacks to is a size that somebody could have meant."""
-    packed = path.stat().st_size
+    packed = _size_of(path, held)
     total = 0
     while chunk := stream.read(size):
         total += len(chunk)

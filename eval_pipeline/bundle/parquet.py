@@ -31,13 +31,13 @@ class RowBatch:
     first_row: int
 
 
-def row_batches(path: Path, *, most_bytes: int) -> Iterator[RowBatch]:
+def row_batches(path: Path, held: bytes | None = None, *, most_bytes: int) -> Iterator[RowBatch]:
     """The file's rows, in batches of about as many bytes as a block of lines has."""
     import pyarrow.parquet as pq
 
     first = 1
     try:
-        with pq.ParquetFile(path) as file:
+        with pq.ParquetFile(path if held is None else pa.BufferReader(held)) as file:
             _check_size(path, file.metadata, most_bytes=most_bytes)
             for batch in file.iter_batches(batch_size=_rows_per_batch(file)):
                 yield RowBatch(batch, first)

@@ -64,13 +64,21 @@ def _straight(spans: Sequence[S] | None) -> list[S] | None:
 
 
 def read_results(
-    path: Path, *, run_id: str, called: Path | None = None, inverted_spans: InvertedSpans = ERROR
+    path: Path,
+    held: bytes | None = None,
+    *,
+    run_id: str,
+    called: Path | None = None,
+    inverted_spans: InvertedSpans = ERROR,
 ) -> Iterator[ResultsBlock]:
-    """The file's rows, block by block; rows that cannot be taken come along as problems of the file as it is called."""
+    """The file's rows, block by block; rows that cannot be taken come along as problems of the file as it is called.
+
+    `held` are the bytes of the file, where somebody has them already.
+    """
     named = str(called or path)
     is_parquet = path.name.endswith(PARQUET)
     blocks: Iterator[LineBlock | RowBatch] = (
-        row_batches(path, most_bytes=UNPACKED_BYTES) if is_parquet else line_blocks(path)
+        row_batches(path, held, most_bytes=UNPACKED_BYTES) if is_parquet else line_blocks(path, held)
     )
     pieces = _with_last(blocks)
     first = next(pieces, None)

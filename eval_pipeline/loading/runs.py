@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -12,7 +12,7 @@ from pathlib import Path
 from eval_pipeline.bundle.ahead import read_ahead
 from eval_pipeline.bundle.columns import ResultsBlock
 from eval_pipeline.bundle.extractions import read_extractions
-from eval_pipeline.bundle.files import content_hash, stem_of
+from eval_pipeline.bundle.files import content_hash, hold, stem_of
 from eval_pipeline.bundle.layout import RunFolder
 from eval_pipeline.bundle.packed_lines import PACKED
 from eval_pipeline.bundle.parts import (
@@ -56,15 +56,17 @@ def read_part(
     in_memory: int,
     called: Path | None = None,
     inverted_spans: InvertedSpans = ERROR,
+    held: bytes | None = None,
 ) -> PartDelivery:
     """One part; results whose rows hold more than `in_memory` bytes are read while they are written.
 
-    `called` is the file that was delivered, where it is another than the one to be read.
+    `called` is the file that was delivered, where it is another than the one to be read; `held` are the bytes to be
+    read, where results were small enough to be held.
     """
     named = called or path
     delivery = PartDelivery(part=part, path=str(named), content_hash=content, n_bytes=named.stat().st_size)
     if part == "results":
-        delivery.blocks = _blocks_of(_ResultsFile(path, run_id, named, inverted_spans), in_memory)
+        delivery.blocks = _blocks_of(_ResultsFile(path, run_id, named, inverted_spans), in_memory, held)
         if isinstance(delivery.blocks, list):
             delivery.problems = [problem for block in delivery.blocks for problem in block.problems]
     elif part == "extractions":
@@ -98,18 +100,22 @@ class _ResultsFile:
     inverted_spans: InvertedSpans
 
     def __iter__(self) -> Iterator[ResultsBlock]:
+        return self.blocks(None)
+
+    def blocks(self, held: bytes | None) -> Iterator[ResultsBlock]:
+        """The same from bytes that are in memory."""
         return read_results(
-            self.path, run_id=self.run_id, called=self.called, inverted_spans=self.inverted_spans
+            self.path, held, run_id=self.run_id, called=self.called, inverted_spans=self.inverted_spans
         )
 
 
-def _blocks_of(file: _ResultsFile, in_memory: int) -> list[ResultsBlock] | _ResultsFile:
+def _blocks_of(file: _ResultsFile, in_memory: int, held: bytes | None) -> list[ResultsBlock] | _ResultsFile:
     """The blocks themselves while they are few; what a packed file holds shows only when it is read."""
     if file.path.stat().st_size > in_memory:
         return file
     blocks: list[ResultsBlock] = []
     size = 0
-    for block in file:
+    for block in file.blocks(held):
         blocks.append(block)
         size += block.nbytes
         if size > in_memory:
@@ -248,12 +254,13 @@ def _changed_parts(load: Load, stored: StoredRuns, entry: Entry) -> RunDelivery 
     parts: list[PartDelivery] = []
     place = _free_place(load, f"runs/{run.run_id}")
     path = folder.run_file
+    held = {path: hold(path) for part, path in folder.parts.items() if part == "results"}
     try:
         for part, path in {"run": folder.run_file, **folder.parts}.items():
-            delivered = content_hash(path)
+            delivered = content_hash(path, held.get(path))
             if part in WITHOUT_TEXTS:
                 if not load.is_taken(delivered, known.get(part), path=path):
-                    parts.append(_read_part(load, folder, run, part, delivered, place))
+                    parts.append(_read_part(load, folder, run, part, delivered, place, held.get(path)))
             elif delivered != known.get(part) or path in load.options.read_again:
                 found = read_part(part, path, delivered, run_id=run.run_id, in_memory=IN_MEMORY_BYTES)
                 parts.append(replace(found, path=str(folder.called.get(part, path))))
@@ -264,12 +271,12 @@ def _changed_parts(load: Load, stored: StoredRuns, entry: Entry) -> RunDelivery 
         return None
     if load.options.keeps:
         load.places[run.run_id] = place
-        _keep_run(load, folder, [part.part for part in parts], place)
+        _keep_run(load, folder, [part.part for part in parts], place, held)
     return RunDelivery(run, read_run_document(folder.run_file), parts)
 
 
 def _read_part(
-    load: Load, folder: RunFolder, run: Run, part: str, delivered: str, place: Path
+    load: Load, folder: RunFolder, run: Run, part: str, delivered: str, place: Path, held: bytes | None
 ) -> PartDelivery:
     """A part as it came; or written without its texts first, to where it is kept, and read from there."""
     path = folder.parts[part]
@@ -280,7 +287,7 @@ def _read_part(
         target = place / f"{part}{PACKED}"
         problems += write_without_texts(part, path, target, run_id=run.run_id, called=called)
         problems = [replace(problem, text="") for problem in problems]
-        path = target
+        path, held = target, None
     found = read_part(
         part,
         path,
@@ -289,17 +296,20 @@ def _read_part(
         in_memory=IN_MEMORY_BYTES,
         called=called,
         inverted_spans=load.inverted_spans,
+        held=held,
     )
     found.beforehand = problems
     found.problems = [*problems, *found.problems]
     return found
 
 
-def _keep_run(load: Load, folder: RunFolder, parts: Sequence[str], place: Path) -> None:
+def _keep_run(
+    load: Load, folder: RunFolder, parts: Sequence[str], place: Path, held: Mapping[Path, bytes | None]
+) -> None:
     for part in parts:
         if part in folder.parts and not (load.options.no_text and part in WITHOUT_TEXTS):
             path = folder.parts[part]
-            keep(path, place / (part + path.name.removeprefix(stem_of(path))))
+            keep(path, place / (part + path.name.removeprefix(stem_of(path))), held.get(path))
     keep(folder.run_file, place / "run.json")
 
 

@@ -5,8 +5,10 @@
 from __future__ import annotations
 
 import datetime as dt
+import io
 import shutil
 from pathlib import Path
+from typing import IO
 
 from eval_pipeline.errors import StoreError
 
@@ -26,17 +28,21 @@ def kept_places(db: Path, time: dt.datetime) -> list[Path]:
     return sorted(kept_folder(db).glob(f"{stamp_of(time)}*"), reverse=True)
 
 
-def keep(source: Path, target: Path) -> None:
-    """Keep one delivered file; plain JSON Lines are packed, everything else stays byte for byte."""
+def keep(source: Path, target: Path, held: bytes | None = None) -> None:
+    """Keep one delivered file; plain JSON Lines are packed, everything else stays byte for byte.
+
+    `held` are the bytes of the file, where somebody has them already.
+    """
     packed = source.suffix == ".jsonl"
     final = target.with_name(target.name + ".zst") if packed else target
     unfinished = final.with_name(final.name + ".part")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        if packed:
-            _pack(source, unfinished)
-        else:
-            shutil.copyfile(source, unfinished)
+        with source.open("rb") if held is None else io.BytesIO(held) as file, unfinished.open("wb") as copy:
+            if packed:
+                _pack(file, copy)
+            else:
+                shutil.copyfileobj(file, copy)
         unfinished.replace(final)
     except OSError as error:
         raise StoreError(
@@ -45,8 +51,7 @@ def keep(source: Path, target: Path) -> None:
         ) from error
 
 
-def _pack(source: Path, target: Path) -> None:
+def _pack(plain: IO[bytes], packed: IO[bytes]) -> None:
     import zstandard
 
-    with source.open("rb") as plain, target.open("wb") as packed:
-        zstandard.ZstdCompressor(level=1).copy_stream(plain, packed)
+    zstandard.ZstdCompressor(level=1).copy_stream(plain, packed)
