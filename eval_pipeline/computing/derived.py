@@ -197,7 +197,7 @@ def _ensure_table(
     con: Connection, store: str, definition: Definition, columns: list[Column], known: KnownTables
 ) -> None:
     """Create the table, or give it the columns that it lacks; a column whose type changed is made anew."""
-    existing = known.columns.setdefault(definition.name, {})
+    existing = known.columns.setdefault(definition.name.lower(), {})
     lacking = [one for one in columns if existing.get(one.name, "").upper() != one.kind.upper()]
     if not lacking:
         return
@@ -208,12 +208,8 @@ def _ensure_table(
         listed = ", ".join(f"{quoted(column.name)} {column.kind}" for column in columns)
         con.execute(f'create schema if not exists "{store}".{definition.schema}')
         con.execute(f"create table {table} ({listed})")
-    else:
-        for column in lacking:
-            change = (
-                f"alter column {quoted(column.name)} type"
-                if column.name in existing
-                else f"add column {quoted(column.name)}"
-            )
-            con.execute(f"alter table {table} {change} {column.kind}")
+    for column in lacking if existing else ():
+        name = quoted(column.name)
+        change = f"alter column {name} type" if column.name in existing else f"add column {name}"
+        con.execute(f"alter table {table} {change} {column.kind}")
     existing.update({column.name: column.kind for column in lacking})

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from eval_pipeline.formulas.definition import Helper
+from eval_pipeline.formulas.registry import DERIVED
 from eval_pipeline.store.open import Connection, first_value
 
 CATALOGUE = "visible_rows"
@@ -40,7 +41,7 @@ class Scope:
 
 @dataclass
 class KnownTables:
-    """The derived tables as they stand, and the views as they were pointed: true while the lock is held."""
+    """The derived tables as they stand, by name in lower case, and the views as they point: true under this lock."""
 
     columns: dict[str, dict[str, str]] = field(default_factory=dict)
     views: dict[str, str] = field(default_factory=dict)
@@ -51,9 +52,9 @@ def known_tables(con: Connection, store: str) -> KnownTables:
     """Ask the store for its derived tables, once for everything that is computed under this lock."""
     known = KnownTables()
     for name, column, kind in con.execute(
-        "select schema_name || '.' || table_name, column_name, data_type from duckdb_columns() "
-        "where database_name = ? and schema_name in ('facts', 'metrics', 'aggregates')",
-        [store],
+        "select lower(schema_name || '.' || table_name), column_name, data_type from duckdb_columns() "
+        "where database_name = ? and list_contains(?, schema_name)",
+        [store, list(DERIVED)],
     ).fetchall():
         known.columns.setdefault(name, {})[column] = kind
     return known

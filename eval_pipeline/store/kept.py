@@ -8,7 +8,6 @@ import datetime as dt
 import io
 import shutil
 from pathlib import Path
-from typing import IO
 
 from eval_pipeline.errors import StoreError
 
@@ -40,7 +39,9 @@ def keep(source: Path, target: Path, held: bytes | None = None) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         with source.open("rb") if held is None else io.BytesIO(held) as file, unfinished.open("wb") as copy:
             if packed:
-                _pack(file, copy)
+                import zstandard
+
+                zstandard.ZstdCompressor(level=1).copy_stream(file, copy)
             else:
                 shutil.copyfileobj(file, copy)
         unfinished.replace(final)
@@ -49,9 +50,3 @@ def keep(source: Path, target: Path, held: bytes | None = None) -> None:
             f"{source} cannot be kept in {target.parent}: {error.strerror or error}; "
             "make room there, then load again"
         ) from error
-
-
-def _pack(plain: IO[bytes], packed: IO[bytes]) -> None:
-    import zstandard
-
-    zstandard.ZstdCompressor(level=1).copy_stream(plain, packed)
