@@ -41,7 +41,9 @@ SCHEMAS = {
     "comparisons": "Pairs of runs.",
     "ledger": "Who delivered what, who was computed from what.",
 }
-_CREATED = re.compile(r'(?P<remark>(?:^--[^\n]*\n)+)create table (?P<name>[\w."]+)', re.MULTILINE)
+_CREATED = re.compile(
+    r'(?P<remark>(?:^--[^\n]*\n)+)create (?:table|or replace view) (?P<name>[\w."]+)', re.MULTILINE
+)
 
 
 def project_root() -> Path:
@@ -279,7 +281,7 @@ def _schema_lines(
 
 
 def _remarks() -> dict[str, str]:
-    """What the schema files say right above a table."""
+    """What the schema files say right above a table or a view."""
     found: dict[str, str] = {}
     for path in sorted((shipped_sql() / "schema").glob("*.sql")):
         for match in _CREATED.finditer(path.read_text("utf-8")):

@@ -20,7 +20,7 @@ from eval_pipeline.store.open import Connection
 
 AS_IF: Final = "as_if"
 SCHEMAS: Final = ("raw", "labels", "facts", "metrics", "aggregates", "comparisons", "ledger")
-VIEWS: Final = ("run_nights",)
+VIEWS: Final = "schema_name = 'ledger' or (schema_name = 'main' and view_name = 'run_nights')"
 RUN_METRICS: Final = "aggregates.run_metrics"
 COPIED: Final = ("ledger.cells", "ledger.definitions", RUN_METRICS)
 DISTINCT_CHANGES = 5000
@@ -143,9 +143,8 @@ def _tables(con: Connection, store: str) -> list[str]:
     rows = con.execute(
         "select schema_name, table_name from duckdb_tables() "
         "where database_name = $store and list_contains($schemas, schema_name) "
-        "union all select schema_name, view_name from duckdb_views() "
-        "where database_name = $store and schema_name = 'main' and list_contains($views, view_name)",
-        {"store": store, "schemas": list(SCHEMAS), "views": list(VIEWS)},
+        f"union all select schema_name, view_name from duckdb_views() where database_name = $store and ({VIEWS})",
+        {"store": store, "schemas": list(SCHEMAS)},
     ).fetchall()
     return [f"{schema}.{table}" for schema, table in rows]
 

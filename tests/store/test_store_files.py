@@ -171,17 +171,19 @@ def test_foreign_programs_that_read_the_store_see_plain_duckdb(tmp_path):
     load(settings, tmp_path / "bundle")
     with duckdb.connect(str(settings.db), read_only=True) as con:
         names = [
-            row[0]
-            for row in con.execute("select view_name from duckdb_views() where not internal").fetchall()
+            f"{schema}.{view}"
+            for schema, view in con.execute(
+                "select schema_name, view_name from duckdb_views() where not internal"
+            ).fetchall()
         ]
         for name in names:
-            con.execute(f"select count(*) from main.{name}").fetchall()
+            con.execute(f"select count(*) from {name}").fetchall()
         assert {
-            "runs",
-            "queries",
-            "hits",
-            "per_query_metrics",
-            "run_metrics",
-            "deliveries",
-            "quarantine",
+            "main.runs",
+            "main.queries",
+            "main.hits",
+            "main.per_query_metrics",
+            "main.run_metrics",
+            "main.deliveries",
+            "main.quarantine",
         } <= set(names)
