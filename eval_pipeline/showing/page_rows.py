@@ -60,8 +60,8 @@ _ARCHIVED = """
 with archived as (
     select a.chunk_key, arg_max(a.text_key, a.archive_key) as text_key
     from raw.archive_chunks a
-    join raw.archives v on v.archive_key = a.archive_key and v.superseded_at is null
-    join raw.datasets d on d.dataset_id = $dataset and coalesce(v.dataset_key, d.dataset_key) = d.dataset_key
+    join ledger.archives_in_force v on v.archive_key = a.archive_key and v.is_newest
+    join raw.datasets d on d.dataset_id = $dataset and d.dataset_key = v.dataset_key
     where {condition}
     group by a.chunk_key
 )
