@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from eval_pipeline.comparing.significance import (
 )
 from eval_pipeline.comparing.verdicts import (
     ComparisonOptions,
+    Cutoffs,
     QueryFacts,
     _mean_of,
     _rank_values,
@@ -93,6 +94,7 @@ def _comparison_document(
     facts = _query_facts(material, options, threshold=options.overlap_threshold)
     per_query = judge_queries(facts, causes, options)
     counts = count_kinds(per_query)
+    cutoffs = _cutoffs_of(registry)
     mode = "exact" if paired.is_exact else "fallback_doc_span"
     return {
         "format": FORMAT,
@@ -107,10 +109,10 @@ def _comparison_document(
         "only_in_a": list(paired.only_in_a),
         "only_in_b": list(paired.only_in_b),
         "warnings": [*_option_notes(options), *_warnings_of(material, registry, counts)],
-        "fallback_metrics": _fallback_metrics(facts) if material.spans else None,
+        "fallback_metrics": _fallback_metrics(facts, cutoffs) if material.spans else None,
         **_evidence(paired, registry),
         "parts": compare_parts(*material.parts, run_a=paired.a.run_id, run_b=paired.b.run_id),
-        "fallback_significance": _fallback_significance(paired, facts) if material.spans else None,
+        "fallback_significance": _fallback_significance(paired, facts, cutoffs) if material.spans else None,
         "noise": material.noise.bands,
         "identical_pairs": material.noise.pairs,
         "flaky_queries": material.noise.flaky_queries,
@@ -214,22 +216,32 @@ def _span_query_facts(
     return facts
 
 
-def _fallback_metrics(facts: Sequence[QueryFacts]) -> dict[str, Any]:
+def _cutoffs_of(registry: Registry) -> Cutoffs:
+    """As the formulas have them now; one of the user's own that declares none has none."""
+    hit, reciprocal = (
+        registry.get(f"metrics.{name}").header.parameters for name in ("hit_at_k", "reciprocal_rank")
+    )
+    return Cutoffs(cast("Sequence[int]", hit.get("ks", ())), cast("int | None", reciprocal.get("cutoff")))
+
+
+def _fallback_metrics(facts: Sequence[QueryFacts], cutoffs: Cutoffs) -> dict[str, Any]:
     """hit@k and MRR of both runs by document and span, over the comparable queries (A3.17)."""
     usable = [one for one in facts if one.is_expecting and one.is_comparable]
-    a = rank_summary([one.rank_a for one in usable])
-    b = rank_summary([one.rank_b for one in usable])
+    a = rank_summary([one.rank_a for one in usable], cutoffs)
+    b = rank_summary([one.rank_b for one in usable], cutoffs)
     return {"a": {**a, "n": len(usable)}, "b": {**b, "n": len(usable)}, "deltas": deltas_of(a, b)}
 
 
-def _fallback_significance(paired: Paired, facts: Sequence[QueryFacts]) -> dict[str, dict[str, Any]]:
+def _fallback_significance(
+    paired: Paired, facts: Sequence[QueryFacts], cutoffs: Cutoffs
+) -> dict[str, dict[str, Any]]:
     """The tests of the fallback metrics, adjusted for each other."""
     a, b = paired.a, paired.b
     places = [place for place, one in enumerate(facts) if one.is_expecting and one.is_comparable]
     groups = paired.groups
     own_groups = None if groups is None else [groups[place] for place in places]
-    values_a = _rank_values([facts[place].rank_a for place in places])
-    values_b = _rank_values([facts[place].rank_b for place in places])
+    values_a = _rank_values([facts[place].rank_a for place in places], cutoffs)
+    values_b = _rank_values([facts[place].rank_b for place in places], cutoffs)
     results = [
         _compare_values(
             np.array(values_a[metric]),

@@ -12,8 +12,6 @@ from typing import Any, Final, NamedTuple
 from eval_pipeline.errors import InvalidConfig
 
 KINDS: Final = ("win", "loss", "draw", "rank_up", "rank_down", "not_applicable", "not_comparable")
-KS: Final = (1, 3, 5, 10)
-RECIPROCAL_RANK_CUTOFF: Final = 10
 
 CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
     "rank_change": ("separate", "win_loss", "draw"),
@@ -44,6 +42,13 @@ class ComparisonOptions:
             raise InvalidConfig(
                 f"overlap_threshold is {self.overlap_threshold}; allowed is a share above 0, up to 1"
             )
+
+
+class Cutoffs(NamedTuple):
+    """The last ranks that hit@k and the reciprocal rank look at; None: every rank."""
+
+    ks: Sequence[int]
+    reciprocal_rank: int | None
 
 
 class QueryFacts(NamedTuple):
@@ -92,8 +97,8 @@ def _judge(facts: QueryFacts, note: str | None, options: ComparisonOptions) -> d
     }
 
 
-def _within(rank: int | None, cutoff: int) -> int | None:
-    return rank if rank is not None and rank <= cutoff else None
+def _within(rank: int | None, cutoff: int | None) -> int | None:
+    return rank if rank is not None and (cutoff is None or rank <= cutoff) else None
 
 
 def _kind_of(
@@ -133,15 +138,15 @@ def count_kinds(per_query: Iterable[Mapping[str, Any]]) -> dict[str, int]:
     return counts
 
 
-def rank_summary(ranks: Sequence[int | None]) -> dict[str, float | None]:
+def rank_summary(ranks: Sequence[int | None], cutoffs: Cutoffs) -> dict[str, float | None]:
     """hit@k and MRR of these ranks, rounded."""
-    return {metric: _mean_of(values) for metric, values in _rank_values(ranks).items()}
+    return {metric: _mean_of(values) for metric, values in _rank_values(ranks, cutoffs).items()}
 
 
-def _rank_values(ranks: Sequence[int | None]) -> dict[str, list[float]]:
+def _rank_values(ranks: Sequence[int | None], cutoffs: Cutoffs) -> dict[str, list[float]]:
     """hit@k and reciprocal rank of each of these ranks."""
-    found = {f"hit@{k}": [float(rank is not None and rank <= k) for rank in ranks] for k in KS}
-    cut = [_within(rank, RECIPROCAL_RANK_CUTOFF) for rank in ranks]
+    found = {f"hit@{k}": [float(_within(rank, k) is not None) for rank in ranks] for k in cutoffs.ks}
+    cut = [_within(rank, cutoffs.reciprocal_rank) for rank in ranks]
     found["mrr"] = [0.0 if rank is None else 1 / rank for rank in cut]
     return found
 

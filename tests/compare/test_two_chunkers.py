@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from eval_pipeline.comparing.compare import compare
 from eval_pipeline.comparing.states import PAIR_FACTS
 from eval_pipeline.comparing.verdicts import ComparisonOptions
 from eval_pipeline.errors import RefusedError
+from eval_pipeline.formulas.registry import load_registry
 from tests.bundle_files import Row, compute, load, settings_in, write_archive, write_golden, write_run
 from tests.compare.pairs_of_runs import compared, query
 
@@ -60,6 +62,7 @@ CASES: dict[str, tuple[Row, list[Row], list[Row]]] = {
     ),
     "nothing expected": ({"expected_chunk_ids": []}, [FAR], [FAR]),
 }
+UNUSABLE = ("not_comparable", "not_applicable")
 COMPUTED = [
     *PAIR_FACTS,
     *(f"aggregates.run_metrics:metrics.{name}" for name in ("hit_at_k", "reciprocal_rank")),
@@ -150,15 +153,27 @@ def test_hits_that_do_not_say_where_they_lie_are_told_apart_from_a_loss(document
 
 def test_fallback_metrics_are_over_the_comparable_queries_of_both_runs(document) -> None:
     metrics = document["fallback_metrics"]
-    usable = [
-        entry for entry in document["per_query"] if entry["kind"] not in ("not_comparable", "not_applicable")
-    ]
+    usable = [entry for entry in document["per_query"] if entry["kind"] not in UNUSABLE]
     assert metrics["a"]["n"] == metrics["b"]["n"] == len(usable) == 15
     for side in ("a", "b"):
         ranks = [entry[f"{side}_hit_rank"] for entry in usable]
         assert metrics[side]["hit@1"] == round(sum(rank == 1 for rank in ranks) / 15, 4)
         assert metrics[side]["mrr"] == round(sum(1 / rank for rank in ranks if rank) / 15, 4)
     assert metrics["deltas"]["mrr"] == round(metrics["b"]["mrr"] - metrics["a"]["mrr"], 4)
+
+
+def test_fallback_metrics_have_the_cutoffs_that_the_formulas_have(settings, document, tmp_path) -> None:
+    own = settings_in(tmp_path)
+    own.config.write_text(
+        "[formulas.reciprocal_rank]\ncutoff = 1\n[formulas.hit_at_k]\nks = [1, 2]\n", "utf-8"
+    )
+    with_own = compare(settings, load_registry(own), "run-a", "run-b")
+    metrics, tested = with_own["fallback_metrics"], with_own["fallback_significance"]
+    assert list(metrics["deltas"]) == list(tested) == ["hit@1", "hit@2", "mrr"]
+    ranks = [entry["a_hit_rank"] for entry in document["per_query"] if entry["kind"] not in UNUSABLE]
+    assert 2 in ranks
+    assert metrics["a"]["mrr"] == metrics["a"]["hit@1"] == round(ranks.count(1) / 15, 4)
+    assert metrics["a"]["hit@2"] == round(sum(rank in (1, 2) for rank in ranks) / 15, 4)
 
 
 def test_the_verdicts_are_counted_for_other_thresholds_too(settings, document) -> None:

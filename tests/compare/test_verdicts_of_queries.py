@@ -9,6 +9,7 @@ import pytest
 from eval_pipeline.comparing.verdicts import (
     KINDS,
     ComparisonOptions,
+    Cutoffs,
     QueryFacts,
     count_kinds,
     deltas_of,
@@ -114,10 +115,11 @@ def test_zero_has_no_sign_and_nan_is_nothing() -> None:
     assert rounded(float("nan")) is None and rounded(float("inf")) is None
 
 
-def test_a_summary_of_ranks_ends_at_ten() -> None:
-    summary = rank_summary([1, 4, 11, None])
-    assert summary == {"hit@1": 0.25, "hit@3": 0.25, "hit@5": 0.5, "hit@10": 0.5, "mrr": 0.3125}
-    assert rank_summary([]) == {"hit@1": None, "hit@3": None, "hit@5": None, "hit@10": None, "mrr": None}
+def test_a_summary_of_ranks_ends_at_the_cutoffs() -> None:
+    to_ten = Cutoffs((1, 5), 10)
+    assert rank_summary([1, 4, 11, None], to_ten) == {"hit@1": 0.25, "hit@5": 0.5, "mrr": 0.3125}
+    assert rank_summary([1, 4, 11, None], Cutoffs((), None)) == {"mrr": 0.3352}
+    assert rank_summary([], to_ten) == {"hit@1": None, "hit@5": None, "mrr": None}
 
 
 @pytest.mark.parametrize(
