@@ -33,12 +33,7 @@ class SpanMatch:
 _KNOWN_SPANS = """
 create or replace temp table known_spans as
 with archives as (
-    select archive_key from raw.archives
-    where superseded_at is null and (dataset_key = $dataset or (
-        dataset_key is null and chunker_version not in (
-            select own.chunker_version from raw.archives own where own.dataset_key = $dataset
-        )
-    ))
+    select archive_key from ledger.archives_in_force where dataset_key = $dataset and is_newest
 ),
 expected as (
     select c.place, e.query_key, e.chunk_key

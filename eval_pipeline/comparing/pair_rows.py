@@ -330,11 +330,8 @@ def _value_pairs(a: Any, b: Any) -> MetricPairs:
 
 _STALE_LABELS = """
 with inventories as (
-    select archive_key from raw.archives
-    where superseded_at is null and chunker_version = $chunker
-        and (dataset_key = $dataset or (dataset_key is null and not exists (
-            from raw.archives own where own.dataset_key = $dataset and own.chunker_version = $chunker
-        )))
+    select archive_key from ledger.archives_in_force
+    where dataset_key = $dataset and chunker_version = $chunker and is_newest
 ),
 known_chunks as (select distinct chunk_key from raw.archive_chunks where archive_key in (from inventories))
 select count(*) from (

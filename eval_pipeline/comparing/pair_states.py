@@ -179,15 +179,9 @@ labels as (
     group by golden_key
 ),
 archives as (
-    select d.dataset_key,
-        md5(string_agg(a.archive_key || ':' || a.content_hash, ',' order by a.archive_key)) as archive_hash
-    from raw.datasets d
-    join raw.archives a on a.dataset_key = d.dataset_key or (
-        a.dataset_key is null and a.chunker_version not in (
-            select own.chunker_version from raw.archives own where own.dataset_key = d.dataset_key
-        )
-    )
-    group by d.dataset_key
+    select dataset_key, md5(string_agg(archive_key || ':' || content_hash, ',' order by archive_key)) as archive_hash
+    from ledger.archives_in_force
+    group by dataset_key
 )
 select r.run_key, coalesce(results.results_hash, '') as results_hash,
     coalesce(labels.labels_hash, '') as labels_hash, coalesce(archives.archive_hash, '') as archive_hash,

@@ -124,11 +124,7 @@ archive_hashes as (
         md5(coalesce(string_agg(a.archive_key || ':' || a.content_hash, ',' order by a.archive_key), ''))
             as archive_hash
     from (select distinct dataset_key from scored_runs) d
-    left join raw.archives a on a.dataset_key = d.dataset_key or (
-        a.dataset_key is null and a.chunker_version not in (
-            select own.chunker_version from raw.archives own where own.dataset_key = d.dataset_key
-        )
-    )
+    left join ledger.archives_in_force a on a.dataset_key = d.dataset_key
     group by d.dataset_key
 ),
 expected as (

@@ -104,10 +104,6 @@ def _select(store: str, schema: str, name: str, scope: Scope) -> str:
     if schema == "labels":
         return f"select * exclude (golden_key) from {source} where golden_key = {scope.golden_key}"
     if table in ARCHIVES:
-        archives = f'"{store}".raw.archives'
-        return (
-            f"from {source} where archive_key in (select a.archive_key from {archives} a "
-            f"where a.dataset_key = {scope.dataset_key} or (a.dataset_key is null and a.chunker_version not in ("
-            f"select own.chunker_version from {archives} own where own.dataset_key = {scope.dataset_key})))"
-        )
+        in_force = f'"{store}".ledger.archives_in_force where dataset_key = {scope.dataset_key}'
+        return f"from {source} where archive_key in (select archive_key from {in_force})"
     return f"from {source} where {scope.condition()}"

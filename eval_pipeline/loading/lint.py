@@ -38,10 +38,7 @@ def _stale_labels(con: Connection) -> list[tuple[str, str, list[str]]]:
     A dataset without any inventory has no stale labels: there is nothing to hold them against.
     """
     return con.execute(
-        "with archives as (select d.dataset_key, a.archive_key from raw.archives a join raw.datasets d "
-        "on a.dataset_key = d.dataset_key or (a.dataset_key is null and not exists (from raw.archives own "
-        "where own.dataset_key = d.dataset_key and own.chunker_version = a.chunker_version)) "
-        "where a.superseded_at is null), "
+        "with archives as (from ledger.archives_in_force where is_newest), "
         "known as (select distinct v.dataset_key, c.chunk_key from archives v "
         "join raw.archive_chunks c using (archive_key)) "
         "select d.dataset_id, i.query_id, list(c.chunk_id order by e.item_no) from labels.golden_sets g "
@@ -350,7 +347,6 @@ def _named(names: Sequence[str]) -> str:
     return ", ".join(map(repr, names[:NAMED])) + (f" and {more:,} more" if more > 0 else "")
 
 
-# A dataset's own inventory of a chunker version stands before the one that is there for every dataset.
 _STALE = """
 with asked as (
     select r.run_id, r.dataset_key, r.chunker_version, g.golden_key
@@ -359,22 +355,14 @@ with asked as (
     where $run_ids is null or list_contains($run_ids, r.run_id)
 ),
 worlds as (select distinct dataset_key, chunker_version, golden_key from asked),
-candidates as (
-    select w.dataset_key, w.chunker_version, w.golden_key, a.archive_key,
-        row_number() over (
-            partition by w.dataset_key, w.chunker_version order by a.dataset_key nulls last, a.archive_key desc
-        ) as place
-    from worlds w
-    join raw.archives a on a.chunker_version = w.chunker_version and a.superseded_at is null
-        and (a.dataset_key is null or a.dataset_key = w.dataset_key)
-),
 stale as (
-    select c.dataset_key, c.chunker_version, count(distinct e.chunk_key) as n
-    from candidates c
-    join labels.expected_chunks e on e.golden_key = c.golden_key
-    anti join raw.archive_chunks k on k.archive_key = c.archive_key and k.chunk_key = e.chunk_key
-    where c.place = 1
-    group by c.dataset_key, c.chunker_version
+    select w.dataset_key, w.chunker_version, count(distinct e.chunk_key) as n
+    from worlds w
+    join ledger.archives_in_force i
+        on i.dataset_key = w.dataset_key and i.chunker_version = w.chunker_version and i.is_newest
+    join labels.expected_chunks e on e.golden_key = w.golden_key
+    anti join raw.archive_chunks k on k.archive_key = i.archive_key and k.chunk_key = e.chunk_key
+    group by w.dataset_key, w.chunker_version
 )
 select a.run_id, a.chunker_version, s.n
 from asked a

@@ -192,8 +192,8 @@ PLACES_OF_RUNS = """
     union
     select r.run_key, f.place
     from ledger.forgotten_texts f
-    join raw.archives a on f.owner = 'archive_key' and a.archive_key = f.owner_key
-    join raw.runs r on a.dataset_key is null or r.dataset_key = a.dataset_key
+    join ledger.archives_in_force a on f.owner = 'archive_key' and a.archive_key = f.owner_key
+    join raw.runs r on r.dataset_key = a.dataset_key
 """
 
 
