@@ -186,11 +186,10 @@ archives as (
 select r.run_key, coalesce(results.results_hash, '') as results_hash,
     coalesce(labels.labels_hash, '') as labels_hash, coalesce(archives.archive_hash, '') as archive_hash,
     coalesce(parents.parents_hash, '') as parents_hash
-from raw.runs r
-left join labels.golden_sets g on g.dataset_key = r.dataset_key and g.superseded_at is null
+from ledger.runs_in_order r
 left join parents on parents.run_key = r.run_key
 left join results on results.run_key = r.run_key
-left join labels on labels.golden_key = g.golden_key
+left join labels on labels.golden_key = r.golden_key
 left join archives on archives.dataset_key = r.dataset_key
 where r.run_key in (from temp.asked_pair_runs)
 """
@@ -213,7 +212,7 @@ unsettled as (
     select distinct run_key from temp.cell_states where reason is not null and not is_pinned
 )
 select p.run_a_key, p.run_b_key, a.run_id as run_a, b.run_id as run_b,
-    coalesce(b.created_at, b.first_loaded_at) as b_at, coalesce(a.created_at, a.first_loaded_at) as a_at,
+    b.ordered_at as b_at, a.ordered_at as a_at,
     case
         when s.run_a_key is null then 'missing'
         when s.results_hash <> concat_ws(' ', ia.results_hash, ib.results_hash) then 'results'
@@ -233,8 +232,8 @@ select p.run_a_key, p.run_b_key, a.run_id as run_a, b.run_id as run_b,
     coalesce(cast(s.computed_at as varchar), '') as computed_at,
     p.run_a_key not in (from unsettled) and p.run_b_key not in (from unsettled) as is_settled
 from temp.pairs_of_runs p
-join raw.runs a on a.run_key = p.run_a_key
-join raw.runs b on b.run_key = p.run_b_key
+join ledger.runs_in_order a on a.run_key = p.run_a_key
+join ledger.runs_in_order b on b.run_key = p.run_b_key
 join temp.run_inputs ia on ia.run_key = p.run_a_key
 join temp.run_inputs ib on ib.run_key = p.run_b_key
 left join comparisons.pairs s on s.run_a_key = p.run_a_key and s.run_b_key = p.run_b_key

@@ -91,11 +91,9 @@ def cell_spec(
 STATES = f"""
 create or replace temp table cell_states as
 with scored_runs as (
-    select r.run_key, r.run_id, r.dataset_key, g.golden_key,
-        row_number() over (order by coalesce(r.created_at, r.first_loaded_at), r.run_id) as run_no
-    from raw.runs r
-    join labels.golden_sets g on g.dataset_key = r.dataset_key and g.superseded_at is null
-    where not exists (from asked_runs) or r.run_key in (from asked_runs)
+    select run_key, run_id, dataset_key, golden_key, row_number() over (order by ordered_at, run_id) as run_no
+    from ledger.runs_in_order
+    where golden_key is not null and (not exists (from asked_runs) or run_key in (from asked_runs))
 ),
 part_sets as (select distinct parts from wanted),
 family_sets as (select distinct families from wanted),

@@ -87,9 +87,9 @@ where run_key in (select unnest($run_keys))
 _RUNS_BEHIND: Final = """
 select run_key from (
     select run_key, row_number() over (
-        partition by dataset_key order by coalesce(created_at, first_loaded_at) desc, run_id desc
+        partition by dataset_key order by ordered_at desc, run_id desc
     ) as age
-    from raw.runs
+    from ledger.runs_in_order
     where dataset_key in (select dataset_key from raw.runs where run_key in (select unnest($run_keys)))
 )
 where age <= $most or run_key in (select unnest($run_keys))

@@ -41,13 +41,13 @@ def _stale_labels(con: Connection) -> list[tuple[str, str, list[str]]]:
         "with archives as (from ledger.archives_in_force where is_newest), "
         "known as (select distinct v.dataset_key, c.chunk_key from archives v "
         "join raw.archive_chunks c using (archive_key)) "
-        "select d.dataset_id, i.query_id, list(c.chunk_id order by e.item_no) from labels.golden_sets g "
+        "select d.dataset_id, i.query_id, list(c.chunk_id order by e.item_no) from ledger.golden_sets_in_force g "
         "join raw.datasets d on d.dataset_key = g.dataset_key "
         "join labels.expected_chunks e on e.golden_key = g.golden_key "
         "join labels.query_details q on q.golden_key = g.golden_key and q.query_key = e.query_key "
         "join raw.query_ids i on i.query_key = e.query_key join raw.chunk_ids c on c.chunk_key = e.chunk_key "
         "anti join known k on k.dataset_key = g.dataset_key and k.chunk_key = e.chunk_key "
-        "where g.superseded_at is null and g.dataset_key in (select dataset_key from archives) "
+        "where g.dataset_key in (select dataset_key from archives) "
         "group by d.dataset_id, i.query_id, q.query_no order by d.dataset_id, q.query_no"
     ).fetchall()
 
@@ -349,10 +349,9 @@ def _named(names: Sequence[str]) -> str:
 
 _STALE = """
 with asked as (
-    select r.run_id, r.dataset_key, r.chunker_version, g.golden_key
-    from raw.runs r
-    join labels.golden_sets g on g.dataset_key = r.dataset_key and g.superseded_at is null
-    where $run_ids is null or list_contains($run_ids, r.run_id)
+    select run_id, dataset_key, chunker_version, golden_key
+    from ledger.runs_in_order
+    where $run_ids is null or list_contains($run_ids, run_id)
 ),
 worlds as (select distinct dataset_key, chunker_version, golden_key from asked),
 stale as (

@@ -77,8 +77,8 @@ def _current_golden_hash(con: Connection, dataset: str) -> str | None:
     """Content hash of the golden set that scores now; None where its texts were forgotten since."""
     found = first_row(
         con,
-        "select content_hash, golden_key from labels.golden_sets join raw.datasets using (dataset_key) "
-        "where dataset_id = ? and superseded_at is null",
+        "select content_hash, golden_key from ledger.golden_sets_in_force join raw.datasets using (dataset_key) "
+        "where dataset_id = ?",
         [dataset],
     )
     return found[0] if found and not is_emptied(con, GOLDEN_SET, found[1]) else None

@@ -137,8 +137,8 @@ def _plan_document(con: Connection, registry: Registry, selection: Selection) ->
     )
     if selection.since is not None:
         con.execute(
-            "delete from stale_cells where run_key in (select run_key from raw.runs "
-            "where coalesce(created_at, first_loaded_at) < cast(? as timestamp))",
+            "delete from stale_cells where run_key in (select run_key from ledger.runs_in_order "
+            "where ordered_at < cast(? as timestamp))",
             [parse_day(selection.since).isoformat()],
         )
     counted = con.execute(
@@ -198,8 +198,8 @@ def _runs_of_plan(con: Connection, pairs: Sequence[PairState], selection: Select
         for one in pairs
     }
     rows = con.execute(
-        "select run_id from raw.runs where run_key in (select run_key from stale_cells) "
-        "or run_id in (select unnest(?)) order by coalesce(created_at, first_loaded_at), run_id",
+        "select run_id from ledger.runs_in_order where run_key in (select run_key from stale_cells) "
+        "or run_id in (select unnest(?)) order by ordered_at, run_id",
         [sorted(wanted)],
     ).fetchall()
     return [run_id for (run_id,) in rows]

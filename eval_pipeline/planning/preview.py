@@ -84,14 +84,13 @@ def _scopes(
     rows = con.execute(
         "with frozen as (select run_key, list(distinct definition order by definition) as tables "
         "from cell_states where is_frozen group by run_key) "
-        "select s.run_key, s.run_id, (r.dataset_key, coalesce(f.tables, [])), g.golden_key, coalesce(p.n_rows, 0), "
+        "select s.run_key, s.run_id, (r.dataset_key, coalesce(f.tables, [])), r.golden_key, coalesce(p.n_rows, 0), "
         "r.suite, "
         "list(distinct case when s.source = '' then s.definition else s.source end) "
-        "from stale_cells s join raw.runs r using (run_key) "
-        "join labels.golden_sets g on g.dataset_key = r.dataset_key and g.superseded_at is null "
+        "from stale_cells s join ledger.runs_in_order r using (run_key) "
         "left join raw.run_parts p on p.run_key = s.run_key and p.part = 'results' "
         "left join frozen f on f.run_key = s.run_key "
-        "group by s.run_key, s.run_id, s.run_no, r.dataset_key, r.suite, g.golden_key, p.n_rows, f.tables "
+        "group by s.run_key, s.run_id, s.run_no, r.dataset_key, r.suite, r.golden_key, p.n_rows, f.tables "
         "order by s.run_no desc"
     ).fetchall()
     runs = {row[0]: PreviewedRun(row[1], (row[2][0], row[5])) for row in reversed(rows)}

@@ -204,9 +204,8 @@ def missing_queries(con: Connection, run_ids: Collection[str] | None) -> dict[st
 
 _MISSING = """
 select r.run_id, count(*)
-from raw.runs r
-join labels.golden_sets g on g.dataset_key = r.dataset_key and g.superseded_at is null
-join labels.queries q on q.golden_key = g.golden_key
+from ledger.runs_in_order r
+join labels.queries q on q.golden_key = r.golden_key
 anti join raw.results x on x.run_key = r.run_key and x.query_key = q.query_key
 where $run_ids is null or list_contains($run_ids, r.run_id)
 group by r.run_id

@@ -110,9 +110,9 @@ def recorded_latencies(con: Connection, run: RunRow) -> list[float]:
 def suites(con: Connection, name: str | None) -> list[tuple[str | None, str]]:
     """(suite, dataset) of every suite, or of the one that is asked for, the one with the newest run first."""
     return con.execute(
-        "select r.suite, d.dataset_id from raw.runs r join raw.datasets d using (dataset_key) "
+        "select r.suite, d.dataset_id from ledger.runs_in_order r join raw.datasets d using (dataset_key) "
         "where $name is null or r.suite = $name group by r.suite, d.dataset_id "
-        "order by max(coalesce(r.created_at, r.first_loaded_at)) desc, r.suite nulls last, d.dataset_id",
+        "order by max(r.ordered_at) desc, r.suite nulls last, d.dataset_id",
         {"name": name},
     ).fetchall()
 

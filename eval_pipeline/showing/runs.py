@@ -100,7 +100,7 @@ def headline_table(
 
 def run_order(con: Connection, waiting: Sequence[WaitingRun] = (), *, now: dt.datetime) -> list[str]:
     """Every run of the store and of the inbox by its time (else the first load), then by name."""
-    rows = con.execute("select run_id, coalesce(created_at, first_loaded_at) from raw.runs").fetchall()
+    rows = con.execute("select run_id, ordered_at from ledger.runs_in_order").fetchall()
     times: dict[str, dt.datetime] = dict(rows)
     for run in waiting:
         times.setdefault(run.run_id, run.created_at or now)

@@ -43,8 +43,7 @@ def golden_sets(con: Connection) -> list[SourceVersion]:
         "(select count(*) from labels.golden_sets a where a.dataset_key = g.dataset_key), "
         "(select max(golden_key) from labels.golden_sets b "
         " where b.dataset_key = g.dataset_key and b.golden_key < g.golden_key) "
-        "from labels.golden_sets g join raw.datasets d using (dataset_key) "
-        "where g.superseded_at is null order by d.dataset_id"
+        "from ledger.golden_sets_in_force g join raw.datasets d using (dataset_key) order by d.dataset_id"
     ).fetchall()
     return [
         SourceVersion(

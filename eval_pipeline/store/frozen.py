@@ -187,7 +187,7 @@ PLACES_OF_RUNS = """
     union
     select r.run_key, f.place
     from ledger.forgotten_texts f
-    join labels.golden_sets g on f.owner = 'golden_key' and g.golden_key = f.owner_key and g.superseded_at is null
+    join ledger.golden_sets_in_force g on f.owner = 'golden_key' and g.golden_key = f.owner_key
     join raw.runs r on r.dataset_key = g.dataset_key
     union
     select r.run_key, f.place

@@ -98,10 +98,8 @@ class RunRow:
 def find_run(con: Connection, run_id: str) -> RunRow:
     """The run, or an error with the closest names."""
     rows = con.execute(
-        "select r.run_key, r.run_id, d.dataset_id, g.golden_key from raw.runs r "
-        "join raw.datasets d using (dataset_key) "
-        "left join labels.golden_sets g on g.dataset_key = r.dataset_key and g.superseded_at is null "
-        "where r.run_id = ?",
+        "select r.run_key, r.run_id, d.dataset_id, r.golden_key from ledger.runs_in_order r "
+        "join raw.datasets d using (dataset_key) where r.run_id = ?",
         [run_id],
     ).fetchall()
     if not rows:
@@ -111,16 +109,16 @@ def find_run(con: Connection, run_id: str) -> RunRow:
 
 def run_ids(con: Connection) -> list[str]:
     """Every run, in run order."""
-    return [row[0] for row in con.execute(f"select r.run_id from raw.runs r order by {RUN_ORDER}").fetchall()]
+    rows = con.execute("select run_id from ledger.runs_in_order order by ordered_at, run_id").fetchall()
+    return [run_id for (run_id,) in rows]
 
 
 def waiting_runs(con: Connection) -> list[str]:
     """Runs whose dataset has not been delivered yet."""
     rows = con.execute(
-        "select r.run_id from raw.runs r where not exists (from labels.golden_sets g "
-        f"where g.dataset_key = r.dataset_key) order by {RUN_ORDER}"
+        "select run_id from ledger.runs_in_order where golden_key is null order by ordered_at, run_id"
     ).fetchall()
-    return [row[0] for row in rows]
+    return [run_id for (run_id,) in rows]
 
 
 def query_ids_of(con: Connection, run: RunRow) -> tuple[list[str], list[str], list[str]]:

@@ -8,8 +8,8 @@ with recursive runs as (
         runs.attempt,
         runs.replaces,
         runs.replicate_of,
-        coalesce(runs.created_at, runs.first_loaded_at) as ordered_at,
-        coalesce(runs.night, cast(coalesce(runs.created_at, runs.first_loaded_at) as date)) as effective_night,
+        in_order.ordered_at,
+        coalesce(runs.night, cast(in_order.ordered_at as date)) as effective_night,
         -- A run that says neither its night nor its time is a night of its own.
         case when runs.night is null and runs.created_at is null then runs.run_id else '' end as own_night,
         counts.golden_key is not null as has_golden_set,
@@ -25,6 +25,7 @@ with recursive runs as (
             )
         ) as is_complete
     from raw.runs as runs
+    inner join ledger.runs_in_order as in_order on runs.run_key = in_order.run_key
     left join ledger.run_counts as counts on runs.run_key = counts.run_key
 ),
 
