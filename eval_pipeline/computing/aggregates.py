@@ -87,13 +87,8 @@ def empty_document() -> dict[str, Any]:
 def _query_counts(con: Connection, store: str, run_keys: Sequence[int]) -> dict[int, tuple[int, int]]:
     """Per run: golden queries that have a result, and how many of them failed."""
     rows = con.execute(
-        "select r.run_key, count(*), "
-        "count(*) filter (where coalesce(r.error, '') <> '' or coalesce(r.timed_out, false)) "
-        f'from "{store}".raw.results r join "{store}".raw.runs using (run_key) '
-        f'join "{store}".labels.golden_sets g using (dataset_key) '
-        f'join "{store}".labels.queries q on q.golden_key = g.golden_key and q.query_key = r.query_key '
-        "where g.superseded_at is null and r.run_key between ? and ? and r.run_key in (select unnest(?)) "
-        "group by r.run_key",
+        f'select run_key, count(*), count(*) filter (where is_failed) from "{store}".ledger.scored_results '
+        "where run_key between ? and ? and run_key in (select unnest(?)) group by run_key",
         [min(run_keys), max(run_keys), list(run_keys)],
     ).fetchall()
     return {key: (total, failed) for key, total, failed in rows}

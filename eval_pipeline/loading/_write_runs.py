@@ -38,7 +38,7 @@ with counted as (
     select r.run_key, r.dataset_key, g.golden_key, coalesce(g.n_rows, 0) as n_golden, d.delivered_at,
         p.run_key is null and e.run_key is not null as is_without_results
     from raw.runs r
-    left join labels.golden_sets g on g.dataset_key = r.dataset_key and g.superseded_at is null
+    left join ledger.golden_sets_in_force g on g.dataset_key = r.dataset_key
     left join raw.run_parts p on p.run_key = r.run_key and p.part = 'results'
     left join ledger.deliveries d on d.delivery_key = p.delivery_key
     left join raw.run_parts e on e.run_key = r.run_key and e.part = 'extractions'
@@ -51,16 +51,12 @@ asked as (
     group by c.run_key
 ),
 results as (
-    select x.run_key, x.query_key, coalesce(x.error, '') <> '' or coalesce(x.timed_out, false) as is_failed
-    from raw.results x
-    where x.run_key between $first and $last and x.run_key in (select unnest($keys))
+    from ledger.scored_results where run_key between $first and $last and run_key in (select unnest($keys))
 ),
 answered as (
-    select c.run_key, count(*) as n_results, count(*) filter (where x.is_failed) as n_failed
-    from counted c
-    join results x on x.run_key = c.run_key
-    join labels.queries q on q.golden_key = c.golden_key and q.query_key = x.query_key
-    group by c.run_key
+    select run_key, count(*) as n_results, count(*) filter (where is_failed) as n_failed
+    from results
+    group by run_key
 ),
 later as (
     select c.run_key, count(*) as n_not_asked

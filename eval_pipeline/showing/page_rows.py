@@ -30,12 +30,12 @@ def query_rows(con: Connection, run: RunRow) -> Tuples:
     )
     return con.execute(
         "select q.query_key, i.query_id, asked.text, c.slice_value, "
-        "case when coalesce(r.error, '') <> '' then r.error when r.timed_out then 'timed out' end, "
-        "coalesce(r.error, '') <> '' or coalesce(r.timed_out, false), "
+        "case when s.is_failed then coalesce(nullif(r.error, ''), 'timed out') end, s.is_failed, "
         "f.n_expected, f.first_rank, said.text "
         "from (from labels.query_details where golden_key = $golden) q "
         "join raw.query_ids i using (query_key) "
         "join (from raw.results where run_key = $run) r on r.query_key = q.query_key "
+        "join (from ledger.scored_results where run_key = $run) s on s.query_key = q.query_key "
         "left join raw.texts asked on asked.text_key = q.text_key "
         "left join raw.texts said on said.text_key = r.answer_text_key "
         "left join (from labels.slices where golden_key = $golden and slice = 'category') c "

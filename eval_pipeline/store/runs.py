@@ -146,10 +146,8 @@ def failed_count(con: Connection, run: RunRow) -> int:
     return int(
         first_value(
             con,
-            "select count(*) from raw.results r join labels.queries q on q.query_key = r.query_key "
-            "where r.run_key = ? and q.golden_key is not distinct from ? "
-            "and (coalesce(r.error, '') <> '' or coalesce(r.timed_out, false))",
-            [run.run_key, run.golden_key],
+            "select count(*) from ledger.scored_results where run_key = ? and is_failed",
+            [run.run_key],
         )
     )
 
