@@ -9,8 +9,6 @@ from eval_pipeline.cli.output import number, print_line, table
 from eval_pipeline.report.numbers import amount
 from eval_pipeline.words import count
 
-UNSTABLE_ABOVE = 0.2
-
 Document = Mapping[str, Any]
 
 
@@ -82,6 +80,8 @@ def _milliseconds(entry: Document) -> str:
 
 
 def _judge_lines(document: Document) -> Iterator[str]:
+    from eval_pipeline.showing.blocks import UNSTABLE_ABOVE
+
     coverage, reliability = document["judge_coverage"], document["judge_reliability"]
     performance = document["performance"]
     if performance["judge_tokens"]:

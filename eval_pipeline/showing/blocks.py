@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from eval_pipeline.computing.history import Point, delivered_rows, rows_at, run_file
 from eval_pipeline.store.open import Connection
@@ -27,6 +27,8 @@ TOTALS = ("total_true_positives", "total_false_positives", "total_false_negative
 VERSIONS = ("chunker_version", "embedding_model", "index_version")
 Row = Mapping[str, Any]
 Block = dict[str, Any]
+# A judge whose spot check disagrees in more than this share is unstable (S2.28).
+UNSTABLE_ABOVE: Final = 0.2
 
 
 def judge_config_problems(config: Mapping[str, Any] | None, *, is_judged: bool) -> list[str]:

@@ -11,7 +11,7 @@ from eval_pipeline.computing.derived import table_columns, table_of
 from eval_pipeline.formulas.definition import Definition, quoted
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.loading.lint import Finding, all_findings, stale_label_counts
-from eval_pipeline.showing.blocks import judge_config_problems
+from eval_pipeline.showing.blocks import UNSTABLE_ABOVE, judge_config_problems
 from eval_pipeline.showing.runs import unknown_runs
 from eval_pipeline.store.open import Connection, first_value
 
@@ -19,7 +19,6 @@ REASONS_NAMED = 3
 JUDGE: Final = "aggregates.judge_summary"
 EXTRACTION: Final = "aggregates.extraction_summary"
 # More than this share of a spot check disagreeing is an unstable judge (S2.28); a whole number of hundredths is exact.
-UNSTABLE_ABOVE_PERCENT: Final = 20
 
 Faults = Mapping[str, str]
 
@@ -241,11 +240,9 @@ def unstable_judges(con: Connection, registry: Registry, run_ids: Collection[str
     """Runs whose spot check disagrees with the judge too often (S2.28)."""
     if not table_columns(con, JUDGE):
         return {}
-    rows = con.execute(
-        _UNSTABLE, {"run_ids": _asked(run_ids), "most_percent": UNSTABLE_ABOVE_PERCENT}
-    ).fetchall()
+    rows = con.execute(_UNSTABLE, {"run_ids": _asked(run_ids), "most": UNSTABLE_ABOVE}).fetchall()
     return {
-        run_id: f"{disagreeing} of {pairs} re-judged items disagree, which is more than {UNSTABLE_ABOVE_PERCENT} %"
+        run_id: f"{disagreeing} of {pairs} re-judged items disagree, which is more than {UNSTABLE_ABOVE * 100:g} %"
         for run_id, disagreeing, pairs in rows
     }
 
@@ -254,7 +251,7 @@ _UNSTABLE = """
 select r.run_id, j.n_disagreeing, j.spot_check_n
 from aggregates.judge_summary j
 join raw.runs r using (run_key)
-where ($run_ids is null or list_contains($run_ids, r.run_id)) and j.n_disagreeing * 100 > j.spot_check_n * $most_percent
+where ($run_ids is null or list_contains($run_ids, r.run_id)) and j.disagreement_rate > $most
 order by r.run_id
 """
 

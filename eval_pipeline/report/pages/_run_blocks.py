@@ -20,9 +20,9 @@ from eval_pipeline.report.pages._widgets import (
 from eval_pipeline.report.pages.figures import _figure
 from eval_pipeline.report.pages.html import Child, Html, _data_text, _join, tag
 from eval_pipeline.report.pages.run_charts import _field_chart, _stage_chart, latency_chart
+from eval_pipeline.showing.blocks import UNSTABLE_ABOVE
 from eval_pipeline.words import count
 
-UNSTABLE_ABOVE: Final = 0.2
 LISTED_CASES: Final = 500
 LISTED_FIELDS: Final = 300
 ERROR_TYPES: Final = ("omission", "hallucination", "format_error", "wrong_value")
