@@ -11,7 +11,9 @@ from eval_pipeline.bundle.parts import name_fault
 from eval_pipeline.bundle.problems import Problem
 from eval_pipeline.errors import InputRejected, UsageError
 
+# The parts of a run that have rows, and texts in them; the report of the indexing has neither.
 RUN_PARTS = ("results", "extractions", "judge_spot_check")
+INDEX_REPORT = "index_report"
 PART_SUFFIXES = (*SUFFIXES, ".json", ".yaml", ".yml")
 
 
@@ -140,13 +142,13 @@ def _add_run(bundle: Bundle, folder: Path) -> None:
     _note_what_is_no_file(bundle, folder, run_id=folder.name)
     report = folder / "index_report.json"
     if report.is_file():
-        found["index_report"] = report
+        found[INDEX_REPORT] = report
     bundle.runs.append(RunFolder(folder, found))
 
 
 def _note_what_is_no_file(bundle: Bundle, folder: Path, *, run_id: str | None = None) -> None:
     """Folders, pipes and the like under the name of a part cannot be read, and the rest is taken without them."""
-    known = (*RUN_PARTS, "run", "index_report", "queries")
+    known = (*RUN_PARTS, "run", INDEX_REPORT, "queries")
     for path in sorted(folder.iterdir()):
         is_part = folder.name == "inventories" or stem_of(path) in known
         if is_part and path.name.endswith(PART_SUFFIXES) and path.exists() and not path.is_file():

@@ -10,22 +10,11 @@ from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.fingerprint import combined
 from eval_pipeline.formulas.registry import ALL_FORMULAS, Registry
 from eval_pipeline.formulas.text_columns import text_columns
-from eval_pipeline.store.frozen import PLACES_OF_RUNS
+from eval_pipeline.store.frozen import PLACES_OF_RUNS, tables_of_part
 from eval_pipeline.store.open import Connection
+from eval_pipeline.store.schema import TABLES_OF_PART
 
-PART_OF_TABLE = {
-    "raw.results": "results",
-    "raw.hits": "results",
-    "raw.hit_spans": "results",
-    "raw.citations": "results",
-    "raw.references": "results",
-    "raw.runs": "run",
-    "raw.extraction_cases": "extractions",
-    "raw.index_reports": "index_report",
-    "raw.indexed_documents": "index_report",
-    "raw.indexed_chunks": "index_report",
-    "raw.spot_checks": "judge_spot_check",
-}
+PART_OF_TABLE = {table: part for part in ("run", *TABLES_OF_PART) for table in tables_of_part(part)}
 ARCHIVE_TABLES = frozenset(("raw.archives", "raw.archive_chunks", "raw.archive_spans"))
 
 

@@ -24,12 +24,6 @@ from eval_pipeline.store.open import Connection
 if TYPE_CHECKING:
     from eval_pipeline.loading._write_runs import RunDelivery
 
-ROWS_OF_PART = {
-    "results": ("results", "hits", "hit_spans", "citations", '"references"'),
-    "extractions": ("extraction_cases",),
-    "index_report": ("index_reports", "indexed_documents", "indexed_chunks"),
-    "judge_spot_check": ("spot_checks",),
-}
 _ROW_TABLES = ("extraction_cases", "index_reports", "spot_checks")
 _KEYED = {"query_id": "query", "doc_id": "doc", "chunk_id": "chunk", "case_id": "case"}
 # (run_key, part) → the content hash that stood there, and how often its bytes were read again.

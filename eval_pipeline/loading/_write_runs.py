@@ -13,8 +13,8 @@ from eval_pipeline.bundle.columns import ResultsBlock
 from eval_pipeline.bundle.parts import parse_day, parse_time
 from eval_pipeline.bundle.problems import printable
 from eval_pipeline.errors import InputRejected
+from eval_pipeline.formulas.definition import quoted
 from eval_pipeline.loading._write_parts import (
-    ROWS_OF_PART,
     PartDelivery,
     ReplacedParts,
     record_parts,
@@ -25,6 +25,7 @@ from eval_pipeline.records import Run
 from eval_pipeline.store.frozen import forget_no_longer, parts_without_texts
 from eval_pipeline.store.keys import add_texts, keys_of
 from eval_pipeline.store.open import Connection, first_row, first_value
+from eval_pipeline.store.schema import TABLES_OF_PART
 
 _CONFIG_TEXTS = ("chunker_version", "embedding_model", "index_version", "prompt_version", "llm_model")
 _JUDGE_TEXTS = {"judge_model": "model", "judge_version": "version", "judge_prompt_version": "prompt_version"}
@@ -282,8 +283,8 @@ def _remove_replaced_rows(
         _supersede_run_parts(con, [(delivery.run.run_id, part) for part in replaced], now=now)
         forget_no_longer(con, run_key, replaced)
         for part in replaced:
-            for table in ROWS_OF_PART.get(part, ()):
-                con.execute(f"delete from raw.{table} where run_key = ?", [run_key])
+            for table in TABLES_OF_PART.get(part, ()):
+                con.execute(f"delete from raw.{quoted(table)} where run_key = ?", [run_key])
             con.execute("delete from raw.run_parts where run_key = ? and part = ?", [run_key, part])
     return known
 

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from eval_pipeline.bundle.layout import INDEX_REPORT, RUN_PARTS
 from eval_pipeline.computing.derived import table_columns, table_of
 from eval_pipeline.formulas.definition import Definition, quoted
 from eval_pipeline.formulas.registry import Registry
@@ -36,11 +37,11 @@ def quarantined_rows(con: Connection, run_ids: Collection[str] | None) -> dict[s
 
 
 # Rows stand in the part whose bytes they came from; a part that was rejected as a whole is told by its name.
-_QUARANTINED = """
+_QUARANTINED = f"""
 select
     coalesce(
         p.part,
-        nullif(regexp_extract(q.path, '(extractions|judge_spot_check|index_report)[.][^/]*$', 1), ''),
+        nullif(regexp_extract(q.path, '({"|".join((*RUN_PARTS, INDEX_REPORT))})[.][^/]*$', 1), ''),
         'results'
     ) as part,
     q.run_id,

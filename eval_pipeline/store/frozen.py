@@ -12,6 +12,7 @@ from eval_pipeline.formulas.text_columns import TEXT_COLUMNS
 from eval_pipeline.records import FORGOTTEN
 from eval_pipeline.store.key_columns import columns_with_key, stored_columns
 from eval_pipeline.store.open import Connection, first_value
+from eval_pipeline.store.schema import TABLES_OF_PART
 
 RUN, GOLDEN_SET, ARCHIVE = "run_key", "golden_key", "archive_key"
 OWNER_OF_SCHEMA = {"labels": GOLDEN_SET, "raw": RUN}
@@ -197,17 +198,9 @@ PLACES_OF_RUNS = """
 """
 
 
-_TABLES_OF_PART = {
-    "run": ("raw.runs",),
-    "extractions": ("raw.extraction_cases",),
-    "judge_spot_check": ("raw.spot_checks",),
-    "results": ("raw.results", "raw.hits", "raw.citations", "raw.references"),
-}
-
-
 def tables_of_part(part: str) -> tuple[str, ...]:
-    """The tables with texts that a part of a run fills."""
-    return _TABLES_OF_PART.get(part, ())
+    """The tables that a part of a run fills."""
+    return ("raw.runs",) if part == "run" else tuple(f"raw.{table}" for table in TABLES_OF_PART.get(part, ()))
 
 
 def parts_without_texts(con: Connection) -> list[tuple[str, str]]:
@@ -216,7 +209,7 @@ def parts_without_texts(con: Connection) -> list[tuple[str, str]]:
         "select distinct r.run_id, f.place from ledger.forgotten_texts f "
         "join raw.runs r on f.owner = 'run_key' and r.run_key = f.owner_key"
     ).fetchall()
-    parts = {table: part for part, tables in _TABLES_OF_PART.items() for table in tables}
+    parts = {table: part for part in ("run", *TABLES_OF_PART) for table in tables_of_part(part)}
     return sorted({(run_id, parts[place.rsplit(".", 1)[0]]) for run_id, place in rows})
 
 

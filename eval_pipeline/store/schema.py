@@ -7,12 +7,20 @@ import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from typing import Final
 
 import duckdb
 
 from eval_pipeline.formulas.definition import Definition, literal
 from eval_pipeline.settings import shipped_sql
 
+# What the rows of a run's parts stand in, in schema raw.
+TABLES_OF_PART: Final = {
+    "results": ("results", "hits", "hit_spans", "citations", "references"),
+    "extractions": ("extraction_cases",),
+    "index_report": ("index_reports", "indexed_documents", "indexed_chunks"),
+    "judge_spot_check": ("spot_checks",),
+}
 _NUMBERED = re.compile(r"(\d{4})_\w+\.sql\Z")
 
 
