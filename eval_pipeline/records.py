@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -70,6 +70,10 @@ class GoldenRow(Record):
     vault: str | None = None
     vaults: list[str] | None = None
     folders: list[str] | None = None
+
+
+# The dimensions that queries are sliced by, in the order in which they are shown.
+SLICES: Final = ("tag", "category", "difficulty", "vault", "answerable")
 
 
 class Hit(Record):

@@ -15,8 +15,6 @@ from eval_pipeline.cli.output import number, print_line, progress_bar, say, tabl
 from eval_pipeline.settings import Settings
 from eval_pipeline.words import count
 
-HEADLINES = ("hit@5", "mrr", "groundedness", "citation_coverage")
-
 
 @click.command("demo")
 @with_store
@@ -27,6 +25,7 @@ def command(settings: Settings) -> None:
     from eval_pipeline.formulas.registry import load_registry
     from eval_pipeline.launch import run_in_dagster
     from eval_pipeline.loading.load import load_bundles
+    from eval_pipeline.showing.headlines import IN_BRIEF
     from eval_pipeline.showing.runs import headline_table
 
     say("Loading the example …")
@@ -41,11 +40,11 @@ def command(settings: Settings) -> None:
         f"{count(len(report.runs), 'run')} loaded, {count(report.quarantined, 'row')} quarantined, "
         f"{count(sum(summary.computed.cells.values()), 'cell')} computed.\n"
     )
-    rows = headline_table(settings, load_registry(settings), HEADLINES)
+    rows = headline_table(settings, load_registry(settings), IN_BRIEF)
     table(
-        ["run", *HEADLINES],
+        ["run", *IN_BRIEF],
         [(run_id, *(number(value) for value in values)) for run_id, values in rows],
-        numbers=HEADLINES,
+        numbers=IN_BRIEF,
     )
     print_line(_next_commands(str(settings.db)))
 

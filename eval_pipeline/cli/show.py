@@ -10,6 +10,7 @@ from eval_pipeline.cli.options import as_json, with_store
 from eval_pipeline.cli.output import filled, number, print_json, print_json_line, print_line, say, table
 from eval_pipeline.cli.show_parts import print_parts
 from eval_pipeline.settings import Settings
+from eval_pipeline.showing.headlines import CORE
 from eval_pipeline.words import count
 
 NAMED = 5
@@ -80,7 +81,7 @@ def _print(document: dict[str, Any], *, with_slices: bool) -> None:
     _print_states(document)
     print_parts(document)
     if with_slices:
-        _print_slices(document, [*(key for key in ("hit@5", "mrr", "groundedness") if key in shown), *shown])
+        _print_slices(document, [*(key for key in CORE if key in shown), *shown])
 
 
 def _print_standing(document: dict[str, Any]) -> None:

@@ -27,23 +27,14 @@ from typing import Any, Final
 from eval_pipeline.errors import InvalidConfig, UnknownName
 from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.registry import Registry
+from eval_pipeline.records import SLICES
+from eval_pipeline.showing.headlines import QUALITY
 
 EXTRACTION: Final = "extraction.macro_f1"
-DIMENSIONS: Final = ("tag", "category", "difficulty", "vault", "answerable")
 MINIMUM_N: Final = 30
 
-QUALITY: Final = (
-    "hit@5",
-    "mrr",
-    "recall@5_doc",
-    "recall_any@5",
-    "groundedness",
-    "citation_coverage",
-    "attribution_hit_rate",
-    "abstention_accuracy",
-)
 DEFAULT_MARGINS: Final[Mapping[str, float]] = {
-    **dict.fromkeys(QUALITY, 0.02),
+    **dict.fromkeys((*QUALITY, "attribution_hit_rate", "abstention_accuracy"), 0.02),
     "judge_groundedness": 0.2,
     "judge_correctness": 0.2,
     "scope_miss_rate": 0.05,
@@ -221,8 +212,8 @@ def _slices(value: Any, *, where: str) -> list[str]:
     if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
         raise InvalidConfig(f'{where}: slices is a list such as ["category", "vault=work"]')
     for one in value:
-        if one.partition("=")[0] not in DIMENSIONS:
-            raise InvalidConfig(f"{where}: no slice {one!r}; there is: {', '.join(DIMENSIONS)}")
+        if one.partition("=")[0] not in SLICES:
+            raise InvalidConfig(f"{where}: no slice {one!r}; there is: {', '.join(SLICES)}")
     return value
 
 

@@ -13,6 +13,7 @@ from eval_pipeline.computing.progress import StaleRun
 from eval_pipeline.formulas.definition import Definition, is_key_name, render
 from eval_pipeline.formulas.registry import ALL_FORMULAS, Registry
 from eval_pipeline.formulas.tokens import Token, last_select, meaningful
+from eval_pipeline.showing.headlines import PLOTTED
 from eval_pipeline.showing.runs import RunSummary
 
 REASON_WORDS = {
@@ -183,9 +184,8 @@ def _name_runs(run_ids: Collection[str]) -> str:
 
 def _headline_keys(registry: Registry) -> list[str]:
     """The metrics whose course over the runs is plotted; what is not there is left out."""
-    wanted = ("hit@5", "mrr", "groundedness", "recall_any@5", "judge_groundedness", "judge_correctness")
     known = registry.keys()
-    return [key for key in wanted if key in known]
+    return [key for key in PLOTTED if key in known]
 
 
 def _run_metadata(summary: RunSummary, parts: Mapping[str, tuple[float, int]]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from eval_pipeline.loading._write_runs import count_runs_of_dataset
 from eval_pipeline.loading.deliveries import Delivery, _add_delivery
-from eval_pipeline.records import GoldenRow
+from eval_pipeline.records import SLICES, GoldenRow
 from eval_pipeline.store.frozen import GOLDEN_SET, is_emptied
 from eval_pipeline.store.keys import add_texts, key_of, keys_of
 from eval_pipeline.store.open import Connection, first_row, first_value
@@ -225,10 +225,15 @@ def _passage_entries(row: GoldenRow) -> Iterator[tuple[str, Row]]:
 def _slices_of(row: GoldenRow) -> list[tuple[str, str]]:
     """The (slice, value) pairs a query stands in."""
     vaults = [*([row.vault] if row.vault else []), *(row.vaults or [])]
+    values = (
+        row.tags or [],
+        [row.category or NO_LABEL],
+        [row.difficulty or NO_LABEL],
+        vaults,
+        ["answerable" if _is_answerable(row) else "unanswerable"],
+    )
     return [
-        *(("tag", tag) for tag in dict.fromkeys(row.tags or []) or [NO_LABEL]),
-        ("category", row.category or NO_LABEL),
-        ("difficulty", row.difficulty or NO_LABEL),
-        *(("vault", vault) for vault in dict.fromkeys(vaults) or [NO_LABEL]),
-        ("answerable", "answerable" if _is_answerable(row) else "unanswerable"),
+        (name, value)
+        for name, found in zip(SLICES, values, strict=True)
+        for value in dict.fromkeys(found) or [NO_LABEL]
     ]

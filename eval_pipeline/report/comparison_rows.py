@@ -20,21 +20,6 @@ FAMILIES: Final[Mapping[str, tuple[str, ...]]] = {
     "Extracting fields": ("extraction_summary",),
 }
 OTHERS: Final = "Other formulas"
-HEADLINES: Final = (
-    "hit@5",
-    "mrr",
-    "recall@5_doc",
-    "recall_any@5",
-    "groundedness",
-    "citation_coverage",
-    "refusal_correctness",
-    "judge_correctness",
-    "error_rate",
-    "extraction.macro_f1",
-    "latency_p50_ms",
-    "latency_p95_ms",
-)
-SLICED: Final = ("hit@5", "mrr", "recall_any@5", "groundedness", "citation_coverage", "recall@5_doc")
 PREFERRED_K: Final = "@5"
 MOVED: Final = ("win", "loss", "rank_up", "rank_down", "regression")
 

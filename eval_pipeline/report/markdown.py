@@ -8,7 +8,6 @@ from typing import Any, Final
 from xml.sax.saxutils import quoteattr
 
 from eval_pipeline.report.comparison_rows import (
-    HEADLINES,
     defined_metrics,
     moved_queries,
     part_cells,
@@ -18,6 +17,7 @@ from eval_pipeline.report.comparison_rows import (
 )
 from eval_pipeline.report.numbers import change, interval, p_value, rank, value
 from eval_pipeline.report.pages.html import visible
+from eval_pipeline.showing.headlines import HEADLINES
 from eval_pipeline.words import count
 
 # What XML 1.0 cannot hold in any spelling.

@@ -14,6 +14,7 @@ from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.formulas.text_columns import text_columns
 from eval_pipeline.loading.deliveries import quarantined_parts
+from eval_pipeline.records import SLICES
 from eval_pipeline.settings import Settings
 from eval_pipeline.showing.blocks import run_blocks
 from eval_pipeline.showing.marks import _states_of_run
@@ -36,7 +37,6 @@ EXTRACTION: Final = "metrics.extraction"
 FORMAT = 1
 # Below so many queries a single one moves a value of the slice by more than a tenth.
 SMALL_SLICE = 10
-SLICES = ("tag", "category", "difficulty", "vault", "answerable")
 Values = Mapping[str, tuple[float | None, int]]
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from eval_pipeline.report.comparison_rows import HEADLINES, SLICED, _by_family, _chosen, _is_share
+from eval_pipeline.report.comparison_rows import _by_family, _chosen, _is_share
 from eval_pipeline.report.numbers import NOTHING, rank, value
 from eval_pipeline.report.pages._about_runs import (
     footer_line,
@@ -48,9 +48,9 @@ from eval_pipeline.report.pages.figures import _figure
 from eval_pipeline.report.pages.html import Child, Html, _data_text, _join, tag
 from eval_pipeline.report.pages.material import MetricFacts, QueryRow, QueryTexts, RunMaterial
 from eval_pipeline.report.pages.run_charts import MOST_BARS, Bar, _curve_chart, _slice_chart
+from eval_pipeline.showing.headlines import HEADLINES, OF_QUERIES, SLICED
 from eval_pipeline.words import count
 
-SHOWN_METRICS: Final = ("recall@5_doc", "groundedness", "citation_coverage", "judge_correctness")
 MOST_METRICS: Final = 5
 ZERO_IS_BAD: Final = ("groundedness", "citation_coverage", "refusal_correctness", "abstention_accuracy")
 LATE: Final = 5
@@ -77,7 +77,7 @@ SliceValues = Mapping[str, Mapping[str, Any]]
 def _run_query_table(material: RunMaterial, *, room: int) -> Html:
     """The table, in so many bytes; `kind` says how the query went."""
     defined = [key for key, entry in material.document["metrics"].items() if entry["n"]]
-    metrics = _chosen(SHOWN_METRICS, defined, most=MOST_METRICS)
+    metrics = _chosen(OF_QUERIES, defined, most=MOST_METRICS)
     entries = [_entry(row, material, metrics) for row in material.queries]
     entries.sort(key=lambda entry: ORDER.index(entry.kind))
     columns = [

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
 
-from eval_pipeline.report.comparison_rows import HEADLINES, _by_family, _representatives
+from eval_pipeline.report.comparison_rows import _by_family, _representatives
 from eval_pipeline.report.numbers import NOTHING, value
 from eval_pipeline.report.pages._about_runs import footer_line
 from eval_pipeline.report.pages._page import Page, Section, render_page
@@ -17,6 +17,7 @@ from eval_pipeline.report.pages.figures import COLOURS, Chart, _altair, _figure,
 from eval_pipeline.report.pages.html import Child, Html, _data_text, _join, tag
 from eval_pipeline.report.pages.material import GateMark, MetricFacts, SuiteMaterial, SuiteRun
 from eval_pipeline.report.pages.run_charts import _label_of
+from eval_pipeline.showing.headlines import HEADLINES
 from eval_pipeline.words import count
 
 COLUMNS: Final = 3
