@@ -1,8 +1,31 @@
-"""Words that every room says alike."""
+"""Words and numbers that every room says alike."""
 
 from __future__ import annotations
+
+import math
+from typing import Final
+
+# Of what is stored, and of what people read of it; `rounded` of sql/functions has as many.
+DECIMALS: Final = 4
 
 
 def count(number: int, noun: str, *, plural: str | None = None) -> str:
     """`1 query`, `1,200 queries`."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def rounded(value: float | None) -> float | None:
+    """As stored: half to even on the double's exact value, undefined is None, zero has no sign."""
+    if value is None or not math.isfinite(value):
+        return None
+    return round(value, DECIMALS) + 0.0
+
+
+def decimal(value: float) -> str:
+    """As people read a stored number."""
+    return f"{value:.{DECIMALS}f}"
+
+
+def signed(value: float) -> str:
+    """As people read how far it moved."""
+    return f"{value:+.{DECIMALS}f}"

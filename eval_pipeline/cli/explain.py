@@ -10,7 +10,7 @@ import click
 from eval_pipeline.cli.options import as_json, with_store
 from eval_pipeline.cli.output import print_json, print_line, say, table
 from eval_pipeline.settings import Settings
-from eval_pipeline.words import count
+from eval_pipeline.words import count, decimal, signed
 
 WORDS = {
     "system": "other results from the system",
@@ -57,7 +57,9 @@ def command(
 
 def _print(document: dict[str, Any]) -> None:
     a, b = document["a"], document["b"]
-    print_line(f"{document['metric']}: {a['value']:.4f} → {b['value']:.4f}, {document['total']:+.4f}")
+    print_line(
+        f"{document['metric']}: {decimal(a['value'])} → {decimal(b['value'])}, {signed(document['total'])}"
+    )
     for name, point in (("run_a", a), ("run_b", b)):
         when = f" as of {point['as_of']}" if point["as_of"] else ""
         print_line(f"  {document[name]}{when}: n = {point['n']:,}, {point['fingerprint']}")
@@ -66,7 +68,7 @@ def _print(document: dict[str, Any]) -> None:
     print_line()
     table(
         ["because of", "change", ""],
-        [(term, f"{document[term]:+.4f}", words) for term, words in WORDS.items()],
+        [(term, signed(document[term]), words) for term, words in WORDS.items()],
         numbers=["change"],
     )
     if document["contributors"]:
@@ -74,7 +76,7 @@ def _print(document: dict[str, Any]) -> None:
         table(
             ["query", "term", "change"],
             [
-                (entry["query_id"], entry["term"], f"{entry['change']:+.4f}")
+                (entry["query_id"], entry["term"], signed(entry["change"]))
                 for entry in document["contributors"]
             ],
             numbers=["change"],

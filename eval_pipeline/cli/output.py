@@ -10,7 +10,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from eval_pipeline.report.pages.html import visible
-from eval_pipeline.words import count
+from eval_pipeline.words import count, decimal
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -83,7 +83,7 @@ def filled(text: str) -> str:
 
 def number(value: float | None) -> str:
     """A metric's value for people: four decimals, an em dash where it is undefined."""
-    return "—" if value is None else f"{value:.4f}"
+    return "—" if value is None else decimal(value)
 
 
 def waiting_sentence(run_ids: Sequence[str]) -> str:

@@ -11,9 +11,9 @@ import numpy as np
 from eval_pipeline.comparing.gate_rules import GateConfig, Rule
 from eval_pipeline.comparing.pair_rows import IntArray
 from eval_pipeline.comparing.significance import Compared, Groups, _mean_of_values, _short, compare_metric
-from eval_pipeline.comparing.verdicts import rounded
 from eval_pipeline.stats import DriftResult, PairedResult, drift_test, holm, queries_needed, seed_for
 from eval_pipeline.stats.results import Alternative
+from eval_pipeline.words import decimal, rounded
 
 ALPHA: Final = 0.05
 TOLERANCE: Final = 1e-9
@@ -184,9 +184,7 @@ def _judge_change(change: Change, p_adjusted: float | None) -> Judged:
     largest = change.largest_loss
     is_exceeded = change.loss > margin + TOLERANCE
     if is_exceeded and p_adjusted is not None and p_adjusted < ALPHA:
-        reason = (
-            f"worse by {change.loss:.4f}, more than {margin:g}, and hardly by chance (p {p_adjusted:.3g})"
-        )
+        reason = f"worse by {decimal(change.loss)}, more than {margin:g}, and hardly by chance (p {p_adjusted:.3g})"
         return replace(judged, verdict="fail", reason=reason)
     if largest is not None and largest < margin:
         return replace(judged, verdict="pass", reason=_why_passed(change, largest))
@@ -198,7 +196,7 @@ def _why_passed(change: Change, largest: float) -> str:
         return "no query changed"
     if largest <= 0:
         return "better, with 95 % confidence"
-    return f"with 95 % confidence no worse than {largest:.4f}"
+    return f"with 95 % confidence no worse than {decimal(largest)}"
 
 
 def _why_inconclusive(change: Change, p_adjusted: float | None) -> str:
@@ -206,11 +204,11 @@ def _why_inconclusive(change: Change, p_adjusted: float | None) -> str:
     if result is None or p_adjusted is None:
         return f"{result.n if result else 0:,} queries are too few for any test"
     if change.loss > margin + TOLERANCE:
-        told = f"worse by {change.loss:.4f}, which may be chance (p {p_adjusted:.3g})"
+        told = f"worse by {decimal(change.loss)}, which may be chance (p {p_adjusted:.3g})"
     elif change.largest_loss is None:
         told = "no interval can be told"
     else:
-        told = f"the loss may be up to {change.largest_loss:.4f}"
+        told = f"the loss may be up to {decimal(change.largest_loss)}"
     alternative: Alternative = "less" if change.rule.is_higher_better else "greater"
     needed = queries_needed(margin, result.standard_error, n=result.n, alternative=alternative)
     if needed is None:
@@ -225,7 +223,9 @@ def _judge_by_margin(change: Change) -> Judged:
         return replace(judged, verdict="inconclusive", reason=change.problem)
     if change.loss > change.rule.margin + TOLERANCE:
         return replace(
-            judged, verdict="fail", reason=f"worse by {change.loss:.4f}, more than {change.rule.margin:g}"
+            judged,
+            verdict="fail",
+            reason=f"worse by {decimal(change.loss)}, more than {change.rule.margin:g}",
         )
     return replace(judged, verdict="pass", reason=f"no more than {change.rule.margin:g} worse")
 
@@ -264,7 +264,7 @@ def _judge_trend(trend: Trend, p_adjusted: float | None) -> Judged:
     margin, loss, nights = trend.rule.margin, trend.loss, trend.result.n
     is_drifting = loss > margin + TOLERANCE and p_adjusted is not None and p_adjusted < ALPHA
     if is_drifting:
-        told = f"{loss:.4f} worse over {nights} nights, more than {margin:g}"
+        told = f"{decimal(loss)} worse over {nights} nights, more than {margin:g}"
         reason = f"{told}, and hardly by chance (p {p_adjusted:.3g})"
     else:
         reason = f"no lasting decline over {nights} nights"

@@ -10,9 +10,9 @@ from itertools import pairwise
 from typing import Any, Final
 
 from eval_pipeline.comparing.pair_rows import ComparedRun
-from eval_pipeline.comparing.verdicts import rounded
 from eval_pipeline.stats import noise_band, pairs_needed_for_band
 from eval_pipeline.store.open import Connection, first_value
+from eval_pipeline.words import rounded
 
 NIGHT_ORDER = "(n.effective_night, n.ordered_at, n.run_id)"
 CONFIDENCE: Final = 0.95

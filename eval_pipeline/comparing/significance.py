@@ -12,13 +12,13 @@ import numpy as np
 
 from eval_pipeline.comparing.options import SIGNIFICANT
 from eval_pipeline.comparing.pair_rows import FloatArray, IntArray, MetricPairs
-from eval_pipeline.comparing.verdicts import rounded
 from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.stats import PairedResult, Scale, benjamini_hochberg, compare_paired, seed_for
 from eval_pipeline.stats.binary import mcnemar_exact
 from eval_pipeline.stats.power import fewest_moved_units
 from eval_pipeline.stats.results import Alternative
 from eval_pipeline.stats.units import cluster_numbers, on_exact_grid
+from eval_pipeline.words import rounded
 
 ADJUSTMENT: Final = "benjamini_hochberg"
 RESAMPLES: Final = 10_000

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from eval_pipeline.errors import InvalidConfig
+from eval_pipeline.words import rounded
 
 KINDS: Final = ("win", "loss", "draw", "rank_up", "rank_down", "not_applicable", "not_comparable")
 
@@ -154,13 +155,6 @@ def _rank_values(ranks: Sequence[int | None], cutoffs: Cutoffs) -> dict[str, lis
 def _mean_of(values: Sequence[float]) -> float | None:
     """The rounded mean; None over nothing."""
     return rounded(math.fsum(values) / len(values)) if values else None
-
-
-def rounded(value: float | None, digits: int = 4) -> float | None:
-    """As stored: half to even on the double's exact value, undefined is None, zero has no sign."""
-    if value is None or not math.isfinite(value):
-        return None
-    return round(value, digits) + 0.0
 
 
 def deltas_of(old: Mapping[str, float | None], new: Mapping[str, float | None]) -> dict[str, float | None]:

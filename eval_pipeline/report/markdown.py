@@ -18,7 +18,7 @@ from eval_pipeline.report.comparison_rows import (
 from eval_pipeline.report.numbers import change, interval, p_value, rank, value
 from eval_pipeline.report.pages.html import visible
 from eval_pipeline.showing.headlines import HEADLINES
-from eval_pipeline.words import count
+from eval_pipeline.words import count, decimal
 
 # What XML 1.0 cannot hold in any spelling.
 _UNSPEAKABLE: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -181,7 +181,7 @@ def _band(report: Report, metric: str) -> str:
     band = report["noise"][metric]
     if band is None:
         return "—"
-    return f"±{band['high']:.4f}" + (" (inside)" if within_noise(report, metric) else "")
+    return f"±{decimal(band['high'])}" + (" (inside)" if within_noise(report, metric) else "")
 
 
 def _parts(report: Report) -> str:

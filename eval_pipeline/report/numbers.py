@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from eval_pipeline.words import decimal, signed
+
 NOTHING = "—"
 LARGE = 10
 
 
 def value(number: float | None) -> str:
     """Four decimals, an em dash where it is undefined."""
-    return NOTHING if number is None else f"{number:.4f}"
+    return NOTHING if number is None else decimal(number)
 
 
 def change(number: float | None) -> str:
     """With its sign; 0 has none."""
     if number is None:
         return NOTHING
-    return f"{number:+.4f}".replace("-", "−") if number else f"{number:.4f}"
+    return signed(number).replace("-", "−") if number else decimal(number)
 
 
 def amount(number: float | None) -> str:
@@ -24,7 +26,7 @@ def amount(number: float | None) -> str:
         return NOTHING
     if isinstance(number, int):
         return f"{number:,}"
-    return f"{number:,.1f}" if abs(number) >= LARGE else f"{number:.4f}"
+    return f"{number:,.1f}" if abs(number) >= LARGE else decimal(number)
 
 
 def _amount_change(before: float | None, after: float | None) -> str:
@@ -35,7 +37,7 @@ def _amount_change(before: float | None, after: float | None) -> str:
     if isinstance(before, int) and isinstance(after, int):
         told = f"{moved:+,}"
     else:
-        told = f"{moved:+,.1f}" if max(abs(before), abs(after)) >= LARGE else f"{moved:+.4f}"
+        told = f"{moved:+,.1f}" if max(abs(before), abs(after)) >= LARGE else signed(moved)
     return told.replace("-", "−") if moved else amount(moved)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from eval_pipeline.words import count
+from eval_pipeline.words import count, decimal, signed
 
 SHOWN_RUNS = 5
 SHOWN_FLIPS = 10
@@ -79,11 +79,9 @@ def spread_sentence(entry: Mapping[str, Any]) -> str:
     if not spread:
         return ""
     if spread["p0"] == spread["p100"]:
-        return f"each by {spread['p0']:+.4f}"
-    return (
-        f"changes from {spread['p0']:+.4f} over {spread['p50']:+.4f} (median; half of them between "
-        f"{spread['p25']:+.4f} and {spread['p75']:+.4f}) to {spread['p100']:+.4f}"
-    )
+        return f"each by {signed(spread['p0'])}"
+    least, lower, median, upper, most = (signed(spread[at]) for at in ("p0", "p25", "p50", "p75", "p100"))
+    return f"changes from {least} over {median} (median; half of them between {lower} and {upper}) to {most}"
 
 
 def order_sentences(entry: Mapping[str, Any]) -> Iterator[str]:
@@ -140,7 +138,7 @@ def moved_runs(entry: Mapping[str, Any]) -> list[tuple[str, float | None, float 
 
 
 def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.4f}"
+    return "–" if value is None else decimal(value)
 
 
 def _listed(names: list[str]) -> str:

@@ -12,6 +12,7 @@ from typing import Any, Final
 from eval_pipeline.computing.history import Point, delivered_rows, rows_at, run_file
 from eval_pipeline.store.open import Connection
 from eval_pipeline.store.runs import RunRow
+from eval_pipeline.words import rounded
 
 # What such a name stands for changes without notice, so that two runs under it cannot be compared.
 MOVING_ALIAS = re.compile(
@@ -116,7 +117,7 @@ def _extraction(con: Connection, run: RunRow, point: Point) -> Block:
 
 def _case_metrics(case: Row) -> Block:
     """The metrics of one case, rounded as everything that is stored."""
-    rates = {name: round(case[name], 4) + 0.0 for name in CASE_RATES}
+    rates = {name: rounded(case[name]) for name in CASE_RATES}
     return {**rates, **{name: int(case[name]) for name in CASE_COUNTS}}
 
 

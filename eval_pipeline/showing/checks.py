@@ -15,6 +15,7 @@ from eval_pipeline.loading.lint import Finding, all_findings, stale_label_counts
 from eval_pipeline.showing.blocks import UNSTABLE_ABOVE, judge_config_problems
 from eval_pipeline.showing.runs import unknown_runs
 from eval_pipeline.store.open import Connection, first_value
+from eval_pipeline.words import decimal
 
 REASONS_NAMED = 3
 JUDGE: Final = "aggregates.judge_summary"
@@ -269,7 +270,7 @@ def missed_extraction_targets(con: Connection, registry: Registry, run_ids: Coll
 
 def _missed(f1: float, n: int, *, target: float) -> str:
     cases = "1 case" if n == 1 else f"{n:,} cases"
-    return f"macro F1 {f1:.4f} over {cases} does not reach {target:g} before rounding"
+    return f"macro F1 {decimal(f1)} over {cases} does not reach {target:g} before rounding"
 
 
 _MISSED = """

@@ -24,6 +24,7 @@ from eval_pipeline.store.frozen import emptied_places
 from eval_pipeline.store.lock import Notify
 from eval_pipeline.store.open import Connection, first_value, open_reader, open_writer, transaction
 from eval_pipeline.store.runs import RunRow, find_run
+from eval_pipeline.words import rounded
 
 
 def _compute_document(
@@ -166,7 +167,7 @@ def _value(wanted: Any, given: Any, *, place: str) -> Any:
     is_count = isinstance(wanted, int)
     is_number = isinstance(given, int if is_count else int | float) and not isinstance(given, bool)
     if is_number and math.isfinite(given):
-        return given if is_count else round(float(given), 4) + 0.0
+        return given if is_count else rounded(given)
     if given is None and not is_count:
         return None
     expected = "a whole number" if is_count else "a finite number, or None where it is undefined"

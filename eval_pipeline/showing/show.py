@@ -32,6 +32,7 @@ from eval_pipeline.store.runs import (
     query_ids_of,
     slice_sizes,
 )
+from eval_pipeline.words import rounded
 
 EXTRACTION: Final = "metrics.extraction"
 FORMAT = 1
@@ -62,7 +63,7 @@ def _values(one: Definition, rows: Sequence[Mapping[str, Any]]) -> Iterator[tupl
         f1 = next(key for key, column in one.column_of_key.items() if column == "f1")
         cases = [row[f1] for row in rows if row[f1] is not None]
         if cases:
-            yield "macro_f1", round(math.fsum(cases) / len(cases), 4)
+            yield "macro_f1", rounded(math.fsum(cases) / len(cases))
             yield "eval_count", len(cases)
         return
     # Of the indexing there is a row per type of document beside the one of the whole run.

@@ -15,9 +15,9 @@ from eval_pipeline.comparing.verdicts import (
     deltas_of,
     judge_queries,
     rank_summary,
-    rounded,
 )
 from eval_pipeline.errors import InvalidConfig
+from eval_pipeline.words import rounded
 
 
 def judged(rank_a: int | None, rank_b: int | None, **facts: Any) -> dict[str, Any]:

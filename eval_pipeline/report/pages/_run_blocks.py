@@ -21,7 +21,7 @@ from eval_pipeline.report.pages.figures import _figure
 from eval_pipeline.report.pages.html import Child, Html, _data_text, _join, tag
 from eval_pipeline.report.pages.run_charts import _field_chart, _stage_chart, latency_chart
 from eval_pipeline.showing.blocks import UNSTABLE_ABOVE
-from eval_pipeline.words import count
+from eval_pipeline.words import DECIMALS, count
 
 LISTED_CASES: Final = 500
 LISTED_FIELDS: Final = 300
@@ -202,7 +202,7 @@ def _checked(reliability: Block) -> str:
 
 
 def _cost(cost: float | None) -> str:
-    return "cost not known" if cost is None else f"cost {cost:,.4f}"
+    return "cost not known" if cost is None else f"cost {cost:,.{DECIMALS}f}"
 
 
 def _reliability(reliability: Block) -> Html | None:
