@@ -1,0 +1,56 @@
+"""What many questions have to agree on is said in one place: a view of the store, or a function."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "eval_pipeline"
+SCHEMA = ROOT / "sql" / "schema" / "0009_rules.sql"
+
+# How a statement looks that says the rule itself instead of asking the view. What marks a golden set as replaced is no
+# question.
+IN_WORDS = {
+    "ledger.archives_in_force": r"raw\.archives\b.*\bdataset_key is null|\bdataset_key is null.*raw\.archives\b",
+    "ledger.golden_sets_in_force": r"^(?!update ).*\bgolden_sets\b.*\bsuperseded_at is null",
+    "ledger.runs_in_order": r"coalesce\((\w+\.)?created_at, (\w+\.)?first_loaded_at\)",
+    "ledger.scored_results": r"coalesce\((\w+\.)?error, ''\) <> '' or",
+}
+FOUR_DECIMALS = re.compile(r"\.4f\b|\bround\([^\n]*, 4\)")
+
+
+def statements() -> Iterator[tuple[str, str]]:
+    """Every text of the package and every public view, on one line."""
+    for path in sorted((ROOT / "sql" / "views").glob("*.sql")):
+        yield path.name, " ".join(path.read_text("utf-8").split())
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            parts = node.values if isinstance(node, ast.JoinedStr) else [node]
+            texts = [one.value for one in parts if isinstance(one, ast.Constant)]
+            if texts and all(isinstance(text, str) for text in texts):
+                yield str(path.relative_to(PACKAGE)), " ".join("".join(map(str, texts)).split())
+
+
+@pytest.mark.parametrize("view", IN_WORDS)
+def test_statements_ask_the_view_instead_of_saying_its_rule_again(view):
+    said = " ".join(SCHEMA.read_text("utf-8").split())
+    assert view in said
+    found = list(statements())
+    assert len(found) > 1000
+    assert any(view in text for _, text in found), f"nobody asks {view}"
+    assert sorted({place for place, text in found if re.search(IN_WORDS[view], text)}) == []
+
+
+def test_rounding_to_what_is_stored_is_written_in_one_module():
+    """The text of a formula is its fingerprint: the one in Polars keeps its own."""
+    found = {
+        str(path.relative_to(PACKAGE))
+        for path in PACKAGE.rglob("*.py")
+        if FOUR_DECIMALS.search(path.read_text("utf-8"))
+    }
+    assert found == {"formulas/polars/aggregates/extraction_summary.py"}
