@@ -35,9 +35,25 @@ __all__ = ["compare_runs", "compute_aggregate", "open_store", "render_report_md"
 
 def __getattr__(name: str) -> Any:
     """Import the functions when they are asked for: `import eval_pipeline` alone stays quick."""
+    if name == "__version__":
+        globals()[name] = _installed_version()
+        return globals()[name]
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module("eval_pipeline.api"), name)
+
+
+def _installed_version() -> str:
+    """From the package's metadata; a checkout that nobody installed has it in its own file."""
+    import tomllib
+    from importlib.metadata import PackageNotFoundError, version
+    from pathlib import Path
+
+    try:
+        return version("eval-pipeline")
+    except PackageNotFoundError:
+        project = Path(__file__).parents[1] / "pyproject.toml"
+        return str(tomllib.loads(project.read_text("utf-8"))["project"]["version"])
 
 
 def __dir__() -> list[str]:

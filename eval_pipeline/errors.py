@@ -11,6 +11,7 @@ EvalPipelineError
 │   ├── StoreMissing         there is no store yet
 │   ├── StoreDamaged         the file is no DuckDB file, or is broken
 │   └── StoreForeign         another program's database, or one of another version
+│       └── StoreNewer       a newer version of this program wrote it          exit code 5, as RefusedError
 └── InputRejected            a whole part of a bundle cannot be taken in       becomes a quarantine row
 """
 
@@ -79,6 +80,10 @@ class StoreDamaged(StoreError):
 
 class StoreForeign(StoreError):
     """The file at this path is somebody else's: another program's, or a newer version's."""
+
+
+class StoreNewer(StoreForeign, RefusedError):
+    """A newer version of this program wrote the store: what it says would be misread."""
 
 
 class InputRejected(EvalPipelineError):

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import eval_pipeline
+
 PACKAGE = Path(__file__).resolve().parent
 SAFE_NAME: Final = re.compile(r"[^\w.@+-]+", re.ASCII)
 
@@ -24,6 +26,11 @@ class Settings:
     config: Path
     own_sql: Path | None
     dagster_home: Path
+
+
+def product_version() -> str:
+    """The version of the program that runs."""
+    return str(eval_pipeline.__version__)
 
 
 def project_folder() -> Path | None:

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from eval_pipeline.comparing.pair_states import PairInputs
 from eval_pipeline.errors import StoreError
-from eval_pipeline.settings import Settings
+from eval_pipeline.settings import Settings, product_version
 from eval_pipeline.store.lock import Notify
 from eval_pipeline.store.open import Connection, first_row, open_writer, transaction
 
@@ -94,6 +94,7 @@ def _write_pair(con: Connection, made: Made, *, now: dt.datetime, dagster_run_id
         "computed_at": now,
         "dagster_run_id": dagster_run_id,
         "reason": made.reason,
+        "product_version": product_version(),
     }
     columns = ", ".join(row)
     places = ", ".join(f"${column}" for column in row)

@@ -11,7 +11,7 @@ from typing import Any
 
 from eval_pipeline.formulas.definition import Definition, Helper
 from eval_pipeline.formulas.header import Header
-from eval_pipeline.settings import Settings
+from eval_pipeline.settings import Settings, product_version
 from eval_pipeline.store.lock import Notify
 from eval_pipeline.store.open import Connection, first_row, open_reader
 
@@ -28,7 +28,8 @@ def _record_versions(
             continue
         parents = {name: definitions[name].fingerprint for name in one.reads if name in definitions}
         con.execute(
-            f"insert into ledger.definitions ({COLUMNS}, first_used_at) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            f"insert into ledger.definitions ({COLUMNS}, first_used_at, product_version) "
+            "values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             [
                 one.name,
                 one.fingerprint,
@@ -41,6 +42,7 @@ def _record_versions(
                 json.dumps(_helpers(one, helpers), ensure_ascii=False),
                 "python" if one.is_python else "sql",
                 now,
+                product_version(),
             ],
         )
 

@@ -10,6 +10,7 @@ from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.fingerprint import combined
 from eval_pipeline.formulas.registry import ALL_FORMULAS, Registry
 from eval_pipeline.formulas.text_columns import text_columns
+from eval_pipeline.settings import product_version
 from eval_pipeline.store.frozen import PLACES_OF_RUNS, tables_of_part
 from eval_pipeline.store.open import Connection
 from eval_pipeline.store.schema import TABLES_OF_PART
@@ -248,7 +249,8 @@ def _record_cells(
         f'insert into "{store}".ledger.cells '
         "select s.definition, s.source, s.run_key, s.fingerprint, s.own_fingerprint, s.source_fingerprint, "
         "s.results_hash, s.labels_hash, s.archive_hash, s.golden_key, n.n_rows, n.seconds, $now, $dagster_run_id, "
-        "n.reason, $note from temp.cell_states s join (select unnest(cast($run_keys as integer[])) as run_key, "
+        "n.reason, $note, $product_version from temp.cell_states s "
+        "join (select unnest(cast($run_keys as integer[])) as run_key, "
         "unnest(cast($n_rows as integer[])) as n_rows, unnest(cast($seconds as double[])) as seconds, "
         "unnest(cast($reasons as varchar[])) as reason) n using (run_key) "
         "where s.definition = $definition and s.source = $source",
@@ -256,6 +258,7 @@ def _record_cells(
             "now": now,
             "dagster_run_id": dagster_run_id,
             "note": note,
+            "product_version": product_version(),
             "run_keys": run_keys,
             "n_rows": [cell.n_rows for cell in cells],
             "seconds": [cell.seconds for cell in cells],

@@ -78,7 +78,7 @@ where c.run_key in (select unnest($run_keys)) and not exists (
 )
 union all
 select definition, source, run_key, fingerprint, own_fingerprint, source_fingerprint, results_hash, labels_hash,
-    archive_hash, golden_key, coalesce(n_rows, 0), 0, cast($now as timestamp), null, reason, null
+    archive_hash, golden_key, coalesce(n_rows, 0), 0, cast($now as timestamp), null, reason, null, null
 from temp.expected_cells
 where run_key in (select unnest($run_keys))
 """

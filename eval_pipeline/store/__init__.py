@@ -13,4 +13,5 @@ open         The store opened: configured alike, behind the lock, for as short a
 runs         Runs found by name, in run order, as attempts at their nights, with what is stored of them.
 schema       The store's schema: numbered files applied in order, and the views that people and notebooks read.
 tombstones   What was forgotten on purpose and must not come back, in the store and beside it.
+versions     Which versions of the product wrote to a store: the newest of them says who may open it.
 """

@@ -17,8 +17,7 @@ from eval_pipeline.formulas.definition import literal, quoted
 from eval_pipeline.store.damage import is_there
 from eval_pipeline.store.engine import STORE
 from eval_pipeline.store.lock import Notify, writer_lock
-from eval_pipeline.store.open import Connection, _connect, first_value, says_what_failed
-from eval_pipeline.store.schema import _migrate, _refresh_shipped_views
+from eval_pipeline.store.open import Connection, _connect, _make_current, first_value, says_what_failed
 
 FRESH = "fresh"
 LOOK_SECONDS = 0.1
@@ -47,7 +46,7 @@ def compact(db: Path, *, notify: Notify | None = None, progress: Progress | None
     fresh = db.with_name(db.name + ".compacting")
     with says_what_failed(db), writer_lock(db, notify=notify):
         _remove(fresh)
-        _bring_up_to_date(db)
+        _bring_up_to_date(db, notify)
         before = db.stat().st_size
         _check_room(db, before)
         try:
@@ -74,10 +73,9 @@ class _Contents:
     others: tuple[tuple[str, str], ...]
 
 
-def _bring_up_to_date(db: Path) -> None:
+def _bring_up_to_date(db: Path, notify: Notify | None) -> None:
     with _connect(db, read_only=False) as con:
-        _migrate(con)
-        _refresh_shipped_views(con)
+        _make_current(con, db, notify)
         con.execute("checkpoint")
 
 

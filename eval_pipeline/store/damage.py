@@ -6,8 +6,10 @@ from pathlib import Path
 
 import duckdb
 
-from eval_pipeline.errors import EvalPipelineError, StoreDamaged, StoreError, StoreForeign
-from eval_pipeline.store.schema import _applied_numbers, _newest_number
+from eval_pipeline.errors import EvalPipelineError, StoreDamaged, StoreError, StoreForeign, StoreNewer
+from eval_pipeline.settings import product_version
+from eval_pipeline.store.schema import _applied_numbers, _known_numbers
+from eval_pipeline.store.versions import _is_newer_release, _newest_writer
 
 MAGIC = b"DUCK"
 MAGIC_PLACE = 8
@@ -56,13 +58,8 @@ def is_there(db: Path) -> bool:
 def _refuse_foreign(con: duckdb.DuckDBPyConnection, db: Path) -> None:
     """Raise for a DuckDB database of another program, or one that a newer version of this program has written."""
     numbers = _applied_numbers(con)
-    if numbers and max(numbers) > _newest_number():
-        raise StoreForeign(
-            f"{db} was written by a newer version of eval-pipeline (its schema is number {max(numbers)}, this version "
-            f"knows {_newest_number()}): update eval-pipeline, or name another file with --db or EVAL_PIPELINE_DB. "
-            + _way_back(db)
-        )
     if numbers:
+        _refuse_newer(con, db, numbers)
         return
     tables = con.execute(
         "select case schema_name when 'main' then '' else schema_name || '.' end || table_name "
@@ -74,6 +71,18 @@ def _refuse_foreign(con: duckdb.DuckDBPyConnection, db: Path) -> None:
         )
         raise StoreForeign(
             f"{db} is a DuckDB database of another program (it holds {shown}) and is left alone: name another file "
+            "with --db or EVAL_PIPELINE_DB. " + _way_back(db)
+        )
+
+
+def _refuse_newer(con: duckdb.DuckDBPyConnection, db: Path, numbers: set[int]) -> None:
+    writer = _newest_writer(con)
+    is_newer = _is_newer_release(writer)
+    if is_newer or numbers - _known_numbers():
+        raise StoreNewer(
+            f"{db} was written by {f'eval-pipeline {writer}' if is_newer else 'a newer eval-pipeline'} (schema "
+            f"{max(numbers)}), and this is {product_version()} (schema {max(_known_numbers())}), which would misread "
+            "it and compute it back; nothing was changed. Install that version or a later one, or name another file "
             "with --db or EVAL_PIPELINE_DB. " + _way_back(db)
         )
 

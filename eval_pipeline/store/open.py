@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -36,9 +37,16 @@ def open_writer(db: Path, *, notify: Notify | None = None) -> Iterator[Connectio
     with says_what_failed(db):
         db.parent.mkdir(parents=True, exist_ok=True)
         with writer_lock(db, notify=notify), _connect(db, read_only=False) as con:
-            _migrate(con)
-            _refresh_shipped_views(con)
+            _make_current(con, db, notify)
             yield con
+
+
+def _make_current(con: Connection, db: Path, notify: Notify | None) -> None:
+    """Bring the store up to date, and say so: where nobody listens as a warning."""
+    migrated = _migrate(con)
+    _refresh_shipped_views(con)
+    if migrated:
+        (notify or warnings.warn)(f"{db}: {migrated}")
 
 
 @contextmanager

@@ -12,7 +12,8 @@ from typing import Final
 import duckdb
 
 from eval_pipeline.formulas.definition import Definition, literal
-from eval_pipeline.settings import shipped_sql
+from eval_pipeline.settings import product_version, shipped_sql
+from eval_pipeline.store.versions import _newest_writer, _sign
 
 # What the rows of a run's parts stand in, in schema raw.
 TABLES_OF_PART: Final = {
@@ -36,19 +37,21 @@ def _files() -> tuple[tuple[int, Path], ...]:
 
 def _is_current(con: duckdb.DuckDBPyConnection) -> bool:
     """Whether every schema file was applied to this store."""
-    return _applied_numbers(con) >= {number for number, _ in _files()}
+    return _applied_numbers(con) >= _known_numbers()
 
 
-def _newest_number() -> int:
-    """The number of the last schema file that this version knows."""
-    return max(number for number, _ in _files())
+def _known_numbers() -> set[int]:
+    """The numbers of the schema files that this version knows."""
+    return {number for number, _ in _files()}
 
 
-def _migrate(con: duckdb.DuckDBPyConnection) -> None:
-    """Apply what is missing, all of it or nothing."""
-    if _is_current(con):
-        return
+def _migrate(con: duckdb.DuckDBPyConnection) -> str | None:
+    """Apply what is missing and sign it, all of it or nothing; returns what was done to an older store, in words."""
     applied = _applied_numbers(con)
+    if applied >= _known_numbers():
+        _sign(con)
+        return None
+    before = _newest_writer(con)
     con.execute("begin transaction")
     try:
         con.execute(
@@ -63,10 +66,17 @@ def _migrate(con: duckdb.DuckDBPyConnection) -> None:
                 "insert into main.schema_migrations values (?, ?, ?)",
                 [number, path.name, dt.datetime.now(dt.UTC).replace(tzinfo=None)],
             )
+        _sign(con)
     except BaseException:
         con.execute("rollback")
         raise
     con.execute("commit")
+    if not applied:
+        return None
+    return (
+        f"written by eval-pipeline {before} (schema {max(applied)}), brought up to date for {product_version()} "
+        f"(schema {max(_known_numbers())}); older versions do not open it any more"
+    )
 
 
 def _applied_numbers(con: duckdb.DuckDBPyConnection) -> set[int]:

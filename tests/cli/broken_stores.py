@@ -85,5 +85,5 @@ FOREIGN = {
     "of a newer DuckDB": (of_a_newer_duckdb, "another version of DuckDB"),
     "of another program": (of_another_program, "it holds customers, orders"),
     "of another program with migrations": (of_another_program_with_migrations, "schema_migrations, users"),
-    "of a newer version": (of_a_newer_version, "newer version of eval-pipeline (its schema is number 9000"),
+    "of a newer version": (of_a_newer_version, "written by a newer eval-pipeline (schema 9000)"),
 }

@@ -207,7 +207,7 @@ def test_the_states_of_many_runs_are_counted_right(n_runs):
         find_states(con, kinds(""))
         con.execute(
             "insert into ledger.cells select definition, source, run_key, fingerprint, own_fingerprint, source_fingerprint, results_hash, "
-            "labels_hash, archive_hash, golden_key, 1, 0, ?, null, 'missing', null from cell_states",
+            "labels_hash, archive_hash, golden_key, 1, 0, ?, null, 'missing', null, '0.1.0' from cell_states",
             [now],
         )
         find_states(con, kinds(""))

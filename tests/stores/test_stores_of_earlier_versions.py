@@ -19,6 +19,8 @@ import dagster as dg
 import pytest
 from click.testing import CliRunner
 
+import eval_pipeline
+from eval_pipeline import __version__
 from eval_pipeline.cli.main import cli
 from eval_pipeline.definitions import definitions
 from tests.made_once import made_once
@@ -157,6 +159,20 @@ def test_there_is_a_store_to_look_at():
 
 def test_every_number_is_the_one_of_then(version, store, expected):
     assert answered_otherwise(store, expected["as_it_is"], but=known_stale(version)) == []
+
+
+def test_a_command_that_only_reads_says_once_that_it_brings_the_store_up_to_date(version, store):
+    with working_in(store):
+        first, again = (CliRunner().invoke(cli, ["status", "--json"]) for _ in range(2))
+    assert f"written by eval-pipeline {version}" in first.stderr
+    assert f"brought up to date for {__version__}" in first.stderr
+    assert (again.stderr, json.loads(again.stdout)) == ("", json.loads(first.stdout))
+
+
+def test_a_python_session_is_told_as_well(version, store):
+    db = store / "data" / "eval.duckdb"
+    with pytest.warns(UserWarning, match=f"written by eval-pipeline {version}"), eval_pipeline.open_store(db):
+        pass
 
 
 def test_nothing_is_stale_but_what_the_changelog_names(version, store):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from eval_pipeline.report.numbers import NOTHING
 from eval_pipeline.report.pages._widgets import Column, badge, bullets, callout, data_table, or_nothing
 from eval_pipeline.report.pages.html import Child, Html, _data_text, tag
 from eval_pipeline.report.pages.material import FormulaState, RunFacts
+from eval_pipeline.settings import product_version
 from eval_pipeline.words import count
 
 COMMIT_LENGTH = 12
@@ -133,13 +133,6 @@ def footer_line(format_number: int) -> Html:
     """Which product wrote the page."""
     return tag(
         "p",
-        f"Written by eval-pipeline {_version()}, document format {format_number}. Values are rounded to 4 decimals; n "
-        "is the number of queries that a value is a mean of.",
+        f"Written by eval-pipeline {product_version()}, document format {format_number}. Values are rounded to "
+        "4 decimals; n is the number of queries that a value is a mean of.",
     )
-
-
-def _version() -> str:
-    try:
-        return version("eval-pipeline")
-    except PackageNotFoundError:
-        return "from a checkout"
