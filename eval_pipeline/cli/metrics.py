@@ -25,10 +25,22 @@ from eval_pipeline.words import count
 @click.option(
     "--check-lock", is_flag=True, help="Exit with 1 when a fingerprint changed and its version did not."
 )
+@click.option(
+    "--same-as",
+    metavar="OLD",
+    help="Note in definitions.lock that NAME, rewritten, means what it meant: its cells stay fresh. OLD is a file with "
+    "the earlier text, or its fingerprint in --history. Both are computed first; exit with 1 when they differ.",
+)
 @with_store
 @as_json
 def command(
-    name: str | None, history: bool, lock: bool, check_lock: bool, settings: Settings, as_json: bool
+    name: str | None,
+    history: bool,
+    lock: bool,
+    check_lock: bool,
+    same_as: str | None,
+    settings: Settings,
+    as_json: bool,
 ) -> None:
     """Show the catalogue of metrics, or everything about the one with this name or key."""
     from eval_pipeline.comparing.options import comparison_options, describe_options
@@ -38,6 +50,9 @@ def command(
     registry = load_registry(settings)
     if lock or check_lock:
         _lock(settings, write=lock)
+        return
+    if same_as is not None:
+        _same_as(settings, name, same_as)
         return
     if history:
         _print_history(settings, registry, name, as_json=as_json)
@@ -101,6 +116,40 @@ def _print_history(settings: Settings, registry: Registry, name: str | None, *, 
         )
         if meaning["diff"]:
             print_line(meaning["diff"].rstrip())
+
+
+def _same_as(settings: Settings, name: str | None, old: str) -> None:
+    import datetime as dt
+    from dataclasses import replace
+    from pathlib import Path
+    from tempfile import TemporaryDirectory
+
+    from eval_pipeline.computing.same_meaning import compare_meanings, find_earlier
+    from eval_pipeline.formulas.catalogue import find_definition
+    from eval_pipeline.formulas.lock_file import require_locked_here, write_same_as
+    from eval_pipeline.formulas.registry import load_registry
+
+    if name is None:
+        raise click.UsageError("--same-as needs the NAME of a formula or metric")
+    with TemporaryDirectory(prefix="eval-pipeline-same-as-") as temporary:
+        folder = Path(temporary)
+        # The lock file holds definitions as they are written, whatever eval-pipeline.toml sets.
+        registry = load_registry(replace(settings, config=folder / "none.toml"))
+        one = find_definition(registry, name)
+        require_locked_here(registry, settings, one)
+        earlier = find_earlier(settings, registry, one, old, folder / "earlier", notify=say)
+        now = dt.datetime.now(dt.UTC).replace(tzinfo=None)
+        found = compare_meanings(settings, registry, one, earlier, folder, now=now)
+    if found.differences:
+        for line in found.differences:
+            print_line(line)
+        say(f"{one.name} means something else than {old}: its line in definitions.lock is left as it is.")
+        sys.exit(1)
+    path = write_same_as(registry, settings, one, earlier.definition.own_fingerprint)
+    print_line(
+        f"{count(found.rows, 'row')} of {found.bundles} bundles are the same bit for bit: wrote {path}, and what was "
+        f"computed with {earlier.definition.own_fingerprint} stays fresh."
+    )
 
 
 def _lock(settings: Settings, *, write: bool) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from eval_pipeline.errors import UnknownName
 from eval_pipeline.formulas.definition import Definition, Helper
 from eval_pipeline.formulas.header import Header
 from eval_pipeline.settings import Settings, product_version
@@ -115,6 +116,21 @@ def _find_version(
         for helper, entry in json.loads(helpers_text).items()
     ]
     return definition, json.loads(parents), helpers
+
+
+def _find_earlier_version(
+    settings: Settings, definition: Definition, fingerprint: str, *, notify: Notify | None = None
+) -> tuple[Definition, list[Helper]]:
+    """The definition at a meaning that the store remembers, with the helpers it called; the beginning is enough."""
+    with open_reader(settings.db, notify=notify) as con:
+        known = [one["fingerprint"] for one in versions_of(con, [definition.name])]
+        matching = [one for one in known if one.startswith(fingerprint)]
+        found = _find_version(con, definition.name, matching[0]) if len(matching) == 1 else None
+    if found is None:
+        raise UnknownName(
+            f"file or meaning of {definition.name}", fingerprint, known, hint=f"(in {settings.db})"
+        )
+    return found[0], found[2]
 
 
 def versions_of(con: Connection, names: Iterable[str]) -> list[dict[str, Any]]:

@@ -32,7 +32,11 @@ class Helper:
 
 @dataclass(frozen=True)
 class Definition:
-    """What stands in one file under sql/, with the parameters that hold now; `is_own`: in a folder of the user's."""
+    """What stands in one file under sql/, with the parameters that hold now; `is_own`: in a folder of the user's.
+
+    `own_fingerprint` is of what it means, `written_fingerprint` of its text: they are two where definitions.lock says
+    that the text was rewritten without another meaning.
+    """
 
     name: str
     header: Header
@@ -46,6 +50,7 @@ class Definition:
     variant_of: str | None = None
     columns: tuple[str, ...] = ()
     is_own: bool = False
+    written_fingerprint: str = ""
 
     @property
     def schema(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from eval_pipeline.errors import DefinitionError, InvalidConfig, UnknownName
 from eval_pipeline.formulas.definition import Definition, Helper, render
 from eval_pipeline.formulas.fingerprint import _full_fingerprint, _helper_fingerprint, own_fingerprint
 from eval_pipeline.formulas.header import Header, _header_of, _parse_header, _split_file
+from eval_pipeline.formulas.lock_file import _first_fingerprints
 from eval_pipeline.formulas.python_source import _declaration, canonical_source
 from eval_pipeline.formulas.tokens import (
     _parameter_names,
@@ -130,7 +132,8 @@ def load_registry(settings: Settings) -> Registry:
     _check_keys(drafts)
     _check_datasets(config, drafts)
     ordered = {name: drafts[name] for name in _parents_first(drafts)}
-    return Registry(_fingerprinted(ordered, helpers), helpers, config)
+    first = {text: meaning for folder in folders for text, meaning in _first_fingerprints(folder).items()}
+    return Registry(_fingerprinted(ordered, helpers, first), helpers, config)
 
 
 def _read_folder(folder: Path) -> Iterator[Definition]:
@@ -315,14 +318,35 @@ def _parents_first(drafts: Mapping[str, Definition]) -> list[str]:
     return done
 
 
-def _fingerprinted(drafts: Mapping[str, Definition], helpers: Mapping[str, Helper]) -> dict[str, Definition]:
+def _fingerprinted(
+    drafts: Mapping[str, Definition],
+    helpers: Mapping[str, Helper],
+    first: Mapping[tuple[str, str], str],
+) -> dict[str, Definition]:
     done: dict[str, Definition] = {}
     for name, draft in drafts.items():
-        body = canonical(draft.body)
-        if draft.is_python:
-            body = f"reads {' '.join(draft.reads)}\n{canonical_source(draft.path, draft.path.stem)}"
-        called = [(helper, helpers[helper].fingerprint) for helper in draft.calls if helper in helpers]
-        own = own_fingerprint(draft.header, body, called)
+        written = _written_fingerprint(draft, helpers)
+        own = first.get((name, written), written)
         read = {table: done[table].fingerprint for table in draft.reads if table in done}
-        done[name] = replace(draft, own_fingerprint=own, fingerprint=_full_fingerprint(own, read))
+        full = _full_fingerprint(own, read)
+        done[name] = replace(draft, own_fingerprint=own, fingerprint=full, written_fingerprint=written)
     return done
+
+
+def _written_fingerprint(draft: Definition, helpers: Mapping[str, Helper]) -> str:
+    body = canonical(draft.body)
+    if draft.is_python:
+        body = f"reads {' '.join(draft.reads)}\n{canonical_source(draft.path, draft.path.stem)}"
+    called = [(helper, helpers[helper].fingerprint) for helper in draft.calls if helper in helpers]
+    return own_fingerprint(draft.header, body, called)
+
+
+def with_other_text(registry: Registry, one: Definition, text: str, folder: Path) -> Definition:
+    """The definition as another text has it, which is written to `folder` beside what lies beside its own."""
+    place = folder / one.schema
+    shutil.copytree(one.path.parent, place)
+    path = place / one.path.name
+    path.write_text(text, "utf-8")
+    draft = (_read_python if one.is_python else _read_sql)(path, one.schema)
+    written = _written_fingerprint(draft, registry.helpers)
+    return replace(draft, own_fingerprint=written, written_fingerprint=written)

@@ -294,4 +294,4 @@ def _is_agreed(registry: Registry, one: Definition) -> bool:
     if one.short_name in registry.config.formulas or one.name in registry.config.formulas:
         return True
     locked = read_lock(one.path.parent.parent / FILE) or read_lock(shipped_sql() / FILE)
-    return locked.get(one.name, (0, ""))[1] == one.own_fingerprint
+    return one.name in locked and locked[one.name].fingerprint == one.written_fingerprint

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from eval_pipeline.errors import DefinitionError, InvalidConfig, UnknownName
-from eval_pipeline.formulas.lock_file import FILE, moved_without_version, read_lock, write_lock
+from eval_pipeline.formulas.lock_file import FILE, Locked, moved_without_version, read_lock, write_lock
 from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.settings import shipped_sql
 from tests.bundle_files import settings_in
@@ -266,7 +266,9 @@ def test_the_lock_file_of_an_own_folder_notices_a_meaning_that_moved_alone_and_l
     assert write_lock(files.load(), files.settings) == files.own / FILE
     assert not (files.shipped / FILE).exists()
     assert moved_without_version(files.load(), files.settings) == []
-    assert read_lock(files.own / FILE) == {"metrics.mine": (1, files.load().get("mine").own_fingerprint)}
+    assert read_lock(files.own / FILE) == {
+        "metrics.mine": Locked(1, files.load().get("mine").own_fingerprint)
+    }
 
     text = path.read_text()
     path.write_text(text.replace("n_hits", "n_hits + 1"))

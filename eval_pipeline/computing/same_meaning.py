@@ -1,0 +1,140 @@
+"""Whether a rewritten definition means what it meant: both texts computed on the example and on random bundles."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from eval_pipeline.computing._random_bundles import EXAMPLE, write_random_bundle
+from eval_pipeline.computing.definition_versions import _find_earlier_version
+from eval_pipeline.computing.derived import _named
+from eval_pipeline.computing.measure import measure
+from eval_pipeline.computing.scope import Scope, visible_catalogue
+from eval_pipeline.computing.scratch import evaluate, scratch
+from eval_pipeline.errors import DefinitionError, UsageError
+from eval_pipeline.formulas.definition import Definition, Helper, quoted
+from eval_pipeline.formulas.registry import ALL_FORMULAS, Registry, with_other_text
+from eval_pipeline.loading.load import load_bundles
+from eval_pipeline.settings import Settings
+from eval_pipeline.store.lock import Notify
+from eval_pipeline.store.open import Connection, first_value, open_reader
+
+RANDOM_BUNDLES = 4
+SHOWN_ROWS = 3
+
+KEYS = ("run_key", "query_key")
+
+Row = tuple[tuple[str, str], ...]
+Rows = Counter[Row]
+
+
+@dataclass
+class Agreement:
+    """How many rows of how many bundles are the same bit for bit, and where they are not."""
+
+    bundles: int = 0
+    rows: int = 0
+    differences: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """A definition as it was, with the helpers that it called then."""
+
+    definition: Definition
+    helpers: tuple[Helper, ...] = ()
+
+
+def find_earlier(
+    settings: Settings, registry: Registry, one: Definition, old: str, folder: Path, *, notify: Notify | None
+) -> Earlier:
+    """The definition as a file has it, or as the store remembers it by its fingerprint; files go to `folder`."""
+    if ALL_FORMULAS in one.reads:
+        raise UsageError(
+            f"{one.name} is computed from all formulas, and cannot be told to mean what it meant"
+        )
+    file = Path(old)
+    if file.is_file():
+        found = Earlier(with_other_text(registry, one, file.read_text("utf-8-sig"), folder))
+    else:
+        definition, helpers = _find_earlier_version(settings, one, old, notify=notify)
+        found = Earlier(definition, tuple(helpers))
+    lost = [name for name in found.definition.reads if "." in name and not _is_there(registry, name)]
+    if lost:
+        raise UsageError(f"{one.name} read {lost[0]}, which is not there any more: they cannot be compared")
+    if found.definition.own_fingerprint in (one.written_fingerprint, ""):
+        raise UsageError(f"{old} is the text of {one.name} as it stands: there is nothing to compare")
+    return found
+
+
+def _is_there(registry: Registry, name: str) -> bool:
+    return name in registry.definitions or name.split(".")[0] in ("raw", "labels")
+
+
+def compare_meanings(
+    settings: Settings,
+    registry: Registry,
+    one: Definition,
+    earlier: Earlier,
+    folder: Path,
+    *,
+    now: dt.datetime,
+) -> Agreement:
+    """Compute both on every bundle, in stores of their own under `folder`."""
+    found = Agreement()
+    for name, bundle in _bundles(folder):
+        own = replace(settings, db=folder / f"{name}.duckdb", config=folder / "none.toml")
+        load_bundles([bundle], own, now=now)
+        read = {*one.reads, *earlier.definition.reads} & set(registry.definitions)
+        measure(own, registry, now=now, definitions=read)
+        with open_reader(own.db) as con:
+            _compare(con, registry, one, earlier, found, name=name.replace("-", " "))
+        found.bundles += 1
+    return found
+
+
+def _bundles(folder: Path) -> Iterator[tuple[str, Path]]:
+    yield "the-example", EXAMPLE
+    for seed in range(1, RANDOM_BUNDLES + 1):
+        yield f"random-bundle-{seed}", write_random_bundle(folder / f"bundle-{seed}", seed)
+
+
+def _compare(
+    con: Connection, registry: Registry, one: Definition, earlier: Earlier, found: Agreement, *, name: str
+) -> None:
+    scopes = con.execute(
+        "select dataset_key, golden_key, list(run_key order by run_key) from raw.runs "
+        "join labels.golden_sets using (dataset_key) where superseded_at is null group by all order by all"
+    ).fetchall()
+    for dataset_key, golden_key, run_keys in scopes:
+        scope = Scope(dataset_key, golden_key, run_keys)
+        new = _rows(con, one, list(registry.helpers.values()), scope)
+        old = _rows(con, earlier.definition, [*registry.helpers.values(), *earlier.helpers], scope)
+        found.rows += new.total()
+        for word, rows in (("was", old - new), ("is", new - old)):
+            shown = sorted(rows.elements())[:SHOWN_ROWS]
+            found.differences += [f"{name}: {word} {_in_words(con, row)}" for row in shown]
+
+
+def _rows(con: Connection, one: Definition, helpers: list[Helper], scope: Scope) -> Rows:
+    """Every row, its values as texts that tell any two of them apart."""
+    with visible_catalogue(con, helpers) as store:
+        try:
+            evaluate(con, store, [one], scope)
+        except DefinitionError as error:
+            return Counter([(("error", str(error)),)])
+        columns = sorted(row[0] for row in con.execute(f"describe {scratch(one.name)}").fetchall())
+        listed = ", ".join(quoted(column) for column in columns)
+        rows = con.execute(f"select {listed} from {scratch(one.name)}").fetchall()
+    return Counter(tuple(zip(columns, map(repr, row), strict=True)) for row in rows)
+
+
+def _in_words(con: Connection, row: Row) -> str:
+    """The row, run and query by their names."""
+    store = str(first_value(con, "select current_database()"))
+    keys = [_named(con, store, column, int(value)) for column, value in row if column in KEYS]
+    values = [f"{column} {value}" for column, value in row if column not in KEYS]
+    return ", ".join([*keys, *values])
