@@ -59,7 +59,7 @@ def command(
 
 def print_plan(plan: dict[str, Any]) -> None:
     """The plan for people."""
-    from eval_pipeline.report.plan import versions
+    from eval_pipeline.report.plan import because_sentences, versions
 
     for warning in plan["warnings"]:
         say(f"warning: {warning}")
@@ -80,6 +80,8 @@ def print_plan(plan: dict[str, Any]) -> None:
         f"\n{count(plan['cells'], 'cell')} of {count(len(plan['runs']), 'run')}, about "
         f"{plan['estimated_seconds']:.1f} s, {count(plan['judge_calls'], 'judge call')}"
     )
+    for sentence in because_sentences(plan):
+        print_line(filled(sentence))
     for asset in plan["assets"]:
         if asset["diff"]:
             print_line("\n" + asset["diff"].rstrip())

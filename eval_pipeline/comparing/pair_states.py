@@ -39,6 +39,7 @@ class PairState(NamedTuple):
     b_at: dt.datetime
     computed_at: str
     is_settled: bool
+    made_by: str = ""
 
 
 # The newest runs of every suite and dataset, each with the answer of the night before, and with its baseline. The rules
@@ -230,7 +231,8 @@ select p.run_a_key, p.run_b_key, a.run_id as run_a, b.run_id as run_b,
     concat_ws(' ', ia.archive_hash, ib.archive_hash) as archive_hash,
     concat_ws(' ', ia.parents_hash, ib.parents_hash) as parents_hash,
     coalesce(cast(s.computed_at as varchar), '') as computed_at,
-    p.run_a_key not in (from unsettled) and p.run_b_key not in (from unsettled) as is_settled
+    p.run_a_key not in (from unsettled) and p.run_b_key not in (from unsettled) as is_settled,
+    coalesce(s.product_version, '') as made_by
 from temp.pairs_of_runs p
 join ledger.runs_in_order a on a.run_key = p.run_a_key
 join ledger.runs_in_order b on b.run_key = p.run_b_key
@@ -251,7 +253,7 @@ def _pair_states(con: Connection) -> list[PairState]:
     """The states, in run order of b, then of a."""
     rows = con.execute(
         "select run_a_key, run_b_key, run_a, run_b, reason, is_left, is_ready, is_baseline, results_hash, labels_hash, "
-        "archive_hash, parents_hash, b_at, computed_at, is_settled from temp.pair_states "
+        "archive_hash, parents_hash, b_at, computed_at, is_settled, made_by from temp.pair_states "
         "order by b_at, run_b, a_at, run_a"
     ).fetchall()
     return [PairState(*[*row[:8], PairInputs(*row[8:12]), *row[12:]]) for row in rows]

@@ -30,7 +30,7 @@ from eval_pipeline.computing.measure import Progress
 from eval_pipeline.errors import EvalPipelineError, UnknownName, UsageError
 from eval_pipeline.formulas.fingerprint import combined
 from eval_pipeline.formulas.registry import Registry
-from eval_pipeline.settings import Settings
+from eval_pipeline.settings import Settings, product_version
 from eval_pipeline.store.lock import Notify, yield_lock
 from eval_pipeline.store.open import Connection, open_reader, open_writer, transaction
 
@@ -123,6 +123,11 @@ def is_due(
         and (reasons is None or one.reason in reasons or (one.reason == PARENT and one.is_settled))
         and (run_ids is None or one.run_a in run_ids or one.run_b in run_ids)
     )
+
+
+def is_of_an_upgrade(one: PairState) -> bool:
+    """Whether another version of the product made the comparison otherwise than this one would."""
+    return one.reason == "formula" and one.made_by != product_version()
 
 
 def unknown_baselines(con: Connection, registry: Registry) -> list[str]:
@@ -286,6 +291,7 @@ def plan_entry(pairs: Sequence[PairState], registry: Registry) -> dict[str, Any]
             reasons[one.reason] = reasons.get(one.reason, 0) + 1
     fingerprint = own_fingerprint(registry)
     is_own = "formula" in reasons
+    replaced = sorted({one.made_by for one in pairs if is_of_an_upgrade(one)})
     return {
         "name": PAIRS,
         "cells": len(pairs),
@@ -295,6 +301,7 @@ def plan_entry(pairs: Sequence[PairState], registry: Registry) -> dict[str, Any]
         "old_fingerprint": None if set(reasons) == {"missing"} or is_own else fingerprint,
         "new_fingerprint": fingerprint,
         "diff": "",
+        "because": f"{product_version()} replaced {', '.join(replaced)}" if replaced else None,
     }
 
 

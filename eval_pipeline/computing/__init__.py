@@ -11,4 +11,5 @@ progress             How far the computing is: due runs, the states of a range, 
 same_meaning         Whether a rewritten definition computes what it computed: on the example, on random bundles.
 scope                What a definition sees while it is computed: the same table names with only its own rows.
 scratch              Computing without keeping: under other definitions, and the store as it would be afterwards.
+upgrades             Cells that are stale because another version of the product replaced the one that computed them.
 """

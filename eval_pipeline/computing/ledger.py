@@ -6,6 +6,7 @@ import datetime as dt
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from eval_pipeline.computing.upgrades import UPGRADE, upgraded_cells
 from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.fingerprint import combined
 from eval_pipeline.formulas.registry import ALL_FORMULAS, Registry
@@ -143,7 +144,7 @@ current_cells as (
     left join renames s on s.was = c.source
 ),
 compared as (
-    select e.*, c.n_rows, c.seconds, c.fingerprint as stored_fingerprint,
+    select e.*, c.n_rows, c.seconds, c.product_version as stored_version, c.fingerprint as stored_fingerprint,
         c.source_fingerprint as stored_source_fingerprint,
         p.run_key is not null as is_pinned, f.run_key is not null as is_frozen,
         case
@@ -275,6 +276,9 @@ RESULTS_PER_CASE = 50
 ASKED = "asked"
 MISSING = "missing"
 NEW_DATA_REASONS = frozenset((MISSING, "results"))
+# Reasons that lie in the data: no definition speaks against computing them.
+DATA_REASONS = NEW_DATA_REASONS | {"labels", "archive"}
+DEFINITION_REASONS = frozenset(("formula", "parent"))
 
 
 @dataclass(frozen=True)
@@ -351,12 +355,13 @@ def _find_stale(
     find_states(con, wanted, unwanted=unwanted_cells(registry), only_due=not force)
     by_name = {(one.definition, one.source): one for one in wanted}
     rows = con.execute(
-        "select definition, source, run_key, run_id, dataset_key, golden_key, reason from cell_states "
-        "where not is_pinned and not is_frozen order by run_no"
+        "select definition, source, run_key, run_id, dataset_key, golden_key, reason, stored_fingerprint "
+        "from cell_states where not is_pinned and not is_frozen order by run_no"
     ).fetchall()
     asked: set[tuple[str, int]] = set()
     stale: dict[tuple[str, str, int], StaleCell] = {}
-    for definition, source, run_key, run_id, dataset_key, golden_key, reason in rows:
+    upgraded = {} if reasons is None or DATA_REASONS.issuperset(reasons) else upgraded_cells(con, registry)
+    for definition, source, run_key, run_id, dataset_key, golden_key, reason, meant in rows:
         names = {definition, by_name[definition, source].name}
         is_named = (definitions is None or not names.isdisjoint(definitions)) and (
             run_ids is None or run_id in run_ids
@@ -368,7 +373,8 @@ def _find_stale(
             by_name[definition, source], run_key, run_id, dataset_key, golden_key, reason or ASKED
         )
         stale[definition, source, run_key] = due
-        if is_named and (forced or reasons is None or reason in reasons):
+        kind = UPGRADE if (definition, source, meant) in upgraded else reason
+        if is_named and (forced or reasons is None or kind in reasons):
             asked.add((due.wanted.name, run_key))
     lineages = {name: _with_parents(registry, name) for name in {asked_name for asked_name, _ in asked}}
     needed = {(name, run_key) for asked_name, run_key in asked for name in lineages[asked_name]}

@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from eval_pipeline.computing.ledger import _find_stale, cell_specs
+from eval_pipeline.computing.upgrades import upgraded_cells
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.store.open import Connection
 
@@ -71,6 +72,17 @@ def count_stale(con: Connection, reasons: Collection[str]) -> int:
         [sorted(reasons)],
     ).fetchall()
     return int(found)
+
+
+def count_upgraded(con: Connection, registry: Registry) -> int:
+    """How many cells are stale over an upgrade, after `stale_runs` has looked."""
+    meant = upgraded_cells(con, registry)
+    if not meant:
+        return 0
+    rows = con.execute(
+        "select distinct definition, source, stored_fingerprint, run_key from temp.cell_states where not is_pinned"
+    ).fetchall()
+    return len({(row[0], row[3]) for row in rows if row[:3] in meant})
 
 
 def _cell_states(con: Connection) -> dict[tuple[str, int], str]:

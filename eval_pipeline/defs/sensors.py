@@ -10,9 +10,9 @@ from pathlib import Path
 
 import dagster as dg
 
-from eval_pipeline.comparing.pairs import find_pairs, is_due
-from eval_pipeline.computing.ledger import NEW_DATA_REASONS
-from eval_pipeline.computing.progress import StaleRun, count_stale, digest, stale_runs
+from eval_pipeline.comparing.pairs import find_pairs, is_due, is_of_an_upgrade
+from eval_pipeline.computing.ledger import DATA_REASONS, DEFINITION_REASONS, NEW_DATA_REASONS
+from eval_pipeline.computing.progress import StaleRun, count_stale, count_upgraded, digest, stale_runs
 from eval_pipeline.config import STALE_METRICS_SECONDS
 from eval_pipeline.defs.comparisons import comparison_launches, names_of
 from eval_pipeline.defs.jobs import (
@@ -38,7 +38,6 @@ from eval_pipeline.defs.processes import fail_dead_runs, runs_under_way
 from eval_pipeline.defs.report_existing import report_existing
 from eval_pipeline.defs.resources import StoreResource
 from eval_pipeline.defs.stale_memory import (
-    DEFINITION_REASONS,
     Memory,
     _free_reasons,
     _in_words,
@@ -57,7 +56,7 @@ from eval_pipeline.loading.inbox import (
     waiting_sources,
 )
 from eval_pipeline.report.pages.writing import due_pages
-from eval_pipeline.settings import PACKAGE, Settings, shipped_sql
+from eval_pipeline.settings import PACKAGE, Settings, product_version, shipped_sql
 from eval_pipeline.store.open import Connection
 
 LAUNCHES_PER_TICK = 10
@@ -179,7 +178,8 @@ def stale_metrics(
         reasons = _free_reasons(memory, meaning)
         with store.reading() as con:
             due = stale_runs(con, registry, reasons=reasons)
-            left = count_stale(con, DEFINITION_REASONS) if reasons else 0
+            upgraded = count_upgraded(con, registry)
+            left = count_stale(con, DEFINITION_REASONS) - upgraded if reasons == DATA_REASONS else 0
             _show(context.instance, con, look_into(store.settings.inbox))
         wanted = {run_id: run.definitions & names for run_id, run in due.items()}
         launches = _launches(context.instance, wanted, due)
@@ -187,9 +187,11 @@ def stale_metrics(
             memory = Memory(seen, memory.meaning, _in_words(launches, due))
             return dg.SensorResult(skip_reason=memory.said, cursor=memory.text())
         requests = _requests(context.instance, launches, RECOMPUTE_STALE, reasons)
-        requests = requests or _comparison_requests(context.instance, store, registry, reasons)
+        # What is compared rests on everything: not on what waits for somebody to apply an upgrade.
+        settled = reasons - {"parent"} if upgraded else reasons
+        requests = requests or _comparison_requests(context.instance, store, registry, settled)
         if not requests:
-            memory = Memory(seen, meaning, _what_is_left(left))
+            memory = Memory(seen, meaning, _what_is_left(left, upgraded))
             return dg.SensorResult(skip_reason=memory.said, cursor=memory.text())
         return dg.SensorResult(run_requests=requests[:LAUNCHES_PER_TICK], cursor=context.cursor)
 
@@ -207,12 +209,13 @@ def _is_busy(instance: dg.DagsterInstance) -> str | None:
 
 
 def _stamps(settings: Settings) -> list[str]:
-    """Changes with every write to the store and every edit of a definition, without opening either."""
+    """Changes with every write to the store, edit of a definition and upgrade, without opening either."""
     folders = [shipped_sql(), PACKAGE / "formulas", *([settings.own_sql] if settings.own_sql else [])]
     definitions = [
         path for folder in folders for suffix in ("*.sql", "*.py") for path in folder.rglob(suffix)
     ]
-    return [_stamp(path) for path in (settings.db, settings.config, *sorted(definitions))]
+    stamps = [_stamp(path) for path in (settings.db, settings.config, *sorted(definitions))]
+    return [product_version(), *stamps]
 
 
 def _stamp(path: Path) -> str:
@@ -283,7 +286,9 @@ def _comparison_requests(
     with store.reading() as con:
         pairs = find_pairs(con, registry)
     register_comparisons(instance, names_of(pairs), may_move=True, most_moves=MOVES_PER_TICK)
-    due = [one for one in pairs if one.is_ready and is_due(one, reasons=reasons)]
+    due = [
+        one for one in pairs if one.is_ready and is_due(one, reasons=reasons) and not is_of_an_upgrade(one)
+    ]
     launches = comparison_launches(due, registered_comparisons(instance))
     return _requests(instance, launches, NEW_COMPARISONS, reasons)
 

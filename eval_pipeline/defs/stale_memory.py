@@ -12,13 +12,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Final
 
+from eval_pipeline.computing.ledger import DATA_REASONS, DEFINITION_REASONS
 from eval_pipeline.computing.progress import StaleRun, digest
 from eval_pipeline.defs.launches import Launch
 from eval_pipeline.formulas.registry import Registry
+from eval_pipeline.settings import product_version
 
-# Reasons that lie in the data: no definition speaks against computing them.
-DATA_REASONS: Final = frozenset(("missing", "results", "labels", "archive"))
-DEFINITION_REASONS: Final = frozenset(("formula", "parent"))
 NOTHING_STALE: Final = "nothing is stale that was not tried"
 SHOWN_LAUNCHES: Final = 5
 SHOWN_TABLES: Final = 4
@@ -50,18 +49,28 @@ def _meaning_of(registry: Registry) -> str:
     return digest(sorted(f"{one.name} {one.fingerprint}" for one in registry))
 
 
-def _free_reasons(memory: Memory, meaning: str) -> frozenset[str] | None:
-    """For which reasons cells may be launched; None for any, as long as this meaning was not computed yet."""
-    return DATA_REASONS if meaning == memory.meaning else None
+def _free_reasons(memory: Memory, meaning: str) -> frozenset[str]:
+    """For which reasons cells may be launched; none of them is an upgrade, which is somebody's to `apply`."""
+    return DATA_REASONS if meaning == memory.meaning else DATA_REASONS | DEFINITION_REASONS
 
 
-def _what_is_left(n_cells: int) -> str:
+def _what_is_left(n_cells: int, n_upgraded: int) -> str:
     """Why nothing is launched."""
-    if not n_cells:
+    found = []
+    if n_upgraded:
+        found.append(
+            f"{n_upgraded:,} cells are stale because {product_version()} replaced an earlier version: after an upgrade "
+            "they are only planned"
+        )
+    if n_cells:
+        found.append(
+            f"{n_cells:,} cells were computed with other definitions after the ones here: they are left as they are"
+        )
+    if not found:
         return NOTHING_STALE
     return (
-        f"{n_cells:,} cells were computed with other definitions after the ones here: they are left as they are. "
-        "`eval-pipeline plan` shows them, `eval-pipeline apply` computes them with these definitions"
+        f"{'; '.join(found)}. `eval-pipeline plan` shows them, `eval-pipeline apply` computes them with these "
+        "definitions"
     )
 
 

@@ -89,6 +89,12 @@ def _first_fingerprints(folder: Path) -> dict[tuple[str, str], str]:
     }
 
 
+def is_locked(one: Definition) -> bool:
+    """Whether the lock file of its folder, or else the shipped one, holds the definition as it is written."""
+    locked = read_lock(one.path.parent.parent / FILE) or read_lock(shipped_sql() / FILE)
+    return one.name in locked and locked[one.name].fingerprint == one.written_fingerprint
+
+
 def moved_without_version(registry: Registry, settings: Settings) -> list[str]:
     """Definitions whose own meaning moved while their version stayed, in words."""
     path = _folder(settings) / FILE

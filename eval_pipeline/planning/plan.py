@@ -21,12 +21,13 @@ from eval_pipeline.comparing.pairs import (
 )
 from eval_pipeline.computing.definition_versions import version_text, versions_of
 from eval_pipeline.computing.ledger import cell_specs, find_states, unwanted_cells
+from eval_pipeline.computing.upgrades import upgraded_cells
 from eval_pipeline.errors import UnknownName, UsageError
 from eval_pipeline.formulas.catalogue import find_definition
 from eval_pipeline.formulas.definition import Definition
-from eval_pipeline.formulas.lock_file import FILE, read_lock
+from eval_pipeline.formulas.lock_file import is_locked
 from eval_pipeline.formulas.registry import Registry
-from eval_pipeline.settings import Settings, shipped_sql
+from eval_pipeline.settings import Settings, product_version
 from eval_pipeline.showing.runs import unknown_runs
 from eval_pipeline.store.lock import Notify
 from eval_pipeline.store.open import Connection, open_reader
@@ -152,8 +153,11 @@ def _plan_document(con: Connection, registry: Registry, selection: Selection) ->
     reasons: dict[str, dict[str, int]] = {}
     for definition, reason, count in counted:
         reasons.setdefault(definition, {})[reason] = count
+    because = _because(con, registry)
     assets = [
-        _asset(one, reasons[one.name], meanings.get(one.name)) for one in registry if one.name in reasons
+        _asset(one, reasons[one.name], meanings.get(one.name)) | {"because": because.get(one.name)}
+        for one in registry
+        if one.name in reasons
     ]
     assets += [plan_entry(pairs, registry)] if pairs else []
     return {
@@ -168,6 +172,21 @@ def _plan_document(con: Connection, registry: Registry, selection: Selection) ->
             *_frozen(con, selection),
         ],
         "assets": assets,
+    }
+
+
+def _because(con: Connection, registry: Registry) -> dict[str, str]:
+    """Table → which version of the product replaced which, where that is why its cells are stale."""
+    upgraded = upgraded_cells(con, registry)
+    replaced: dict[str, set[str]] = {}
+    for cell in con.execute(
+        "select distinct definition, source, stored_fingerprint from stale_cells"
+    ).fetchall():
+        if cell in upgraded:
+            replaced.setdefault(cell[0], set()).add(upgraded[cell])
+    return {
+        name: f"{product_version()} replaced {', '.join(sorted(versions))}"
+        for name, versions in replaced.items()
     }
 
 
@@ -293,5 +312,4 @@ def _is_agreed(registry: Registry, one: Definition) -> bool:
     """Whether the lock file holds this meaning, or eval-pipeline.toml made it: then no version waits to be raised."""
     if one.short_name in registry.config.formulas or one.name in registry.config.formulas:
         return True
-    locked = read_lock(one.path.parent.parent / FILE) or read_lock(shipped_sql() / FILE)
-    return one.name in locked and locked[one.name].fingerprint == one.written_fingerprint
+    return is_locked(one)

@@ -30,6 +30,7 @@ def as_markdown(plan: Plan) -> str:
     for asset in plan["assets"]:
         why = ", ".join(f"{n:,} {reason}" for reason, n in asset["reasons"].items())
         lines.append(f"| `{asset['name']}` | {asset['cells']:,} | {why} | {versions(asset)} |")
+    lines += [f"\n{sentence}" for sentence in because_sentences(plan)]
     if "preview" in plan:
         lines += _preview_lines(plan)
     for asset in plan["assets"]:
@@ -45,6 +46,16 @@ def versions(asset: Mapping[str, Any]) -> str:
     if old == new and not asset["diff"]:
         return f"v{new}"
     return f"v{old or '–'} → v{new}"
+
+
+def because_sentences(plan: Plan) -> Iterator[str]:
+    """What is stale because another version of the product came."""
+    tables: dict[str, list[str]] = {}
+    for asset in plan["assets"]:
+        if asset.get("because"):
+            tables.setdefault(asset["because"], []).append(asset["name"])
+    for because, names in tables.items():
+        yield f"{', '.join(names)}: because {because}."
 
 
 def changed_keys(plan: Plan) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 
 import dagster as dg
@@ -15,6 +16,10 @@ from eval_pipeline.defs.resources import StoreResource
 from eval_pipeline.defs.sensors import stale_metrics
 from eval_pipeline.defs.stale_memory import NOTHING_STALE
 from eval_pipeline.errors import InvalidConfig
+from eval_pipeline.formulas.lock_file import FILE
+from eval_pipeline.formulas.registry import load_registry
+from tests.few_definitions import shipping
+from tests.versions import of_version
 
 from .deliveries import CHANGED, change_a_formula, compute, copied, utc_now
 from .ticks import NAMES, Watch, assets, ranges, record
@@ -122,6 +127,30 @@ def test_a_change_that_is_taken_back_by_removing_the_file_is_launched(watch, com
     computed.config.unlink()
     (request,), _ = watch.tick()
     assert assets(request) == STALE
+
+
+def test_after_an_upgrade_the_sensor_only_plans_and_somebody_applies(
+    watch, computed, instance, few_files, tmp_path
+):
+    assert watch.tick() == ([], NOTHING_STALE)
+    shipped = tmp_path / "shipped"
+    shutil.copytree(few_files, shipped)
+    formula = shipped / "metrics" / "reciprocal_rank.sql"
+    formula.write_text(formula.read_text("utf-8").replace("cast(1 as double)", "cast(2 as double)"), "utf-8")
+    with of_version("0.2.0"), shipping(shipped):
+        moved = load_registry(computed).definitions[CHANGED]
+        (shipped / FILE).write_text(f"{CHANGED} 1 {moved.written_fingerprint}\n", "utf-8")
+        for _ in range(2):
+            requests, said = watch.tick()
+            assert requests == []
+            assert "6 cells are stale because 0.2.0 replaced an earlier version" in said
+            assert "eval-pipeline apply" in said
+        computed.config.write_text("[formulas.hit_at_k]\nks = [1]\n")
+        (request,), _ = watch.tick()
+        assert assets(request) == {"metrics.hit_at_k", "aggregates.run_metrics"}
+        assert "upgrade" not in request.tags["eval_pipeline/reasons"]
+        compute(computed)
+        assert watch.tick() == ([], NOTHING_STALE)
 
 
 def test_told_to_plan_only_the_sensor_says_what_it_would_launch_and_launches_nothing(

@@ -1,0 +1,96 @@
+"""Cells that are stale because another version of the product came: a shipped definition means something else in it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from eval_pipeline.formulas.definition import Definition
+from eval_pipeline.formulas.fingerprint import combined
+from eval_pipeline.formulas.lock_file import is_locked
+from eval_pipeline.formulas.registry import Registry
+from eval_pipeline.settings import product_version
+from eval_pipeline.store.open import Connection
+
+# Beside the reasons for which a cell is stale: somebody may ask for these cells, or leave them out.
+UPGRADE = "upgrade"
+
+# (definition, source, stored fingerprint)
+StoredMeaning = tuple[str, str, str]
+
+
+class _Meaning(NamedTuple):
+    own_fingerprint: str
+    header: str
+    body: str
+    parents: str
+
+
+Meanings = Mapping[tuple[str, str], _Meaning]
+
+
+def upgraded_cells(con: Connection, registry: Registry) -> dict[StoredMeaning, str]:
+    """What of the temporary table cell_states is stale over an upgrade → the version that computed it."""
+    rows = con.execute(
+        "select distinct definition, source, stored_fingerprint, stored_source_fingerprint, stored_version "
+        "from temp.cell_states where reason in ('formula', 'parent') and stored_version <> ?",
+        [product_version()],
+    ).fetchall()
+    if not rows:
+        return {}
+    known: Meanings = {
+        (name, fingerprint): _Meaning(*rest)
+        for name, fingerprint, *rest in con.execute(
+            "select name, fingerprint, own_fingerprint, header, body, parents from ledger.definitions"
+        ).fetchall()
+    }
+    return {
+        (definition, source, fingerprint): version
+        for definition, source, fingerprint, source_fingerprint, version in rows
+        if any(
+            _is_the_products(one, then, registry)
+            for name, meant in _ends(known, definition, source, fingerprint, source_fingerprint)
+            for one, then in _moved(known, registry, name, meant)
+        )
+    }
+
+
+def _ends(
+    known: Meanings, definition: str, source: str, fingerprint: str, source_fingerprint: str
+) -> Iterator[tuple[str, str]]:
+    """What a cell was computed with, by name and fingerprint; an aggregate's is made of its own and its formula's."""
+    if not source:
+        yield definition, fingerprint
+        return
+    yield source, source_fingerprint
+    for name, meant in known:
+        if name == definition and combined(meant, source_fingerprint) == fingerprint:
+            yield name, meant
+
+
+def _moved(
+    known: Meanings, registry: Registry, name: str, fingerprint: str
+) -> Iterator[tuple[Definition, _Meaning]]:
+    """Which definitions behind a meaning mean something else today, with what they meant."""
+    one = registry.definitions.get(name)
+    if one is None or one.fingerprint == fingerprint:
+        return
+    then = known.get((name, fingerprint)) or known.get((f"{one.schema}.{one.header.was}", fingerprint))
+    if then is None:
+        return
+    if then.own_fingerprint != one.own_fingerprint:
+        yield one, then
+    for parent, meant in json.loads(then.parents).items():
+        yield from _moved(known, registry, parent, meant)
+
+
+def _is_the_products(one: Definition, then: _Meaning, registry: Registry) -> bool:
+    """Whether the product moved it, not the user: it is as shipped, or differs by more than parameters."""
+    if one.is_own:
+        return False
+    if one.variant_of is None and not {one.short_name, one.name} & set(registry.config.formulas):
+        return is_locked(one)
+    header: dict[str, Any] = json.loads(then.header)
+    now = (one.body, one.header.applies, one.header.undefined, one.header.aggregate)
+    return now != (then.body, header["applies"], header["undefined"], header["aggregate"])
