@@ -1,4 +1,4 @@
-"""Whether a rewritten definition means what it meant: both texts computed on the example and on random bundles."""
+"""Whether a rewritten definition computes what it computed: on the example, on random bundles."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def _compare(
 ) -> None:
     scopes = con.execute(
         "select dataset_key, golden_key, list(run_key order by run_key) from raw.runs "
-        "join labels.golden_sets using (dataset_key) where superseded_at is null group by all order by all"
+        "join ledger.golden_sets_in_force using (dataset_key) group by all order by all"
     ).fetchall()
     for dataset_key, golden_key, run_keys in scopes:
         scope = Scope(dataset_key, golden_key, run_keys)

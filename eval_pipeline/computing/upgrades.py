@@ -1,4 +1,4 @@
-"""Cells that are stale because another version of the product came: a shipped definition means something else in it."""
+"""Cells that are stale because another version of the product replaced the one that computed them."""
 
 from __future__ import annotations
 

@@ -17,7 +17,6 @@ _COLUMNS = (
 )
 _FROM = "from main.run_nights n join raw.datasets d using (dataset_key)"
 NIGHT_ORDER = "n.effective_night, n.ordered_at, n.run_id"
-RUN_ORDER = "coalesce(r.created_at, r.first_loaded_at), r.run_id"
 
 
 @dataclass(frozen=True)
