@@ -22,7 +22,6 @@ from eval_pipeline.bundle.results import read_result
 from eval_pipeline.metrics import find_discrepancies, flatten_fields
 from eval_pipeline.records import (
     FORGOTTEN,
-    Answer,
     ArchiveChunk,
     Citation,
     Discrepancy,
@@ -41,12 +40,9 @@ from eval_pipeline.records import (
 
 def result_without_texts(result: Result, citations: Collection[str]) -> Result:
     """A result whose citations are kept only where they are among these ids: a citation may be any text."""
-    for hit in result.hits_top_k or []:
-        hit.text = None
-    if result.answer is not None:
-        _strip_answer(result.answer, citations)
-    if result.judge is not None:
-        _strip_judge(result.judge)
+    _remove_texts(result, claim=FORGOTTEN)
+    for one in (result.answer.citations if result.answer else None) or []:
+        one.citation = _known(one, citations)
     result.error = _mark(result.error)
     return result
 
@@ -56,31 +52,12 @@ def _mark(text: str | None) -> str | None:
     return FORGOTTEN if text and text.strip() else text
 
 
-def _strip_answer(answer: Answer, citations: Collection[str]) -> None:
-    if answer.text is not None and answer.text.strip():
-        answer.text, answer.text_withheld = None, True
-    for one in answer.citations or []:
-        one.citation = _known(one, citations)
-    for reference in answer.references or []:
-        reference.text = None
-
-
 def _known(one: Citation, citations: Collection[str]) -> str | None:
     return one.citation if not one.citation or one.citation in citations else None
 
 
-def _strip_judge(judge: Judge) -> None:
-    judge.input = None
-    if judge.groundedness is not None:
-        verdict = judge.groundedness
-        verdict.supported_claims = _marks(verdict.supported_claims)
-        verdict.unsupported_claims = _marks(verdict.unsupported_claims)
-    if judge.correctness is not None:
-        judge.correctness.reasoning = None
-
-
-def _marks(texts: list[str] | None) -> list[str] | None:
-    return None if texts is None else [FORGOTTEN] * len(texts)
+def _marks(texts: list[str] | None, mark: str = FORGOTTEN) -> list[str] | None:
+    return None if texts is None else [mark] * len(texts)
 
 
 def case_without_texts(case: ExtractionCase) -> ExtractionCase:
@@ -197,7 +174,7 @@ def _result_without_texts(row: dict[str, Any]) -> Any:
     return document
 
 
-def _remove_texts(result: Result) -> None:
+def _remove_texts(result: Result, *, claim: str = "") -> None:
     if result.answer is not None:
         if result.answer.text is not None and result.answer.text.strip():
             result.answer.text, result.answer.text_withheld = None, True
@@ -206,18 +183,18 @@ def _remove_texts(result: Result) -> None:
     for hit in result.hits_top_k or []:
         hit.text = None
     if result.judge is not None:
-        _remove_words(result.judge)
+        _remove_words(result.judge, claim)
 
 
-def _remove_words(judge: Judge) -> None:
+def _remove_words(judge: Judge, claim: str) -> None:
     """How many claims there are decides whether a judgement contradicts itself; what they say does not."""
     judge.input = None
     if judge.correctness is not None:
         judge.correctness.reasoning = None
     if judge.groundedness is not None:
-        for name in ("supported_claims", "unsupported_claims"):
-            claims = getattr(judge.groundedness, name)
-            setattr(judge.groundedness, name, None if claims is None else [""] * len(claims))
+        verdict = judge.groundedness
+        verdict.supported_claims = _marks(verdict.supported_claims, claim)
+        verdict.unsupported_claims = _marks(verdict.unsupported_claims, claim)
 
 
 _ROWS: dict[str, Callable[[Path], Iterable[Line[Any]]]] = {

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from eval_pipeline.cli.options import as_json, with_store
+from eval_pipeline.cli.options import as_json, with_store, writing
 from eval_pipeline.cli.output import say
 from eval_pipeline.settings import Settings
 
@@ -28,18 +28,7 @@ BY_SUFFIX = {".json": "json", ".md": "md", ".markdown": "md", ".html": "html", "
     is_flag=True,
     help="Refuse (exit code 5) runs that are not of one chunker version.",
 )
-@click.option(
-    "--format",
-    "wanted",
-    type=click.Choice(FORMATS),
-    help="What to write.  [table, or by the suffix of FILE]",
-)
-@click.option(
-    "--output",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Where to.  [standard output]",
-)
+@writing(FORMATS)
 @with_store
 @as_json
 def command(

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from eval_pipeline.cli.compare import format_of, json_text, write
-from eval_pipeline.cli.options import as_json, with_store
+from eval_pipeline.cli.options import as_json, with_store, writing
 from eval_pipeline.cli.output import filled, number, print_line, say, table
 from eval_pipeline.settings import Settings
 
@@ -31,18 +31,7 @@ INCONCLUSIVE = 4
     metavar="FILE",
     help="Where [gate] and [baselines] stand.  [EVAL_PIPELINE_CONFIG, eval-pipeline.toml]",
 )
-@click.option(
-    "--format",
-    "wanted",
-    type=click.Choice(["table", "json", "md", "junit"]),
-    help="What to write.  [table, or by the suffix of FILE]",
-)
-@click.option(
-    "--output",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Where to.  [standard output]",
-)
+@writing(("table", "json", "md", "junit"))
 @click.option("--no-store", is_flag=True, help="Do not keep the verdict in the store.")
 @with_store
 @as_json

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -33,6 +33,23 @@ def _settings(_context: click.Context, _parameter: click.Parameter, value: Path 
 def as_json(command: F) -> F:
     """--json."""
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")(command)
+
+
+def writing(formats: Sequence[str]) -> Callable[[F], F]:
+    """--format and --output: what to write, and where to."""
+    form = click.option(
+        "--format",
+        "wanted",
+        type=click.Choice(formats),
+        help="What to write.  [table, or by the suffix of FILE]",
+    )
+    place = click.option(
+        "--output",
+        type=click.Path(dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="Where to.  [standard output]",
+    )
+    return lambda command: form(place(command))
 
 
 def selecting(command: F) -> F:

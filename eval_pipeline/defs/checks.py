@@ -30,7 +30,6 @@ from eval_pipeline.store.open import Connection
 NOTHING_IN_QUARANTINE = "nothing_in_quarantine"
 LABELS_MAKE_SENSE = "labels_make_sense"
 LISTED = 20
-RUNS_LISTED = 20
 VALUES_IN_RANGE = "values_in_range"
 LABELLED = "facts.chunk_ranks"
 Find = Callable[[Connection, Collection[str] | None], Faults]
@@ -82,35 +81,6 @@ def _labels_make_sense() -> dg.AssetChecksDefinition:
         return _warning(faults, GOLDEN_SETS, LABELS_MAKE_SENSE, what="datasets", n=datasets)
 
     return check
-
-
-def _asked(context: dg.AssetCheckExecutionContext) -> list[str] | None:
-    """The range of the run; None, everything there is, when the check is started by itself."""
-    if context.has_partition_key_range or context.has_partition_key:
-        return list(context.partition_keys)
-    return None
-
-
-def _warning(
-    faults: Faults, key: dg.AssetKey, name: str, *, what: str, n: Collection[str] | None
-) -> dg.AssetCheckResult:
-    metadata: dict[str, Any] = {} if n is None else {f"{what} checked": len(n)}
-    if faults:
-        metadata[what] = len(faults)
-        lines = [f"- `{owner}`: {fault}" for owner, fault in list(faults.items())[:LISTED]]
-        rest = len(faults) - len(lines)
-        metadata["what is odd"] = dg.MetadataValue.md(
-            "\n".join([*lines, *([f"- and {rest} more"] if rest else [])])
-        )
-    first = next(iter(faults.items()), None)
-    return dg.AssetCheckResult(
-        asset_key=key,
-        check_name=name,
-        passed=not faults,
-        severity=dg.AssetCheckSeverity.WARN,
-        metadata=metadata,
-        description=f"{first[0]}: {first[1]}" if first else None,
-    )
 
 
 def _all_checks(registry: Registry) -> list[dg.AssetChecksDefinition]:
@@ -179,7 +149,7 @@ def _values_in_range(formulas: Sequence[Definition]) -> dg.AssetChecksDefinition
         can_subset=True,
     )
     def check(context: dg.AssetCheckExecutionContext, store: StoreResource) -> Iterator[dg.AssetCheckResult]:
-        run_ids = _checked_runs(context)
+        run_ids = _asked(context)
         asked = {check.asset_key for check in context.selected_asset_check_keys}
         with store.reading() as con:
             found = {
@@ -224,7 +194,7 @@ def _check(
 ) -> dg.AssetChecksDefinition:
     @dg.asset_check(asset=key, name=name, description=description)
     def check(context: dg.AssetCheckExecutionContext, store: StoreResource) -> dg.AssetCheckResult:
-        run_ids = _checked_runs(context)
+        run_ids = _asked(context)
         with store.reading() as con:
             faults = find(con, run_ids)
             missing = count(con, run_ids) if count else {}
@@ -233,11 +203,20 @@ def _check(
     return check
 
 
-def _checked_runs(context: dg.AssetCheckExecutionContext) -> list[str] | None:
-    """The range of the run; None, every run there is, when the check is started by itself."""
+def _asked(context: dg.AssetCheckExecutionContext) -> list[str] | None:
+    """The range of the run; None, everything there is, when the check is started by itself."""
     if context.has_partition_key_range or context.has_partition_key:
         return list(context.partition_keys)
     return None
+
+
+def _warning(
+    faults: Faults, key: dg.AssetKey, name: str, *, what: str, n: Collection[str] | None
+) -> dg.AssetCheckResult:
+    metadata: dict[str, Any] = {} if n is None else {f"{what} checked": len(n)}
+    if faults:
+        metadata |= {what: len(faults), "what is odd": dg.MetadataValue.md(_listed(faults))}
+    return _told(faults, metadata, key, name, dg.AssetCheckSeverity.WARN)
 
 
 def _result(
@@ -254,10 +233,16 @@ def _result(
         metadata["runs checked"] = len(run_ids)
     if faults:
         metadata["failing runs"] = len(faults)
-        metadata["what is wrong"] = dg.MetadataValue.md(_listed(faults))
+        metadata["what is wrong"] = dg.MetadataValue.md(_listed(faults, of=" runs"))
     if missing:
         metadata["queries without a result"] = sum(missing.values())
         metadata["runs with such queries"] = len(missing)
+    return _told(faults, metadata, key, name, severity)
+
+
+def _told(
+    faults: Faults, metadata: dict[str, Any], key: dg.AssetKey, name: str, severity: dg.AssetCheckSeverity
+) -> dg.AssetCheckResult:
     first = next(iter(faults.items()), None)
     return dg.AssetCheckResult(
         asset_key=key,
@@ -269,7 +254,7 @@ def _result(
     )
 
 
-def _listed(faults: Faults) -> str:
-    lines = [f"- `{run_id}`: {fault}" for run_id, fault in list(faults.items())[:RUNS_LISTED]]
+def _listed(faults: Faults, *, of: str = "") -> str:
+    lines = [f"- `{owner}`: {fault}" for owner, fault in list(faults.items())[:LISTED]]
     rest = len(faults) - len(lines)
-    return "\n".join([*lines, *([f"- and {rest} more runs"] if rest else [])])
+    return "\n".join([*lines, *([f"- and {rest} more{of}"] if rest else [])])

@@ -33,53 +33,37 @@ class Jobs:
 
     def all(self) -> list[Any]:
         """Every one of them."""
-        return [
-            self.nightly_evaluation,
-            self.recompute_stale,
-            self.new_comparisons,
-            self.publish_pages,
-            self.new_golden_sets,
-            self.new_chunk_archives,
-        ]
+        return list(vars(self).values())
 
 
 def make_jobs() -> Jobs:
     """Define the jobs; a job has one kind of partitions, so sources have jobs of their own."""
+    only = dg.AssetSelection.assets
     return Jobs(
-        nightly_evaluation=dg.define_asset_job(
+        nightly_evaluation=_job(
             NIGHTLY_EVALUATION,
-            selection=dg.AssetSelection.groups("raw", *COMPUTED),
-            config=QUIET,
-            description="Loads runs and computes everything of them that is missing or was delivered again.",
+            dg.AssetSelection.groups("raw", *COMPUTED),
+            "Loads runs and computes everything of them that is missing or was delivered again.",
         ),
-        recompute_stale=dg.define_asset_job(
+        recompute_stale=_job(
             RECOMPUTE_STALE,
-            selection=dg.AssetSelection.groups(*COMPUTED),
-            config=QUIET,
-            description="Computes what is stale, whatever made it so: a formula, labels, an archive.",
+            dg.AssetSelection.groups(*COMPUTED),
+            "Computes what is stale, whatever made it so: a formula, labels, an archive.",
         ),
-        new_comparisons=dg.define_asset_job(
+        new_comparisons=_job(
             NEW_COMPARISONS,
-            selection=dg.AssetSelection.assets(COMPARISONS),
-            config=QUIET,
-            description="Compares runs with the night before and with their pinned baseline, and judges the gate.",
+            only(COMPARISONS),
+            "Compares runs with the night before and with their pinned baseline, and judges the gate.",
         ),
-        publish_pages=dg.define_asset_job(
-            PUBLISH_PAGES,
-            selection=dg.AssetSelection.assets(PAGES),
-            config=QUIET,
-            description="Writes the pages of what is new into the folder of reports.",
+        publish_pages=_job(
+            PUBLISH_PAGES, only(PAGES), "Writes the pages of what is new into the folder of reports."
         ),
-        new_golden_sets=dg.define_asset_job(
-            NEW_GOLDEN_SETS,
-            selection=dg.AssetSelection.assets(GOLDEN_SETS),
-            config=QUIET,
-            description="Loads golden sets from the inbox.",
-        ),
-        new_chunk_archives=dg.define_asset_job(
-            NEW_CHUNK_ARCHIVES,
-            selection=dg.AssetSelection.assets(CHUNK_ARCHIVES),
-            config=QUIET,
-            description="Loads chunk archives from the inbox.",
+        new_golden_sets=_job(NEW_GOLDEN_SETS, only(GOLDEN_SETS), "Loads golden sets from the inbox."),
+        new_chunk_archives=_job(
+            NEW_CHUNK_ARCHIVES, only(CHUNK_ARCHIVES), "Loads chunk archives from the inbox."
         ),
     )
+
+
+def _job(name: str, selection: dg.AssetSelection, description: str) -> Any:
+    return dg.define_asset_job(name, selection=selection, config=QUIET, description=description)

@@ -1,7 +1,7 @@
 """What is delivered, as assets: golden sets and archives by version, the parts of runs by run."""
 
 import datetime as dt
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,39 +71,51 @@ def _now() -> dt.datetime:
 
 
 def _golden_sets() -> dg.AssetsDefinition:
-    @dg.asset(
-        key=GOLDEN_SETS,
-        group_name="sources",
-        kinds={"duckdb", "yaml"},
-        partitions_def=EVAL_DATASET,
-        backfill_policy=dg.BackfillPolicy.single_run(),
-        metadata={"dagster/table_name": "labels.golden_sets"},
+    return _source_asset(
+        GOLDEN_SETS,
+        golden_sets,
+        kind="yaml",
+        table="labels.golden_sets",
+        partitions=EVAL_DATASET,
         description="The questions of a dataset and what is expected of an answer. Every version is one "
         "materialization; the newest scores.",
     )
-    def compute(context: dg.AssetExecutionContext, store: StoreResource) -> dg.MaterializeResult[None]:
-        report = take_in_sources(store.settings, now=_now())
-        with store.reading() as con:
-            return _source_result(context.partition_keys, golden_sets(con), report)
-
-    return compute
 
 
 def _chunk_archives() -> dg.AssetsDefinition:
-    @dg.asset(
-        key=CHUNK_ARCHIVES,
-        group_name="sources",
-        kinds={"duckdb", "json"},
-        partitions_def=EVAL_CHUNKER,
-        backfill_policy=dg.BackfillPolicy.single_run(),
-        metadata={"dagster/table_name": "raw.archives"},
+    return _source_asset(
+        CHUNK_ARCHIVES,
+        archives,
+        kind="json",
+        table="raw.archives",
+        partitions=EVAL_CHUNKER,
         description="The chunks that a chunker version made, with their places in the documents. Every state is one "
         "materialization; spans come from the newest, citations resolve against all.",
+    )
+
+
+def _source_asset(
+    key: dg.AssetKey,
+    versions: Callable[[Connection], Sequence[SourceVersion]],
+    *,
+    kind: str,
+    table: str,
+    partitions: dg.PartitionsDefinition,
+    description: str,
+) -> dg.AssetsDefinition:
+    @dg.asset(
+        key=key,
+        group_name="sources",
+        kinds={"duckdb", kind},
+        partitions_def=partitions,
+        backfill_policy=dg.BackfillPolicy.single_run(),
+        metadata={"dagster/table_name": table},
+        description=description,
     )
     def compute(context: dg.AssetExecutionContext, store: StoreResource) -> dg.MaterializeResult[None]:
         report = take_in_sources(store.settings, now=_now())
         with store.reading() as con:
-            return _source_result(context.partition_keys, archives(con), report)
+            return _source_result(context.partition_keys, versions(con), report)
 
     return compute
 

@@ -118,14 +118,9 @@ def load_bundles(
     stop: Callable[[], bool] | None = None,
 ) -> LoadReport:
     """Take in everything the folders deliver; what cannot be taken is quarantined, the rest goes on."""
+    bundles = [find_bundle(path) for path in paths]
     return _load_found(
-        [find_bundle(path) for path in paths],
-        settings,
-        now=now,
-        notify=notify,
-        progress=progress,
-        options=options,
-        stop=stop,
+        bundles, settings, now=now, notify=notify, progress=progress, options=options, stop=stop
     )
 
 

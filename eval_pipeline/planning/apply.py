@@ -25,7 +25,7 @@ def pin_older(
     """Pin the stale cells of the selection's definitions and runs that are of runs before `selection.since`."""
     assert selection.since is not None
     everything = replace(selection, since=None, is_with_pinned=False)
-    return _pin(settings, registry, everything, but=selection, note=note, now=now, notify=notify)
+    return pin_rest(settings, registry, selection, of=everything, note=note, now=now, notify=notify)
 
 
 def pin_rest(
@@ -33,33 +33,21 @@ def pin_rest(
     registry: Registry,
     selection: Selection,
     *,
+    of: Selection | None = None,
     note: str | None = None,
     now: dt.datetime | None = None,
     notify: Notify | None = None,
 ) -> int:
-    """Pin every stale cell that is not in the selection."""
-    return _pin(settings, registry, Selection(), but=selection, note=note, now=now, notify=notify)
+    """Pin every stale cell (`of` these, when given) that is not in the selection.
 
-
-def _pin(
-    settings: Settings,
-    registry: Registry,
-    everything: Selection,
-    *,
-    but: Selection,
-    note: str | None,
-    now: dt.datetime | None,
-    notify: Notify | None,
-) -> int:
-    """Leave values as they are; what is missing or delivered anew is no old answer that could stay.
-
-    Facts are never pinned: other formulas are computed from them, and would say that they rest on today's.
+    What is missing or delivered again is no old answer that could stay. Facts are never pinned: other formulas are
+    computed from them, and would say that they rest on today's.
     """
     stamp = now or dt.datetime.now(dt.UTC).replace(tzinfo=None)
     with open_writer(settings.db, notify=notify) as con:
-        _plan_document(con, registry, but)
+        _plan_document(con, registry, selection)
         con.execute("create or replace temp table selected_cells as from stale_cells")
-        _plan_document(con, registry, everything)
+        _plan_document(con, registry, of or Selection())
         cells = con.execute(
             "select s.definition, s.source, s.run_key, s.stored_fingerprint from stale_cells s "
             "anti join selected_cells using (definition, source, run_key) "

@@ -39,16 +39,6 @@ class NightRun:
     superseded_by: str | None
 
 
-def last_complete_runs(con: Connection, suite: str | None, dataset: str) -> list[NightRun]:
-    """The answer of every night of a suite on a dataset, oldest first; a night without one is left out."""
-    rows = con.execute(
-        f"select {_COLUMNS} {_FROM} where n.suite is not distinct from ? and d.dataset_id = ? "
-        f"and n.is_last_complete order by {NIGHT_ORDER}",
-        [suite, dataset],
-    ).fetchall()
-    return [NightRun(*row) for row in rows]
-
-
 def suite_attempts(con: Connection, suite: str | None, dataset: str) -> list[NightRun]:
     """Every run of a suite on a dataset, in run order."""
     rows = con.execute(

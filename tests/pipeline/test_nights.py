@@ -19,7 +19,7 @@ from eval_pipeline.planning.status import find_status
 from eval_pipeline.report.pages.collect import read_suites
 from eval_pipeline.showing.show import show_run
 from eval_pipeline.store.open import open_reader, open_writer
-from eval_pipeline.store.runs import attempts, last_complete_runs, previous_complete_run
+from eval_pipeline.store.runs import attempts, previous_complete_run, suite_attempts
 from tests.bundle_files import ask, compute, hits, load, settings_in, write_golden, write_lines, write_run
 
 QUERIES = ("q1", "q2")
@@ -51,7 +51,7 @@ def registry(tmp_path_factory):
 def answers(settings):
     """The run that stands for each night of the suite `nightly`."""
     with open_reader(settings.db) as con:
-        return [run.run_id for run in last_complete_runs(con, "nightly", "kb")]
+        return [run.run_id for run in suite_attempts(con, "nightly", "kb") if run.is_last_complete]
 
 
 def previous(settings, run_id):
