@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 from dagster_duckdb import DuckDBResource
@@ -16,6 +17,8 @@ from eval_pipeline.defs.processes import _sign_run
 from eval_pipeline.settings import Settings
 from eval_pipeline.store.lock import Notify
 from eval_pipeline.store.open import Connection, open_reader, open_writer
+
+FOLDERS = ("inbox", "reports", "config", "dagster_home")
 
 
 @dataclass
@@ -69,26 +72,16 @@ class StoreResource(DuckDBResource):
     @classmethod
     def of(cls, settings: Settings) -> StoreResource:
         """The resource that carries these settings."""
-        return cls(
-            database=str(settings.db),
-            inbox=str(settings.inbox),
-            reports=str(settings.reports),
-            config=str(settings.config),
-            own_sql=str(settings.own_sql) if settings.own_sql else None,
-            dagster_home=str(settings.dagster_home),
-        )
+        folders: dict[str, Any] = {name: str(getattr(settings, name)) for name in FOLDERS}
+        own_sql = str(settings.own_sql) if settings.own_sql else None
+        return cls(database=str(settings.db), own_sql=own_sql, **folders)
 
     @property
     def settings(self) -> Settings:
         """The settings it was made of."""
-        return Settings(
-            db=Path(self.database),
-            inbox=Path(self.inbox),
-            reports=Path(self.reports),
-            config=Path(self.config),
-            own_sql=Path(self.own_sql) if self.own_sql else None,
-            dagster_home=Path(self.dagster_home),
-        )
+        folders = {name: Path(getattr(self, name)) for name in FOLDERS}
+        own_sql = Path(self.own_sql) if self.own_sql else None
+        return Settings(db=Path(self.database), own_sql=own_sql, **folders)
 
     def setup_for_execution(self, context: dg.InitResourceContext) -> None:
         """A run that uses the store says which process it is, so that its death can be noticed."""

@@ -23,7 +23,7 @@ from eval_pipeline.bundle.parts import name_fault, parse_time, problem_of
 from eval_pipeline.bundle.problems import Problem, printable
 from eval_pipeline.errors import InputRejected, InvalidConfig, UsageError
 from eval_pipeline.loading.context import LoadOptions, LoadReport
-from eval_pipeline.loading.load import _load_found
+from eval_pipeline.loading.load import load_bundles
 from eval_pipeline.loading.runs import _problem_of_rejection
 from eval_pipeline.settings import Settings
 from eval_pipeline.store.lock import Notify
@@ -71,7 +71,7 @@ def load_results_file(
         except InputRejected as rejected:
             bundle.problems.append(_problem_of_rejection(path, rejected, run_id=run.run_id))
         _write_run(folder / "run.json", run, dict(chosen.run) if chosen else {})
-        report = _load_found([bundle], settings, now=now, notify=notify, options=options)
+        report = load_bundles([bundle], settings, now=now, notify=notify, options=options)
     if not bundle.runs:
         report.rejected.append(run.run_id)
     return report

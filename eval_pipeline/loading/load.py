@@ -108,7 +108,7 @@ def _delivers(folder: RunFolder, path: Path, stem: str) -> bool:
 
 
 def load_bundles(
-    paths: Sequence[Path],
+    found: Sequence[Path | Bundle],
     settings: Settings,
     *,
     now: dt.datetime,
@@ -117,24 +117,11 @@ def load_bundles(
     options: LoadOptions | None = None,
     stop: Callable[[], bool] | None = None,
 ) -> LoadReport:
-    """Take in everything the folders deliver; what cannot be taken is quarantined, the rest goes on."""
-    bundles = [find_bundle(path) for path in paths]
-    return _load_found(
-        bundles, settings, now=now, notify=notify, progress=progress, options=options, stop=stop
-    )
+    """Load everything that these folders or bundles deliver; what cannot be taken is quarantined, the rest goes on.
 
-
-def _load_found(
-    bundles: Sequence[Bundle],
-    settings: Settings,
-    *,
-    now: dt.datetime,
-    notify: Notify | None = None,
-    progress: Progress | None = None,
-    options: LoadOptions | None = None,
-    stop: Callable[[], bool] | None = None,
-) -> LoadReport:
-    """Take in these bundles; between two runs `stop` is asked whether to end with what is written."""
+    Between two runs `stop` is asked whether to end with what is written.
+    """
+    bundles = [find_bundle(one) if isinstance(one, Path) else one for one in found]
     chosen = options or LoadOptions()
     with _kept(settings, chosen, now) as kept:
         before = _snapshot_of_store(

@@ -22,7 +22,7 @@ from eval_pipeline.loading._archives import current_archive_hash
 from eval_pipeline.loading._write_runs import known_parts
 from eval_pipeline.loading.context import LoadOptions, LoadReport
 from eval_pipeline.loading.deliveries import OpenProblem, _find_problems, _names_delivered, count_problems
-from eval_pipeline.loading.load import _load_found
+from eval_pipeline.loading.load import load_bundles
 from eval_pipeline.loading.runs import read_part
 from eval_pipeline.loading.write_labels import _current_golden_hash
 from eval_pipeline.settings import Settings
@@ -318,7 +318,7 @@ def retry_quarantine(
             options = LoadOptions(
                 no_text=no_text or is_textless, texts_again=False, read_again=frozenset(plan.read_again)
             )
-            reports.append(_load_found(bundles, settings, now=now, notify=notify, options=options))
+            reports.append(load_bundles(bundles, settings, now=now, notify=notify, options=options))
     with open_reader(settings.db, notify=notify) as con:
         after = _find_problems(con, run_ids=run_ids, datasets=datasets)
     still = {one.place for one in after}

@@ -69,10 +69,10 @@ def _chosen(wanted: Sequence[str], available: Iterable[str], *, most: int) -> li
 def moved_queries(report: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """The queries whose first expected chunk moved, farthest first; of equal moves the worse one first."""
     entries = [entry for entry in report["per_query"] if entry["regression"] or entry["kind"] in MOVED]
-    return sorted(entries, key=lambda entry: (-abs(_move(entry)), _move(entry)))
+    return sorted(entries, key=lambda entry: (-abs(_move_of(entry)), _move_of(entry)))
 
 
-def _move(entry: Mapping[str, Any]) -> float:
+def _move_of(entry: Mapping[str, Any]) -> float:
     """By how much the reciprocal rank changed: what the reader of a list feels."""
     return _reciprocal(entry["b_hit_rank"]) - _reciprocal(entry["a_hit_rank"])
 

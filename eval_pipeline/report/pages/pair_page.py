@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from eval_pipeline.report.comparison_rows import moved_queries
+from eval_pipeline.report.comparison_rows import _move_of, moved_queries
 from eval_pipeline.report.numbers import NOTHING, rank
 from eval_pipeline.report.pages._about_runs import footer_line, formula_table, run_facts
 from eval_pipeline.report.pages._page import Page, Section, render_page, size_of
@@ -93,7 +93,7 @@ def _entry(entry: Entry, material: PairMaterial, *, has_moved: bool) -> QueryEnt
     row = b or a
     texts = material.texts.get(entry["query_id"]) if has_moved else None
     note = _own_note(entry, material.document["causes"])
-    move = _reciprocal(entry["b_hit_rank"]) - _reciprocal(entry["a_hit_rank"])
+    move = _move_of(entry)
     cells: list[Child] = [
         _join(
             badge(entry["kind"].replace("_", " "), MOODS.get(entry["kind"])),
@@ -132,10 +132,6 @@ def _own_note(entry: Entry, causes: Sequence[str]) -> str:
     """What the note says beyond what holds for all queries."""
     said = (entry["note"] or "").split("; ")
     return "; ".join(one for one in said if one not in causes)
-
-
-def _reciprocal(place: int | None) -> float:
-    return 0.0 if place is None else 1 / place
 
 
 def _detail(
