@@ -35,6 +35,7 @@ def command(
     With --since, older runs stay on the definitions they were computed with: they are pinned, and marked so wherever
     they appear. --only and --runs leave the rest stale; with --pin it is pinned. --pinned gives pins up again.
     """
+    from eval_pipeline.computing.ledger import EVERY_REASON
     from eval_pipeline.formulas.registry import load_registry
     from eval_pipeline.launch import run_in_dagster
     from eval_pipeline.planning.apply import pin_older, pin_rest, release_pins
@@ -58,7 +59,7 @@ def command(
             summary = run_in_dagster(
                 settings,
                 run_ids=set(plan["runs"]),
-                reasons=None,
+                reasons=EVERY_REASON if only else None,
                 definitions=set(selection.definitions) if selection.definitions else None,
                 note=reason,
                 notify=say,

@@ -59,12 +59,14 @@ def command(
 
 def print_plan(plan: dict[str, Any]) -> None:
     """The plan for people."""
-    from eval_pipeline.report.plan import because_sentences, versions
+    from eval_pipeline.report.plan import because_sentences, offer_sentences, versions
 
     for warning in plan["warnings"]:
         say(f"warning: {warning}")
     if not plan["cells"]:
         print_line("Nothing is stale: every stored number was made by today's definitions from today's data.")
+        for sentence in offer_sentences(plan):
+            print_line(filled(sentence))
         return
     rows = [
         (
@@ -87,6 +89,8 @@ def print_plan(plan: dict[str, Any]) -> None:
             print_line("\n" + asset["diff"].rstrip())
     if "preview" in plan:
         _print_preview(plan)
+    for sentence in offer_sentences(plan):
+        print_line("\n" + filled(sentence))
     first = "" if "preview" in plan else "; --preview shows the new numbers first"
     print_line("\n" + filled(f'Next: `eval-pipeline apply --reason "…"` computes exactly this{first}.'))
 

@@ -145,7 +145,8 @@ _EXPECTED_CELLS: Final = """
     left join ledger.cells c
         on (s.is_pinned or s.is_frozen)
         and c.definition = s.definition and c.source = s.source and c.run_key = s.run_key
-    where s.run_key in (from temp.asked_pair_runs) and not (s.is_frozen and s.stored_fingerprint is null)
+    where s.run_key in (from temp.asked_pair_runs) and not s.is_offered
+        and not (s.is_frozen and s.stored_fingerprint is null)
 """
 
 # As above, of what was computed alone.

@@ -34,6 +34,7 @@ class CellSpec:
     uses_archive: bool
     was: str = ""
     texts: tuple[str, ...] = ()
+    is_shipped: bool = False
 
     @property
     def name(self) -> str:
@@ -61,6 +62,7 @@ def cell_spec(
     source_fingerprint: str = "",
     was: str = "",
     texts: Iterable[str] = (),
+    is_shipped: bool = False,
 ) -> CellSpec:
     """Sort a definition's inputs into parts of a run, label families and the archive; `texts` are columns it reads."""
     tables = list(inputs)
@@ -75,6 +77,7 @@ def cell_spec(
         families=tuple(sorted(table.split(".", 1)[1] for table in tables if table.startswith("labels."))),
         uses_archive=any(table in ARCHIVE_TABLES for table in tables),
         texts=tuple(sorted(texts)),
+        is_shipped=is_shipped,
     )
 
 
@@ -135,6 +138,12 @@ frozen as (
     from ({PLACES_OF_RUNS}) f
     join (select definition, source, unnest(texts) as place from wanted) w on w.place = f.place
 ),
+offered as (
+    select n.definition, n.source, c.run_key
+    from newcomers n
+    join ledger.product_versions v on v.first_wrote_at < n.came_at
+    join ledger.computed_runs c on c.product_version = v.version
+),
 renames as (select was, definition from wanted where was <> ''),
 current_cells as (
     select coalesce(d.definition, c.definition) as definition, coalesce(s.definition, c.source) as source,
@@ -144,7 +153,8 @@ current_cells as (
     left join renames s on s.was = c.source
 ),
 compared as (
-    select e.*, c.n_rows, c.seconds, c.product_version as stored_version, c.fingerprint as stored_fingerprint,
+    select e.*, o.run_key is not null and c.run_key is null as is_offered,
+        c.n_rows, c.seconds, c.product_version as stored_version, c.fingerprint as stored_fingerprint,
         c.source_fingerprint as stored_source_fingerprint,
         p.run_key is not null as is_pinned, f.run_key is not null as is_frozen,
         case
@@ -161,9 +171,23 @@ compared as (
         on p.definition = e.definition and p.source = e.source and p.run_key = e.run_key
         and p.fingerprint = c.fingerprint and c.results_hash = e.results_hash
     left join frozen f on f.definition = e.definition and f.source = e.source and f.run_key = e.run_key
+    left join offered o on o.definition = e.definition and o.source = e.source and o.run_key = e.run_key
 )
-select *, case when not is_frozen then reason_unless_frozen end as reason
+select *, case when not is_frozen and not is_offered then reason_unless_frozen end as reason
 from compared
+"""
+
+# A shipped definition that came with a later version than a run was first computed by is not due for that run.
+NEWCOMERS = """
+create or replace temp table newcomers as
+with known as (
+    select name, arg_min(product_version, first_used_at) as version from ledger.definitions group by name
+)
+select w.definition, w.source, coalesce(v.first_wrote_at, cast('infinity' as timestamp)) as came_at
+from wanted w
+left join known k on k.name in (w.name, w.was)
+left join ledger.product_versions v on v.version = coalesce(k.version, $product_version)
+where w.is_shipped and came_at > (select min(first_wrote_at) from ledger.product_versions)
 """
 
 
@@ -175,12 +199,14 @@ def find_states(
     run_keys: Sequence[int] = (),
     only_due: bool = False,
 ) -> None:
-    """Fill the temporary table cell_states; `reason` is null where the cell is fresh, or frozen (`is_frozen`).
+    """Fill the temporary table cell_states; `reason` is null where the cell is fresh, frozen (`is_frozen`) or only
+    offered (`is_offered`): it is missing, and computed where somebody asks for it.
 
     `unwanted` holds (definition, dataset id) where a dataset does not want a definition; `run_keys` limits the answer.
     With `only_due` fresh and frozen cells are left out, which in a long ledger is most of the table.
     """
     _set_up_wanted(con, wanted)
+    con.execute(NEWCOMERS, {"product_version": product_version()})
     con.execute(
         "create or replace temp table unwanted as select u.definition, d.dataset_key "
         "from (select unnest(cast($names as varchar[])) as definition, "
@@ -213,10 +239,16 @@ def _set_up_wanted(con: Connection, wanted: Sequence[CellSpec]) -> None:
         *(f"unnest(cast(${name} as varchar[])) as {name}" for name in texts),
         *(f"unnest(cast(${name} as varchar[][])) as {name}" for name in lists),
         "unnest(cast($uses_archive as boolean[])) as uses_archive",
+        "unnest(cast($is_shipped as boolean[])) as is_shipped",
     ]
     con.execute(
         f"create or replace temp table wanted as select {', '.join(columns)}",
-        {**texts, **lists, "uses_archive": [one.uses_archive for one in wanted]},
+        {
+            **texts,
+            **lists,
+            "uses_archive": [one.uses_archive for one in wanted],
+            "is_shipped": [one.is_shipped for one in wanted],
+        },
     )
 
 
@@ -279,6 +311,9 @@ NEW_DATA_REASONS = frozenset((MISSING, "results"))
 # Reasons that lie in the data: no definition speaks against computing them.
 DATA_REASONS = NEW_DATA_REASONS | {"labels", "archive"}
 DEFINITION_REASONS = frozenset(("formula", "parent"))
+# What came with a later version than the run was computed by, and nobody has asked for yet.
+OFFERED = "offered"
+EVERY_REASON = DATA_REASONS | DEFINITION_REASONS | {UPGRADE, OFFERED}
 
 
 @dataclass(frozen=True)
@@ -308,6 +343,7 @@ def cell_specs(registry: Registry) -> list[CellSpec]:
                         inputs={*registry.inputs_of(one), *registry.inputs_of(formula)},
                         source_fingerprint=formula.fingerprint,
                         texts=text_columns(registry, one) | text_columns(registry, formula),
+                        is_shipped=_is_shipped(formula),
                     )
                 )
         else:
@@ -320,9 +356,14 @@ def cell_specs(registry: Registry) -> list[CellSpec]:
                     inputs=registry.inputs_of(one),
                     was=_old_name(registry, one),
                     texts=text_columns(registry, one),
+                    is_shipped=_is_shipped(one),
                 )
             )
     return found
+
+
+def _is_shipped(one: Definition) -> bool:
+    return not one.is_own and one.variant_of is None
 
 
 def _old_name(registry: Registry, one: Definition) -> str:
@@ -355,13 +396,14 @@ def _find_stale(
     find_states(con, wanted, unwanted=unwanted_cells(registry), only_due=not force)
     by_name = {(one.definition, one.source): one for one in wanted}
     rows = con.execute(
-        "select definition, source, run_key, run_id, dataset_key, golden_key, reason, stored_fingerprint "
+        "select definition, source, run_key, run_id, dataset_key, golden_key, reason_unless_frozen, "
+        "stored_fingerprint, is_offered "
         "from cell_states where not is_pinned and not is_frozen order by run_no"
     ).fetchall()
     asked: set[tuple[str, int]] = set()
     stale: dict[tuple[str, str, int], StaleCell] = {}
     upgraded = {} if reasons is None or DATA_REASONS.issuperset(reasons) else upgraded_cells(con, registry)
-    for definition, source, run_key, run_id, dataset_key, golden_key, reason, meant in rows:
+    for definition, source, run_key, run_id, dataset_key, golden_key, reason, meant, is_offered in rows:
         names = {definition, by_name[definition, source].name}
         is_named = (definitions is None or not names.isdisjoint(definitions)) and (
             run_ids is None or run_id in run_ids
@@ -373,8 +415,9 @@ def _find_stale(
             by_name[definition, source], run_key, run_id, dataset_key, golden_key, reason or ASKED
         )
         stale[definition, source, run_key] = due
-        kind = UPGRADE if (definition, source, meant) in upgraded else reason
-        if is_named and (forced or reasons is None or kind in reasons):
+        kind = OFFERED if is_offered else UPGRADE if (definition, source, meant) in upgraded else reason
+        is_asked = kind != OFFERED if reasons is None else kind in reasons
+        if is_named and (forced or is_asked):
             asked.add((due.wanted.name, run_key))
     lineages = {name: _with_parents(registry, name) for name in {asked_name for asked_name, _ in asked}}
     needed = {(name, run_key) for asked_name, run_key in asked for name in lineages[asked_name]}

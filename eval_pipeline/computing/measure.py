@@ -40,7 +40,7 @@ from eval_pipeline.computing.scope import (
 )
 from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.registry import Registry
-from eval_pipeline.settings import Settings
+from eval_pipeline.settings import Settings, product_version
 from eval_pipeline.store.engine import interruptible
 from eval_pipeline.store.lock import Notify, yield_lock
 from eval_pipeline.store.open import Connection, open_writer, transaction
@@ -122,6 +122,7 @@ def measure(
         due = _find_stale(
             con, registry, wanted, reasons=reasons, run_ids=run_ids, definitions=definitions, force=force
         )
+        _note_first_computed(con, due)
         batches = [_in_steps(wanted, batch) for batch in _in_batches(con, due)]
         waiting = deque((number, step) for number, batch in enumerate(batches) for step in batch)
         work = _Work(settings, registry, Stamp(now, dagster_run_id, note), len(due), progress, waiting)
@@ -143,6 +144,17 @@ def _prepare(con: Connection, registry: Registry, *, now: dt.datetime) -> None:
         if old:
             _carry_rename(con, old, one.name)
     _record_versions(con, registry.definitions, registry.helpers, now=now)
+
+
+def _note_first_computed(con: Connection, due: Sequence[StaleCell]) -> None:
+    """Which version computes a run that none has computed yet."""
+    run_keys = {one.run_key for one in due if one.reason == MISSING}
+    if run_keys:
+        con.execute(
+            "insert into ledger.computed_runs select run_key, ? from (select unnest(?) as run_key) "
+            "where run_key not in (select run_key from ledger.computed_runs)",
+            [product_version(), sorted(run_keys)],
+        )
 
 
 def _take_turn(con: Connection, work: _Work, *, is_first: bool) -> None:
@@ -192,7 +204,8 @@ def _states_of(con: Connection, store: str, work: _Work, steps: Sequence[Step]) 
     )
     con.execute(f"use {CATALOGUE}")
     rows = con.execute(
-        "select definition, source, run_key, reason, golden_key from temp.cell_states where not is_frozen"
+        "select definition, source, run_key, reason_unless_frozen, golden_key from temp.cell_states "
+        "where not is_frozen"
     ).fetchall()
     return {(definition, source, run_key): state for definition, source, run_key, *state in rows}
 

@@ -92,7 +92,7 @@ def _cell_states(con: Connection) -> dict[tuple[str, int], str]:
         "s.results_hash, s.labels_hash, s.archive_hash, coalesce(cast(c.computed_at as varchar), '')) "
         "from temp.cell_states s left join ledger.cells c "
         "on c.definition = s.definition and c.source = s.source and c.run_key = s.run_key "
-        "where s.reason is not null"
+        "where s.reason_unless_frozen is not null and not s.is_frozen"
     ).fetchall()
     return {
         (f"{definition}:{source}" if source else definition, run_key): text

@@ -91,9 +91,11 @@ def _parents_of(registry: Registry, names: Collection[str]) -> set[str]:
 # Cells as people count them: one per derived table × run, however many formulas an aggregate is made of.
 _STALE = """
 create or replace temp table stale_cells as
-select definition, source, run_key, run_id, run_no, reason, stored_fingerprint, is_pinned
+select definition, source, run_key, run_id, run_no, stored_fingerprint, is_pinned,
+    reason_unless_frozen as reason
 from cell_states
-where reason is not null and ($with_pinned or not is_pinned)
+-- What is only offered is asked for by its name.
+where (reason is not null or (is_offered and $definitions is not null)) and ($with_pinned or not is_pinned)
     and (
         $definitions is null
         or list_contains($definitions, definition)
@@ -136,6 +138,7 @@ def _plan_document(con: Connection, registry: Registry, selection: Selection) ->
             "with_pinned": selection.is_with_pinned,
         },
     )
+    _add_what_is_read(con, registry)
     if selection.since is not None:
         con.execute(
             "delete from stale_cells where run_key in (select run_key from ledger.runs_in_order "
@@ -172,7 +175,36 @@ def _plan_document(con: Connection, registry: Registry, selection: Selection) ->
             *_frozen(con, selection),
         ],
         "assets": assets,
+        "offered": _offered(con, selection),
     }
+
+
+def _add_what_is_read(con: Connection, registry: Registry) -> None:
+    """What is only offered is computed where something stale is computed from it."""
+    offered = con.execute("select distinct definition from cell_states where is_offered").fetchall()
+    for (name,) in offered:
+        readers = [one.name for one in registry if name in _parents_of(registry, [one.name])]
+        con.execute(
+            "insert into stale_cells by name select definition, source, run_key, run_id, run_no, stored_fingerprint, "
+            "is_pinned, reason_unless_frozen as reason from cell_states where is_offered and definition = $name "
+            "and run_key in (select run_key from stale_cells where definition in (select unnest($readers)) "
+            "or source in (select unnest($readers))) "
+            "and run_key not in (select run_key from stale_cells where definition = $name)",
+            {"name": name, "readers": readers},
+        )
+
+
+def _offered(con: Connection, selection: Selection) -> list[dict[str, Any]]:
+    """Formulas that came with a later version than runs were computed by, with the number of those runs."""
+    if selection.definitions is not None:
+        return []
+    rows = con.execute(
+        "select definition, count(*) from cell_states anti join stale_cells using (definition, source, run_key) "
+        "where is_offered and source = '' and ($run_ids is null or list_contains($run_ids, run_id)) "
+        "group by definition order by definition",
+        {"run_ids": sorted(selection.run_ids) if selection.run_ids else None},
+    ).fetchall()
+    return [{"name": name, "runs": runs} for name, runs in rows]
 
 
 def _because(con: Connection, registry: Registry) -> dict[str, str]:

@@ -62,6 +62,7 @@ def find_preview(
     units = {key: _unit_of(one) for one in registry.metrics for key in one.keys}
     plan["preview"] = {key: _entry(preview, runs, unit=units[key]) for key, preview in found.items()}
     plan["verdicts"] = verdicts
+    plan["offered"] = plan.pop("offered")
     if sample is not None:
         sampled = {key for scope, _ in scopes for key in scope.run_keys}
         plan["sampled_runs"] = [run.run_id for key, run in runs.items() if key in sampled]

@@ -30,6 +30,7 @@ with cells as (
     from (
         select definition, run_key, reason, is_pinned and reason is not null as is_pinned, is_frozen
         from cell_states
+        where not is_offered
     )
     group by definition, run_key
 )

@@ -18,7 +18,7 @@ Plan = Mapping[str, Any]
 def as_markdown(plan: Plan) -> str:
     """The plan for a pull request."""
     if not plan["cells"]:
-        return "Nothing is stale.\n"
+        return "\n\n".join(["Nothing is stale.", *offer_sentences(plan)]) + "\n"
     cells, runs = plan["cells"], len(plan["runs"])
     lines = [
         f"**{count(cells, 'cell')} of {count(runs, 'run')} {'is' if cells == 1 else 'are'} stale**, "
@@ -36,6 +36,7 @@ def as_markdown(plan: Plan) -> str:
     for asset in plan["assets"]:
         if asset["diff"]:
             lines += ["", "```diff", asset["diff"].rstrip(), "```"]
+    lines += [f"\n{sentence}" for sentence in offer_sentences(plan)]
     lines += [f"\n> {warning}" for warning in plan["warnings"]]
     return "\n".join(lines) + "\n"
 
@@ -56,6 +57,15 @@ def because_sentences(plan: Plan) -> Iterator[str]:
             tables.setdefault(asset["because"], []).append(asset["name"])
     for because, names in tables.items():
         yield f"{', '.join(names)}: because {because}."
+
+
+def offer_sentences(plan: Plan) -> Iterator[str]:
+    """What is new, and computed for older runs where somebody asks for it."""
+    for one in plan.get("offered", []):
+        yield (
+            f"{one['name']} is new: it is computed for new runs, and for the {count(one['runs'], 'run')} from before "
+            f"by `eval-pipeline apply --only {one['name']}`."
+        )
 
 
 def changed_keys(plan: Plan) -> list[str]:
