@@ -11,12 +11,14 @@ import re
 import shlex
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from tests.called import DEMO, EXAMPLE, HOME, PRINTED, call, call_in_shell, demo_once
+from tests.without_dagster import without_dagster
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = (
@@ -28,6 +30,8 @@ DOCUMENTS = (
     "docs/correct-a-label.md",
     "docs/forgetting.md",
 )
+# Its commands go through Dagster as a reader's do, the others' only with what takes long.
+THROUGH_DAGSTER = "docs/correct-a-label.md"
 
 # Not executed: these set a machine up, run for long or until they are stopped.
 SKIPPED = (
@@ -143,18 +147,35 @@ def execute(command: Command, folder: Path, *, demo: Callable[[], tuple[Path, st
     assert missing is None, f"$ {text}\nshown, but not printed (in this place): {missing}\n\n{printed}"
 
 
+@pytest.fixture
+def follow(tmp_path, new_home, request) -> Callable[[str], None]:
+    """Do what a document says, in an empty folder."""
+
+    def do(place: str) -> None:
+        steps = list(steps_of((ROOT / place).read_text("utf-8")))
+        assert sum(isinstance(step, Command) for step in steps) >= 5
+        shutil.copytree(new_home, tmp_path / HOME)
+        for step in steps:
+            if isinstance(step, WrittenFile):
+                path = tmp_path / step.place
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(step.text, "utf-8")
+            else:
+                execute(step, tmp_path, demo=lambda: request.getfixturevalue("demo"))
+
+    return do
+
+
 @pytest.mark.parametrize("place", DOCUMENTS)
-def test_the_commands_of_a_document_do_what_it_shows(place, tmp_path, new_home, request):
-    steps = list(steps_of((ROOT / place).read_text("utf-8")))
-    assert sum(isinstance(step, Command) for step in steps) >= 5
-    shutil.copytree(new_home, tmp_path / HOME)
-    for step in steps:
-        if isinstance(step, WrittenFile):
-            path = tmp_path / step.place
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(step.text, "utf-8")
-        else:
-            execute(step, tmp_path, demo=lambda: request.getfixturevalue("demo"))
+def test_the_commands_of_a_document_do_what_it_shows(place, follow):
+    with without_dagster() if place != THROUGH_DAGSTER else nullcontext():
+        follow(place)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", [place for place in DOCUMENTS if place != THROUGH_DAGSTER])
+def test_through_dagster_they_do_the_same(place, follow):
+    follow(place)
 
 
 def test_a_shown_line_that_is_not_printed_is_found():
