@@ -62,6 +62,7 @@ class _Source:
     path: Path
     text: str
     tree: ast.Module
+    meanings: dict[ast.stmt, tuple[str, list[str], list[tuple[str, str]]]] = field(default_factory=dict)
 
     @cached_property
     def definitions(self) -> dict[str, list[ast.stmt]]:
@@ -86,6 +87,20 @@ class _Source:
     def module(self) -> ModuleText:
         """The text cut into tokens."""
         return cut_into_tokens(self.text)
+
+    def meaning_of(self, statement: ast.stmt) -> tuple[str, list[str], list[tuple[str, str]]]:
+        """The statement's own text, the names in it, and the attributes of names; looked for once."""
+        if statement not in self.meanings:
+            nodes = list(ast.walk(statement))
+            text = canonical_statement(self.module, statement, nodes, declaring=DECORATOR)
+            names = {node.id for node in nodes if isinstance(node, ast.Name)}
+            attributes = {
+                (node.value.id, node.attr)
+                for node in nodes
+                if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+            }
+            self.meanings[statement] = text, sorted(names), sorted(attributes)
+        return self.meanings[statement]
 
 
 @dataclass(frozen=True)
@@ -289,19 +304,14 @@ def _collect(following: _Following, source: _Source, name: str) -> list[str]:
 
 def _meaning_of(following: _Following, source: _Source, statement: ast.stmt) -> list[str]:
     """The statement, and everything it names."""
-    nodes = list(ast.walk(statement))
-    pieces = [canonical_statement(source.module, statement, nodes, declaring=DECORATOR)]
-    for used in sorted({node.id for node in nodes if isinstance(node, ast.Name)}):
+    text, names, attributes = source.meaning_of(statement)
+    pieces = [text]
+    for used in names:
         if used in source.definitions:
             pieces += _collect(following, source, used)
         else:
             pieces += _collect_imported(following, source, used)
-    attributes = {
-        (node.value.id, node.attr)
-        for node in nodes
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
-    }
-    for module, attribute in sorted(attributes):
+    for module, attribute in attributes:
         pieces += _collect_imported(following, source, module, attribute=attribute)
     return pieces
 

@@ -6,6 +6,7 @@ import re
 import shutil
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 
 from eval_pipeline.config import Config, load_config
@@ -139,7 +140,7 @@ def load_registry(settings: Settings) -> Registry:
 def _read_folder(folder: Path) -> Iterator[Definition]:
     for schema in DERIVED:
         for path in sorted((folder / schema).glob("*.sql")):
-            yield _read_sql(path, schema)
+            yield _read_sql(path, schema, _text_of(path))
         for path in _python_files(folder / schema):
             yield _read_python(path, schema)
 
@@ -160,9 +161,11 @@ def _python_files(folder: Path) -> list[Path]:
     ]
 
 
-def _read_sql(path: Path, schema: str) -> Definition:
+@lru_cache(maxsize=512)
+def _read_sql(path: Path, schema: str, text: str) -> Definition:
+    """Read once per process, and again when the file has changed."""
     name = _name(path, schema)
-    head, body = _split_file(_text_of(path))
+    head, body = _split_file(text)
     header = _parse_header(head, path=path)
     _check_parameters(header, body, path=path)
     rendered = render(body, header.parameters, path=path)
@@ -223,10 +226,15 @@ def _read_python(path: Path, schema: str) -> Definition:
 
 def _read_helpers(folder: Path) -> Iterator[Helper]:
     for path in sorted((folder / "functions").glob("*.sql")):
-        head, body = _split_file(_text_of(path))
-        header = _parse_header(head, path=path)
-        _refuse_changing(body, called_functions(body), path=path)
-        yield Helper(path.stem, header, body.strip().rstrip(";"), path, "")
+        yield _read_helper(path, _text_of(path))
+
+
+@lru_cache(maxsize=512)
+def _read_helper(path: Path, text: str) -> Helper:
+    head, body = _split_file(text)
+    header = _parse_header(head, path=path)
+    _refuse_changing(body, called_functions(body), path=path)
+    return Helper(path.stem, header, body.strip().rstrip(";"), path, "")
 
 
 def _resolve_helpers(helpers: Mapping[str, Helper]) -> dict[str, Helper]:

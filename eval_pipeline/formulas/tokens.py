@@ -53,6 +53,7 @@ def _cut(sql: str) -> tuple[Token, ...]:
     return tuple(tokens)
 
 
+@lru_cache(maxsize=512)
 def canonical(sql: str) -> str:
     """The text of all meaningful tokens: equal for two texts that differ in layout, comments and keyword case."""
     return " ".join(token.meaning for token in meaningful(sql))
