@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from eval_pipeline.settings import Settings
 from eval_pipeline.store.open import open_writer
 from tests.bundle_files import compute, load, settings_in
 from tests.made_once import made_once
+from tests.prepared import Prepared
 from tests.store.forgettable import TWO_FORMULAS, own_copy, write_secret_bundle
 
 # Folders whose single tests take longest: begun first, so that no worker sits over one while the others are done.
@@ -21,6 +23,14 @@ LONGEST = ("docs", "faults", "wheel")
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path.parent.name not in LONGEST)
+
+
+@pytest.fixture(scope="session")
+def prepared() -> Iterator[Prepared]:
+    """A process with everything imported, whose copies may be killed."""
+    process = Prepared()
+    yield process
+    process.end()
 
 
 @pytest.fixture(scope="session")

@@ -36,7 +36,14 @@ def run_plainly(
     registry = load_registry(settings)
     named = {"now": dt.datetime.now(dt.UTC).replace(tzinfo=None), "dagster_run_id": str(uuid.uuid4())}
     measure(
-        settings, registry, reasons=reasons, run_ids=run_ids, definitions=definitions, note=note, **told, **named
+        settings,
+        registry,
+        reasons=reasons,
+        run_ids=run_ids,
+        definitions=definitions,
+        note=note,
+        **told,
+        **named,
     )
     if definitions is None or PAIRS in definitions:
         with open_reader(settings.db) as con:

@@ -5,9 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -17,15 +14,15 @@ from eval_pipeline.planning.status import find_status
 from eval_pipeline.store.open import open_reader
 from tests.bundle_files import ask, derived_tables, load, registry_of, settings_in
 from tests.faults.killed_at import load_and_compute
-from tests.few_definitions import program_with, shipping, write_few
+from tests.few_definitions import shipping, write_few
+from tests.prepared import Copy, Prepared, wait_until
 from tests.reference.bundles import random_bundle, write_bundle
 
 ROOT = Path(__file__).resolve().parents[2]
 FEW = ("metrics.hit_at_k", "metrics.answer_strings", "metrics.reciprocal_rank", "aggregates.run_metrics")
-DRIVER = Path(__file__).with_name("killed_at.py")
-# Where to be killed, as a share of all statements: while the store is made, loading, computing, at the very end.
+# Where to be killed, as a share of all steps: while the store is made, loading, computing, at the very end.
 MOMENTS = (0.01, 0.15, 0.3, 0.5, 0.7, 0.85, 0.97)
-PATIENCE_SECONDS = 120
+DOZENS = [number / 60 for number in range(1, 60)]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -56,21 +53,27 @@ def environment(folder: Path) -> dict[str, str]:
     return kept | {"PYTHONPATH": str(ROOT), "DAGSTER_HOME": str(folder / "home")}
 
 
-def drive(definitions: Path, folder: Path, bundle: Path, statement: int) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, DRIVER, definitions, folder / "e.duckdb", bundle, str(statement)],
-        cwd=folder,
-        env=environment(folder),
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_SECONDS,
-    )
+@pytest.fixture(scope="module")
+def drive(prepared: Prepared, definitions: Path, bundle: Path) -> Callable[[Path, int], Copy]:
+    """Load and compute in a folder, until the step with this number."""
+
+    def start(folder: Path, step: int) -> Copy:
+        return prepared.start(
+            "tests.faults.killed_at:load_and_compute_until",
+            *(folder, bundle, step),
+            folder=folder,
+            shipped=definitions,
+            environment=environment(folder),
+        )
+
+    return start
 
 
 @pytest.fixture(scope="module")
-def statements(tmp_path_factory: pytest.TempPathFactory, bundle: Path, definitions: Path) -> int:
-    folder = tmp_path_factory.mktemp("counted")
-    return int(drive(definitions, folder, bundle, 0).stdout)
+def steps(tmp_path_factory: pytest.TempPathFactory, drive: Callable[[Path, int], Copy]) -> int:
+    whole = drive(tmp_path_factory.mktemp("counted"), 0)
+    assert whole.wait() == 0, whole.said
+    return int(whole.said)
 
 
 def raw_tables(folder: Path) -> dict[str, list[tuple[object, ...]]]:
@@ -101,17 +104,31 @@ def no_run_is_half_there(folder: Path) -> bool:
     return all(said == found for said, found in rows)
 
 
+@pytest.fixture
+def killed_and_called_again(tmp_path, bundle, untouched, steps, drive) -> Callable[[float], None]:
+    """Kill at a moment, call the same commands again, and compare everything."""
+
+    def do(moment: float) -> None:
+        dead = drive(tmp_path, max(1, int(steps * moment)))
+        assert dead.wait() == -signal.SIGKILL, dead.said
+        if (tmp_path / "e.duckdb").is_file() and moment > 0.05:
+            assert no_run_is_half_there(tmp_path)
+        load_and_compute(settings_in(tmp_path), bundle)
+        assert derived_tables(settings_in(tmp_path)) == derived_tables(settings_in(untouched))
+        assert raw_tables(tmp_path) == raw_tables(untouched)
+
+    return do
+
+
 @pytest.mark.parametrize("moment", MOMENTS)
-def test_killed_at_any_statement_the_same_commands_end_with_the_same_tables(
-    tmp_path, bundle, definitions, untouched, statements, moment
-):
-    dead = drive(definitions, tmp_path, bundle, max(1, int(statements * moment)))
-    assert dead.returncode == -signal.SIGKILL, dead.stderr
-    if (tmp_path / "e.duckdb").is_file() and moment > 0.05:
-        assert no_run_is_half_there(tmp_path)
-    load_and_compute(settings_in(tmp_path), bundle)
-    assert derived_tables(settings_in(tmp_path)) == derived_tables(settings_in(untouched))
-    assert raw_tables(tmp_path) == raw_tables(untouched)
+def test_killed_at_any_step_the_same_commands_end_with_the_same_tables(moment, killed_and_called_again):
+    killed_and_called_again(moment)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", DOZENS)
+def test_killed_at_many_more_steps_they_do_so_too(moment, killed_and_called_again):
+    killed_and_called_again(moment)
 
 
 @pytest.fixture
@@ -120,62 +137,52 @@ def home(tmp_path: Path, new_home: Path) -> None:
     shutil.copytree(new_home, tmp_path / "home")
 
 
-def command(definitions: Path, folder: Path, *words: str | Path) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [*program_with(definitions), *map(str, words), "--db", str(folder / "e.duckdb")],
-        cwd=folder,
-        env=environment(folder),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+@pytest.fixture
+def command(tmp_path: Path, prepared: Prepared, definitions: Path) -> Callable[..., Copy]:
+    """A command in the folder of the test, with the few definitions."""
 
+    def start(*words: str | Path) -> Copy:
+        return prepared.start(
+            "tests.prepared:command_line",
+            *(*words, "--db", tmp_path / "e.duckdb"),
+            folder=tmp_path,
+            shipped=definitions,
+            environment=environment(tmp_path),
+            imports=("eval_pipeline.definitions",) if "run" in words else (),
+        )
 
-def wait_until(happened: Callable[[], bool], process: subprocess.Popen[str]) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not happened():
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    return start
 
 
 def test_run_killed_in_the_middle_of_its_dagster_run_is_finished_by_the_next_one(
-    tmp_path, bundle, definitions, untouched, home
+    tmp_path, bundle, untouched, home, command
 ):
     settings = settings_in(tmp_path)
     load(settings, bundle)
-    running = command(definitions, tmp_path, "run")
+    running = command("run")
 
     def has_begun() -> bool:
         return bool(ask(settings, "select count(*) > 3 from ledger.cells")[0][0])
 
     wait_until(has_begun, running)
     running.kill()
-    running.communicate(timeout=PATIENCE_SECONDS)
-    assert running.returncode == -signal.SIGKILL
-    second = command(definitions, tmp_path, "run")
-    _, said = second.communicate(timeout=PATIENCE_SECONDS)
-    assert second.returncode == 0, said
+    assert running.wait() == -signal.SIGKILL
+    second = command("run")
+    assert second.wait() == 0, second.said
     cells = find_status(settings, registry_of(settings))["cells"]
     assert (cells["missing"], cells["stale"]) == (0, 0)
     assert derived_tables(settings) == derived_tables(settings_in(untouched))
 
 
-def test_loading_computing_and_reading_at_once_all_succeed(tmp_path, untouched, bundle, definitions, home):
+def test_loading_computing_and_reading_at_once_all_succeed(tmp_path, untouched, bundle, home, command):
     load(settings_in(tmp_path), *(bundle / "datasets").iterdir())
-    at_once = [
-        command(definitions, tmp_path, "load", folder) for folder in sorted((bundle / "runs").iterdir())
-    ]
-    at_once += [command(definitions, tmp_path, "load", bundle), command(definitions, tmp_path, "run")]
-    at_once += [
-        command(definitions, tmp_path, "query", "from runs"),
-        command(definitions, tmp_path, "status"),
-    ]
-    ended = [(process.communicate(timeout=PATIENCE_SECONDS), process.returncode) for process in at_once]
-    assert [code for _, code in ended if code not in (0, 3)] == [], ended
-    last = command(definitions, tmp_path, "run")
-    _, said = last.communicate(timeout=PATIENCE_SECONDS)
-    assert last.returncode == 0, said
+    at_once = [command("load", folder) for folder in sorted((bundle / "runs").iterdir())]
+    at_once += [command("load", bundle), command("run")]
+    at_once += [command("query", "from runs"), command("status")]
+    ended = [(one.wait(), one.said) for one in at_once]
+    assert [code for code, _ in ended if code not in (0, 3)] == [], ended
+    last = command("run")
+    assert last.wait() == 0, last.said
     # Runs and queries have their keys in the order in which they came.
     question = "select run_id, query_id, metric, value from per_query_metrics order by all"
     assert ask(settings_in(tmp_path), question) == ask(settings_in(untouched), question)

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator
 
 import pytest
 from click.testing import CliRunner
 
 from eval_pipeline.cli.main import cli
 from eval_pipeline.store.open import open_reader
-from tests.few_definitions import program_with, shipping
+from tests.few_definitions import shipping
+from tests.prepared import Copy, Prepared
 
 from .conftest import World, copy_of
 
@@ -25,7 +23,6 @@ NOT_COMPARED = {"seconds", "computed_at", "valid_from", "valid_to", "dagster_run
 SCHEMAS = ("facts", "metrics", "aggregates", "ledger")
 
 APPLY = ("apply", "--reason", "halved")
-KILLED_WITHIN = Path(__file__).with_name("killed_within.py")
 
 
 @pytest.fixture
@@ -50,23 +47,24 @@ def environment(world: World) -> dict[str, str]:
     }
 
 
-def start(world: World, *command: str | Path) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        command,
-        env=environment(world),
-        cwd=world.folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+Start = Callable[..., Copy]
 
 
-def finish(process: subprocess.Popen[str]) -> None:
-    try:
-        printed, _ = process.communicate(timeout=120)
-    finally:
-        process.kill()
-    assert process.returncode == 0, printed
+@pytest.fixture
+def start(world: World, prepared: Prepared) -> Start:
+    """A function in a process of its own, on the world's store."""
+
+    def call(function: str, *arguments: object, dagster: bool) -> Copy:
+        return prepared.start(
+            function,
+            *arguments,
+            folder=world.folder,
+            shipped=world.shipped,
+            environment=environment(world),
+            imports=("eval_pipeline.definitions",) if dagster else (),
+        )
+
+    return call
 
 
 def contents(world: World) -> dict[str, list[Row]]:
@@ -98,11 +96,10 @@ def applied(tmp_path_factory, small_computed_world):
     return contents(world)
 
 
-def kill(world: World, place: int, *words: str) -> None:
+def kill(start: Start, place: int, *words: str) -> None:
     """Apply until the store is about to hear of the computation with this number, and not further."""
-    killed = start(world, sys.executable, KILLED_WITHIN, world.shipped, str(place), *words)
-    killed.communicate(timeout=120)
-    assert killed.returncode == -signal.SIGKILL
+    killed = start("tests.staleness.killed_within:apply_until", place, *words, dagster=bool(words))
+    assert killed.wait() == -signal.SIGKILL, killed.said
 
 
 def assert_no_half_run(world: World, old: list[Row], new: list[Row]) -> None:
@@ -113,20 +110,20 @@ def assert_no_half_run(world: World, old: list[Row], new: list[Row]) -> None:
 
 
 @pytest.mark.parametrize("place", [1, 3])
-def test_what_is_killed_within_a_transaction_is_done_by_the_next(world, applied, place):
+def test_what_is_killed_within_a_transaction_is_done_by_the_next(world, start, applied, place):
     """Within the first formula's rows of one dataset, and within those of the other."""
     old, new = contents(world)["metrics.reciprocal_rank"], applied["metrics.reciprocal_rank"]
     change(world)
-    kill(world, place)
+    kill(start, place)
     assert_no_half_run(world, old, new)
     world.compute(everything=True, note="halved")
     assert contents(world) == applied
 
 
-def test_an_apply_that_is_killed_blocks_nothing_and_the_next_ends_with_the_same_tables(world, applied):
+def test_an_apply_that_is_killed_blocks_nothing_and_the_next_ends_with_the_same_tables(world, start, applied):
     old, new = contents(world)["metrics.reciprocal_rank"], applied["metrics.reciprocal_rank"]
     change(world)
-    kill(world, 2, *APPLY)
+    kill(start, 2, *APPLY)
     assert_no_half_run(world, old, new)
     following = CliRunner().invoke(cli, APPLY, env=environment(world))
     assert following.exit_code == 0, following.output
@@ -135,11 +132,11 @@ def test_an_apply_that_is_killed_blocks_nothing_and_the_next_ends_with_the_same_
     assert world.plan() == {}
 
 
-def test_two_applies_at_once_both_succeed_and_keep_every_replaced_value_once(world, applied):
+def test_two_applies_at_once_both_succeed_and_keep_every_replaced_value_once(world, start, applied):
     change(world)
-    both = [start(world, *program_with(world.shipped), *APPLY) for _ in range(2)]
+    both = [start("tests.prepared:command_line", *APPLY, dagster=True) for _ in range(2)]
     for process in both:
-        finish(process)
+        assert process.wait() == 0, process.said
     assert contents(world) == applied
     replaced = contents(world)["ledger.aggregate_history"]
     assert replaced
