@@ -26,9 +26,20 @@ IMPORTED = (
     "eval_pipeline.cli.main",
     "eval_pipeline.computing.measure",
     "eval_pipeline.upkeep.forget",
+    "pandas",
+    "pyarrow.dataset",
+    "pyarrow.json",
     "tests.bundle_files",
     "tests.faults.dying",
     "tests.few_definitions",
+)
+# What a copy that goes through Dagster would import by itself.
+DAGSTER = (
+    "alembic.command",
+    "eval_pipeline.defs.event_log",
+    "eval_pipeline.defs.jobs",
+    "polars",
+    "rich.progress",
 )
 
 
@@ -81,7 +92,7 @@ class Prepared:
         folder: Path,
         shipped: Path | None = None,
         environment: dict[str, str] | None = None,
-        imports: tuple[str, ...] = (),
+        dagster: bool = False,
     ) -> Copy:
         """A copy that calls `module:function` in the folder, with these definitions as the shipped ones."""
         self._started += 1
@@ -94,7 +105,7 @@ class Prepared:
             "environment": environment,
             "said_in": str(said_in),
         }
-        return Copy(self, self.ask(start=task, imports=imports), said_in)
+        return Copy(self, self.ask(start=task, imports=DAGSTER if dagster else ()), said_in)
 
     def end(self) -> None:
         assert self._process.stdin

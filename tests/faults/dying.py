@@ -66,12 +66,14 @@ def die_at_step(number: int, folder: Path) -> Steps:
     return steps
 
 
-def die_at_statement(beginning: str, number: int) -> None:
-    """Die before the statement that is the so-manyth to begin like this."""
+def die_at(words: str, number: int, folder: Path) -> None:
+    """Die before the step that is the so-manyth with these words in it."""
     found = [0]
 
-    def is_fatal(_: int, sql: str) -> bool:
-        found[0] += sql.lower().lstrip().startswith(beginning)
+    def is_fatal(_: int, what: str) -> bool:
+        found[0] += words in what
         return found[0] == number
 
-    Steps(is_fatal).watch_statements()
+    steps = Steps(is_fatal)
+    steps.watch_statements()
+    steps.watch_files(folder)

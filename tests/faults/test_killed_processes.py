@@ -148,7 +148,7 @@ def command(tmp_path: Path, prepared: Prepared, definitions: Path) -> Callable[.
             folder=tmp_path,
             shipped=definitions,
             environment=environment(tmp_path),
-            imports=("eval_pipeline.definitions",) if "run" in words else (),
+            dagster="run" in words,
         )
 
     return start

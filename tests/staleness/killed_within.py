@@ -7,7 +7,7 @@ import datetime as dt
 from eval_pipeline.computing.measure import measure
 from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.settings import load_settings
-from tests.faults.dying import die_at_statement
+from tests.faults.dying import die_at
 from tests.prepared import command_line
 
 # Within that transaction: its rows are written, the ledger does not know them yet.
@@ -16,9 +16,9 @@ HEARS = 'delete from "store".ledger.cells'
 
 def apply_until(place: int, *words: str) -> None:
     """Until the computation with this number; with words the command line does it, without the pipeline alone."""
-    die_at_statement(HEARS, place)
+    settings = load_settings()
+    die_at(HEARS, place, settings.db.parent)
     if words:
         command_line(*words)
-    settings = load_settings()
     now = dt.datetime.now(dt.UTC).replace(tzinfo=None)
     measure(settings, load_registry(settings), now=now, reasons=None, note="halved")

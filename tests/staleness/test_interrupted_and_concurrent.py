@@ -61,7 +61,7 @@ def start(world: World, prepared: Prepared) -> Start:
             folder=world.folder,
             shipped=world.shipped,
             environment=environment(world),
-            imports=("eval_pipeline.definitions",) if dagster else (),
+            dagster=dagster,
         )
 
     return call

@@ -3,55 +3,44 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 
 import pytest
 
 from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.upkeep.forget import Request, forget
 from tests.bundle_files import ask, day, load
-from tests.store.forgettable import places_with
+from tests.store.forgettable import own_copy, places_with
 
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-from eval_pipeline.formulas.registry import load_registry
-from eval_pipeline.upkeep import forget as forgetting
-from eval_pipeline.store import compact
-from eval_pipeline.upkeep import _rows as removing
-from tests.bundle_files import day, settings_in
-
-module, name, moment = sys.argv[2:5]
-module = {"forget": forgetting, "compact": compact, "remove": removing}[module]
-real = getattr(module, name)
-
-def killed(*arguments, **named):
-    if moment == "after":
-        real(*arguments, **named)
-    os.kill(os.getpid(), signal.SIGKILL)
-
-setattr(module, name, killed)
-settings = settings_in(Path(sys.argv[1]))
-request = forgetting.Request("run", "told", text=sys.argv[5] == "texts")
-forgetting.forget(settings, load_registry(settings), request, now=day(3))
-"""
-
+# Before which step, the so-manyth of its kind, and whether the store has forgotten by then.
 STEPS = [
-    ("remove", "remove_unused_ids", "before", False),
-    ("forget", "write_mirror", "before", True),
-    ("forget", "remove_kept", "before", True),
-    ("forget", "remove_kept", "after", True),
-    ("compact", "_copy", "after", True),
-    ("compact", "_check_copy", "after", True),
-    ("forget", "note_compacted", "before", True),
+    ("commit", 1, False),
+    ("os.rename", 1, True),  # The list of what was forgotten is about to be there beside the store,
+    ("shutil.rmtree", 1, True),  # the kept delivery to go,
+    ("os.rename", 2, True),  # it is gone,
+    ("detach fresh", 1, True),  # the copy is written,
+    ("os.rename", 3, True),  # and about to take the store's place,
+    ("e.duckdb.tmp", 1, True),  # it has.
 ]
+DOZENS = [number / 60 for number in range(1, 60)]
 
 
-@pytest.mark.parametrize(("module", "name", "moment", "is_committed"), STEPS)
-def test_a_killed_forget_is_finished_by_the_next_call(secrets_in_part, module, name, moment, is_committed):
+@pytest.fixture
+def killed(secrets_in_part, prepared):
+    """Kill a forget of `told` in a process of its own."""
+    settings, _ = secrets_in_part
+
+    def kill(function, scope, *step):
+        folder = settings.db.parent
+        dead = prepared.start(f"tests.store.forgetting_until:{function}", folder, scope, *step, folder=folder)
+        assert dead.wait() == -signal.SIGKILL, dead.said
+
+    return kill
+
+
+@pytest.mark.parametrize(("words", "number", "is_committed"), STEPS)
+def test_a_killed_forget_is_finished_by_the_next_call(secrets_in_part, killed, words, number, is_committed):
     settings, bundle = secrets_in_part
-    killed(settings, module, name, moment, "rows")
+    killed("forget_until", "rows", words, number)
     assert ask(settings, "select run_id from runs order by all") == [
         ("kept",),
         *([] if is_committed else [("told",)]),
@@ -61,6 +50,10 @@ def test_a_killed_forget_is_finished_by_the_next_call(secrets_in_part, module, n
         assert load(settings, bundle, on=4).forgotten == ["told"]
     report = forget(settings, load_registry(settings), Request("run", "told"), now=day(5))
     assert report.was_unfinished is is_committed
+    assert_told_is_gone(settings)
+
+
+def assert_told_is_gone(settings):
     assert not [
         place for place in places_with(settings) if "told" in place or place.startswith("raw.results")
     ]
@@ -68,21 +61,41 @@ def test_a_killed_forget_is_finished_by_the_next_call(secrets_in_part, module, n
     assert not list(settings.db.parent.glob("*.compacting*"))
 
 
-def test_a_killed_forget_of_texts_is_finished_too(secrets_in_part):
+def test_a_killed_forget_of_texts_is_finished_too(secrets_in_part, killed):
     settings, _ = secrets_in_part
-    killed(settings, "forget", "empty_kept", "before", "texts")
+    killed("forget_until", "texts", "os.rename", 2)
     assert any(place.endswith("told/results.jsonl.zst") for place in places_with(settings))
     forget(settings, load_registry(settings), Request("run", "told", text=True), now=day(5))
+    assert_texts_of_told_are_gone(settings)
+
+
+def assert_texts_of_told_are_gone(settings):
     found = [place for place in places_with(settings) if "told" in place]
     # What stays is the id of a query that carries the word.
     assert found == ["e.duckdb.deliveries/20260902T000000.000000/runs/told/results.jsonl.zst"]
 
 
-def killed(settings, module, name, moment, scope):
-    done = subprocess.run(
-        [sys.executable, "-c", KILLED, str(settings.db.parent), module, name, moment, scope],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == -signal.SIGKILL, done.stderr[-2000:]
+@pytest.fixture(scope="module")
+def count(computed_in_part_once, tmp_path_factory, prepared):
+    """How many steps it takes to forget."""
+
+    def steps(scope):
+        folder = tmp_path_factory.mktemp("counted")
+        own_copy(computed_in_part_once, folder)
+        whole = prepared.start(
+            "tests.store.forgetting_until:forget_until_step", folder, scope, 0, folder=folder
+        )
+        assert whole.wait() == 0, whole.said
+        return int(whole.said)
+
+    return {scope: steps(scope) for scope in ("rows", "texts")}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", DOZENS)
+@pytest.mark.parametrize("scope", ["rows", "texts"])
+def test_killed_at_dozens_of_steps_the_next_call_finishes_it(secrets_in_part, killed, count, scope, moment):
+    settings, _ = secrets_in_part
+    killed("forget_until_step", scope, max(1, int(count[scope] * moment)))
+    forget(settings, load_registry(settings), Request("run", "told", text=scope == "texts"), now=day(5))
+    {"rows": assert_told_is_gone, "texts": assert_texts_of_told_are_gone}[scope](settings)
