@@ -6,7 +6,7 @@ READY := $(VENV)/ready
 # Modules are compiled when they are first used and kept, whatever the machine's default is: much here starts processes.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test check dev docs clean lock
+.PHONY: demo test quick slow check dev docs clean lock
 
 demo: $(READY)
 	$(BIN)/eval-pipeline demo
@@ -15,8 +15,17 @@ test: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	# One worker more than processors: some tests wait for processes that they have started.
-	$(BIN)/pytest -n $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )) --dist worksteal
+	# A worker per processor: every further one would import everything once more.
+	$(BIN)/pytest -n $$(getconf _NPROCESSORS_ONLN) --dist worksteal
+
+# What needs no process, browser, Dagster or document: for the minute before a commit.
+quick: $(READY)
+	$(BIN)/pytest -n $$(getconf _NPROCESSORS_ONLN) --dist worksteal -m quick
+
+# What takes minutes: documents followed through Dagster, its daemon, kills by the dozen, and what needs services.
+# A part whose program cannot be had says so and is skipped; that nothing is left to run (5) is no failure.
+slow: $(READY)
+	$(BIN)/pytest -n $$(getconf _NPROCESSORS_ONLN) --dist worksteal -m slow -rs || [ $$? = 5 ]
 
 # What a merge needs: the tests, and every formula's version raised where its meaning moved.
 check: test

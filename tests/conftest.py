@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -19,10 +21,30 @@ from tests.store.forgettable import TWO_FORMULAS, own_copy, write_secret_bundle
 
 # Folders whose single tests take longest: begun first, so that no worker sits over one while the others are done.
 LONGEST = ("docs", "faults", "wheel")
+# Folders whose tests start processes, a browser or Dagster, or hold documents against what is printed.
+NOT_QUICK = ("defs", "demo", "docs", "documents", "faults", "layers", "stores", "wheel")
+NOT_QUICK_MARKS = ("slow", "needs_process")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path.parent.name not in LONGEST)
+    for item in items:
+        is_marked = any(item.get_closest_marker(name) for name in NOT_QUICK_MARKS)
+        needs_process = "prepared" in getattr(item, "fixturenames", ())
+        if not (is_marked or needs_process or item.path.parent.name in NOT_QUICK):
+            item.add_marker("quick")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.option.markexpr == "quick":
+        sys.addaudithook(refuse_processes)
+
+
+def refuse_processes(event: str, arguments: tuple[object, ...]) -> None:
+    """What is to be quick starts nothing; xdist has started its workers by other means before."""
+    if event == "subprocess.Popen" and "PYTEST_CURRENT_TEST" in os.environ:
+        raise AssertionError(f"{arguments[1]} is started: mark the test needs_process")
 
 
 @pytest.fixture(scope="session")

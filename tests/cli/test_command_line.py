@@ -210,12 +210,14 @@ def shell(folder: Path, line: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.needs_process
 def test_a_reader_that_leaves_early_is_no_error(store):
     done = shell(store, "set -o pipefail; python -m eval_pipeline show night-1 --per-query | head -n 1")
     assert done.stdout.count("\n") == 1
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.needs_process
 def test_an_output_that_cannot_carry_every_character_gets_json_all_the_same(store):
     # Without -S Python itself would not start in a folder with an umlaut: it reads *.pth as ASCII there.
     ascii_python = "LC_ALL=C PYTHONUTF8=0 PYTHONIOENCODING=ascii python -S"

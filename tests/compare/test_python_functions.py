@@ -30,6 +30,7 @@ def documents(settings) -> dict[str, str]:
     return dict(ask(settings, "select run_id, aggregate_json from runs"))
 
 
+@pytest.mark.needs_process
 def test_importing_the_package_imports_nothing_heavy() -> None:
     code = (
         "import sys, eval_pipeline\n"

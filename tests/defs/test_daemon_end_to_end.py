@@ -114,6 +114,7 @@ def wait_until(condition: Callable[[], bool], process: subprocess.Popen[bytes], 
         time.sleep(0.2)
 
 
+@pytest.mark.slow
 def test_a_formula_edited_under_a_running_daemon_is_computed_for_its_stale_partitions_once(project, tmp_path):
     log = tmp_path / "daemon.log"
     with dg.DagsterInstance.from_config(str(project.dagster_home)) as instance:

@@ -219,6 +219,7 @@ def test_aliases_that_multiply_into_billions_are_refused_before_they_are_built(t
         read_yaml(tmp_path, text)
 
 
+@pytest.mark.needs_process
 def test_nesting_that_would_overflow_the_parsers_own_stack_ends_in_a_message(tmp_path):
     path = tmp_path / "queries.yaml"
     path.write_text("- query_id: a\n  x: " + "[" * 300_000)

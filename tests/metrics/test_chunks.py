@@ -184,6 +184,7 @@ def test_the_chunk_and_span_functions_are_public(name: str) -> None:
     assert hasattr(metrics, name)
 
 
+@pytest.mark.needs_process
 def test_importing_the_metrics_loads_nothing_but_the_standard_library() -> None:
     program = (
         "import sys, eval_pipeline; before = set(sys.modules); import eval_pipeline.metrics\n"

@@ -28,7 +28,7 @@ REASON = (
 if not IS_HERE:
     # A skip alone is one letter among a thousand.
     warnings.warn(REASON, stacklevel=1)
-pytestmark = pytest.mark.skipif(not IS_HERE, reason=REASON)
+pytestmark = [pytest.mark.needs_process, pytest.mark.skipif(not IS_HERE, reason=REASON)]
 
 OPTIONS = (
     "--headless",

@@ -174,6 +174,7 @@ def test_another_seed_moves_the_resampled_numbers_only():
     assert one.p_value == pytest.approx(other.p_value, abs=0.02)
 
 
+@pytest.mark.needs_process
 def test_another_process_with_other_threads_gives_the_same_bytes():
     program = (
         "import numpy as np\n"

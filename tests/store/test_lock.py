@@ -14,6 +14,8 @@ from eval_pipeline.errors import StoreBusy
 from eval_pipeline.store import lock
 from eval_pipeline.store.lock import holder, reader_lock, writer_lock
 
+pytestmark = pytest.mark.needs_process
+
 HOLD = """
 import sys
 from pathlib import Path

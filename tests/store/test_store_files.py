@@ -96,6 +96,7 @@ except StoreError as error:
 """
 
 
+@pytest.mark.needs_process
 def test_a_full_disk_is_named_and_leaves_the_store_as_it_was(tmp_path):
     """A file that must not grow further is to the store what a full disk is."""
     rng = Random("full disk")
