@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
+import sys
 
 import pytest
 from click.testing import CliRunner
 
-from eval_pipeline.cli import forget as forget_command
 from eval_pipeline.cli.main import cli, main
 from tests.bundle_files import ask, load, settings_in
 from tests.store.forgettable import places_with
@@ -29,12 +30,21 @@ def test_without_a_terminal_it_wants_yes_and_does_nothing(secrets_in_part, capsy
     assert settings.db.read_bytes() == before
 
 
+class Terminal(io.StringIO):
+    """Somebody who types this."""
+
+    def isatty(self):
+        return True
+
+
 @pytest.mark.parametrize(("answer", "runs"), [("n\n", 2), ("y\n", 1)])
-def test_on_a_terminal_it_shows_what_would_go_and_asks(secrets_in_part, monkeypatch, answer, runs):
+def test_on_a_terminal_it_shows_what_would_go_and_asks(secrets_in_part, monkeypatch, capsys, answer, runs):
     settings, _ = secrets_in_part
-    monkeypatch.setattr(forget_command, "_is_terminal", lambda: True)
-    done = CliRunner().invoke(cli, ["forget", "--db", str(settings.db), "told"], input=answer)
-    assert "run told: would go" in done.stderr and "cannot be undone" in done.stderr
+    monkeypatch.setattr(sys, "stdin", Terminal(answer))
+    with pytest.raises(SystemExit):
+        main(["forget", "--db", str(settings.db), "told"])
+    said = capsys.readouterr().err
+    assert "run told: would go" in said and "cannot be undone" in said
     assert ask(settings, "select count(*) from runs") == [(runs,)]
 
 

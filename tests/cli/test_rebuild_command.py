@@ -237,7 +237,7 @@ def test_a_rebuild_that_fails_leaves_the_old_file_in_its_place(secrets_in_part, 
     settings, _ = secrets_in_part
     cut_off(settings.db)
     broken = settings.db.read_bytes()
-    monkeypatch.setattr("eval_pipeline.upkeep.rebuild._forget_texts_again", _killed)
+    monkeypatch.setattr("eval_pipeline.upkeep.rebuild.require_whole", _killed)
     done = CliRunner().invoke(cli, ["rebuild", "--db", str(settings.db)])
     assert done.exit_code != 0
     assert settings.db.read_bytes() == broken and beside(settings) == []
@@ -288,6 +288,7 @@ def in_trouble(trouble, folder, *commands):
     return answers
 
 
+@pytest.mark.needs_process
 @pytest.mark.parametrize("words", [["compact"], ["forget", "kept", "--yes"], ["rebuild", "--yes"]])
 def test_on_a_full_disk_nothing_is_lost(secrets_in_part, words):
     """A file that must not grow beyond a quarter of a megabyte is to the store what a full disk is."""
@@ -313,6 +314,7 @@ def read_only_folder(computed_in_part_once, tmp_path):
         path.chmod(0o755)
 
 
+@pytest.mark.needs_process
 def test_in_a_folder_that_cannot_be_written_every_command_says_so(read_only_folder):
     """The superuser's process stays the superuser's, and can read its code wherever that lies: it gives up
     no more than the right to write where the mode of a folder forbids it."""

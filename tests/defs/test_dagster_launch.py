@@ -238,12 +238,13 @@ def test_dagsters_own_storage_reads_what_was_written_in_batches(launched):
 @pytest.fixture
 def ended_process():
     """Which process it was, for one that has ended."""
-    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    from eval_pipeline.defs import processes
-
-    signature = f"{socket.gethostname()}:{child.pid}:{processes._started_at(child.pid)}"
-    child.communicate(b"\n")
-    return SimpleNamespace(signature=signature, pid=child.pid)
+    end, told = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.write(told, this_process().encode())
+        os._exit(0)
+    os.waitpid(pid, 0)
+    return SimpleNamespace(signature=os.read(end, 1000).decode(), pid=pid)
 
 
 def started_run(instance, process):

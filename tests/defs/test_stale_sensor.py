@@ -41,7 +41,7 @@ def computed(three_computed, tmp_path):
 
 @pytest.fixture
 def watch(computed, instance, monkeypatch):
-    monkeypatch.setattr(sensors, "_comparison_requests", lambda *_: [])
+    monkeypatch.setattr(sensors, "comparison_launches", lambda *_: [])
     return watch_of(computed, instance)
 
 

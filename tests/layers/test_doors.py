@@ -144,3 +144,67 @@ def test_a_function_that_only_its_room_calls_says_so_by_an_underscore():
             if is_shown and node.name not in outside | attributes | by_room.get(inside[0], set()):
                 silent.append(f"{'/'.join(inside)}: {node.name}")
     assert silent == []
+
+
+def is_private(name: str) -> bool:
+    return any(part.startswith("_") and not part.startswith("__") for part in name.split("."))
+
+
+def product_modules_in(tree: ast.Module) -> set[str]:
+    """The names by which a file knows modules of the package."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("eval_pipeline"):
+            found |= {alias.asname or alias.name for alias in node.names}
+        elif isinstance(node, ast.Import):
+            found |= {alias.asname for alias in node.names if alias.asname and "eval_pipeline" in alias.name}
+    return found
+
+
+def private_names_in(tree: ast.Module) -> Iterator[str]:
+    """What a file imports from the package, takes from one of its modules or patches by name, and is a room's own."""
+    known = product_modules_in(tree)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("eval_pipeline"):
+            yield from (name for one in node.names if is_private(name := f"{node.module}.{one.name}"))
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            if node.value.id in known and is_private(node.attr):
+                yield f"{node.value.id}.{node.attr}"
+        elif (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr == "setattr"
+        ):
+            texts = [one.value for one in node.args if isinstance(one, ast.Constant)]
+            yield from (text for text in texts if isinstance(text, str) and is_private(text))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and "import " in node.value:
+            # A program for a process of its own.
+            yield from private_names_in(program) if (program := as_program(node.value)) else ()
+
+
+def as_program(text: str) -> ast.Module | None:
+    try:
+        return ast.parse(text)
+    except SyntaxError:
+        return None
+
+
+def test_no_test_knows_what_is_private():
+    """So that it can be changed without touching a test; limits are arguments or public names."""
+    places = [path for folder in ("tests", "bench", "docs") for path in sorted((ROOT / folder).rglob("*.py"))]
+    found = {str(path.relative_to(ROOT)): [*private_names_in(parsed(path))] for path in places}
+    assert {place: names for place, names in found.items() if names and "layers" not in place} == {}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from eval_pipeline.store._own import x",
+        "from eval_pipeline.store import open\nopen._own",
+        "monkeypatch.setattr('eval_pipeline.store.open._own', 1)",
+        "from eval_pipeline.store import open\nmonkeypatch.setattr(open, '_own', 1)",
+        "PROGRAM = 'from eval_pipeline.store import open; open._own()'",
+    ],
+)
+def test_the_rule_sees_a_private_name_wherever_it_hides(source):
+    assert [*private_names_in(ast.parse(source))]

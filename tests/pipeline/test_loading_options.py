@@ -17,6 +17,7 @@ from eval_pipeline.loading.inbox import take_in_runs
 from eval_pipeline.loading.load import load_bundles
 from eval_pipeline.settings import load_settings
 from eval_pipeline.store.kept import kept_folder
+from eval_pipeline.store.open import open_writer
 from tests.bundle_files import (
     ask,
     compute,
@@ -194,10 +195,12 @@ def test_a_trial_finds_everything_that_a_load_finds(settings, bundle, tmp_path, 
 
 def test_a_trial_on_a_store_of_an_earlier_version_says_who_brings_it_up_to_date(settings, bundle):
     load(settings, bundle)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("eval_pipeline.store.open._is_current", lambda _con: False)
-        with pytest.raises(StoreError, match="eval-pipeline status"):
-            load_with(settings, DRY, bundle)
+    with open_writer(settings.db) as con:
+        con.execute(
+            "delete from main.schema_migrations where number = (select max(number) from main.schema_migrations)"
+        )
+    with pytest.raises(StoreError, match="eval-pipeline status"):
+        load_with(settings, DRY, bundle)
 
 
 # Without texts

@@ -226,14 +226,13 @@ def test_a_file_that_is_gone_and_was_never_taken_in_is_said_to_be_gone(settings,
 
 def taking_numbers(monkeypatch):
     """A later version of the product that takes numbers as ids of chunks and of queries."""
-    chunk, check = parts._read_archive_chunk, parts._read_spot_check
+    each_line = parts.each_line
+
+    def with_texts(row):
+        return row | {name: str(row[name]) for name in ("chunk_id", "query_id") if name in row}
+
     monkeypatch.setattr(
-        parts,
-        "_read_archive_chunk",
-        lambda row, **reading: chunk({**row, "chunk_id": str(row["chunk_id"])}, **reading),
-    )
-    monkeypatch.setattr(
-        parts, "_read_spot_check", lambda row: check({**row, "query_id": str(row["query_id"])})
+        parts, "each_line", lambda path, read: each_line(path, lambda row: read(with_texts(row)))
     )
 
 

@@ -6,7 +6,6 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from scipy import optimize, stats
-from statsmodels.stats.contingency_tables import mcnemar
 
 from eval_pipeline.stats.binary import (
     fair_coin_at_most,
@@ -21,6 +20,9 @@ TABLES = [(0, 1), (1, 0), (3, 3), (5, 1), (0, 6), (12, 3), (40, 25), (100, 100),
 
 @pytest.mark.parametrize(("wins", "losses"), TABLES)
 def test_two_sided_mcnemar_agrees_with_statsmodels(wins, losses):
+    # Here and not above: every worker would import it.
+    from statsmodels.stats.contingency_tables import mcnemar
+
     theirs = mcnemar([[10, wins], [losses, 20]], exact=True).pvalue
     assert mcnemar_exact(wins, losses) == pytest.approx(theirs, rel=1e-9)
 

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from statsmodels.stats.multitest import multipletests
 
 from eval_pipeline.stats import benjamini_hochberg, holm
 from eval_pipeline.stats.errors import ImpossibleValue
@@ -20,6 +19,9 @@ SETS = [
 @pytest.mark.parametrize("p_values", SETS)
 @pytest.mark.parametrize(("ours", "method"), [(holm, "holm"), (benjamini_hochberg, "fdr_bh")])
 def test_adjusted_p_values_agree_with_statsmodels(ours, method, p_values):
+    # Here and not above: every worker would import it.
+    from statsmodels.stats.multitest import multipletests
+
     assert ours(p_values) == pytest.approx(multipletests(p_values, method=method)[1])
 
 

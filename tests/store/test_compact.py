@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import shutil
 from collections import namedtuple
+from pathlib import Path
 
 import pytest
 
 from eval_pipeline.errors import StoreError, StoreMissing
 from eval_pipeline.settings import shipped_sql
-from eval_pipeline.store import compact as compaction
 from eval_pipeline.store.compact import compact
 from eval_pipeline.store.open import open_reader, open_writer, transaction
 from tests.bundle_files import ask, compute, derived_tables, load, write_run
+from tests.faults.dying import Disturbed
 from tests.store.forgettable import SECRET, TWO_FORMULAS, places_with
 
 Usage = namedtuple("Usage", "total used free")
@@ -91,20 +92,17 @@ def test_a_store_with_a_view_upon_a_view_and_a_sequence_keeps_them(secrets_in_pa
             con.execute("insert into main.checked values (-1, 'y')")
 
 
-def test_a_copy_that_differs_does_not_take_the_place(secrets_in_part, monkeypatch):
+def compact_to_too_little(db):
+    Disturbed("detach fresh", lambda con: con.execute("delete from fresh.raw.hits")).watch_statements()
+    with pytest.raises(StoreError, match=r"raw\.hits"):
+        compact(Path(db))
+
+
+def test_a_copy_that_differs_does_not_take_the_place(secrets_in_part, prepared):
     settings, _ = secrets_in_part
     before = settings.db.read_bytes()
-    real = compaction._copy
-
-    def copies_too_little(db, fresh):
-        found = real(db, fresh)
-        with compaction._connect(fresh, read_only=False) as con:
-            con.execute("delete from raw.hits")
-        return found
-
-    monkeypatch.setattr(compaction, "_copy", copies_too_little)
-    with pytest.raises(StoreError, match=r"raw\.hits"):
-        compact(settings.db)
+    done = prepared.start(f"{__name__}:compact_to_too_little", settings.db, folder=settings.db.parent)
+    assert done.wait() == 0, done.said
     assert settings.db.read_bytes() == before
     assert not list(settings.db.parent.glob("*.compacting*"))
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 from threading import Barrier
 
 import duckdb
@@ -15,10 +16,10 @@ import pytest
 from eval_pipeline import open_store
 from eval_pipeline.errors import StoreBusy
 from eval_pipeline.showing.query import ask as ask_guarded
-from eval_pipeline.store import engine
 from eval_pipeline.store.engine import attached
 from eval_pipeline.store.open import open_reader, open_writer, transaction
 from tests.bundle_files import ask, compute, hits, load, settings_in, write_golden, write_run
+from tests.faults.dying import Disturbed
 
 
 @pytest.fixture
@@ -35,6 +36,7 @@ def count(place) -> int:
         return con.execute("select count(*) from numbers").fetchall()[0][0]
 
 
+@pytest.mark.needs_process
 def test_a_closed_file_is_whole_by_itself_and_free_for_other_programs(file):
     assert [path.name for path in file.parent.iterdir()] == [file.name]
     script = (
@@ -121,6 +123,7 @@ def test_what_a_notebook_does_in_its_own_block_reaches_no_number_of_ours(tmp_pat
     assert ask(settings, asked) == [("Q", 1.0), ("q", 0.0)]
 
 
+@pytest.mark.needs_process
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 def test_a_forked_process_works_and_ends_like_any_other(tmp_path):
     settings = settings_in(tmp_path)
@@ -141,17 +144,21 @@ def test_a_forked_process_works_and_ends_like_any_other(tmp_path):
     assert (done.stdout, done.returncode) == ("5\n", 0), done.stderr
 
 
-def test_ctrl_c_while_an_engine_is_given_back_leaves_the_file_free(file, monkeypatch):
+def interrupt_at_the_end(place):
     def interrupted(_: object) -> None:
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as patch:
-        patch.setattr(engine, "_give_back", interrupted)
-        with pytest.raises(KeyboardInterrupt) as kept, attached(file) as con:
-            con.execute("select 1").fetchall()
-    with attached(file) as con:
+    Disturbed("detach", interrupted).watch_statements()
+    with pytest.raises(KeyboardInterrupt) as kept, attached(Path(place)) as con:
+        con.execute("select 1").fetchall()
+    with attached(Path(place)) as con:
         assert con.execute("select count(*) from numbers").fetchall() == [(3,)]
     del kept
+
+
+def test_ctrl_c_while_an_engine_is_given_back_leaves_the_file_free(file, prepared):
+    done = prepared.start(f"{__name__}:interrupt_at_the_end", file, folder=file.parent)
+    assert done.wait() == 0, done.said
 
 
 def test_ctrl_c_within_a_statement_is_heard_as_ctrl_c(file):
