@@ -8,6 +8,7 @@ history              What derived tables said at a point of time or under a fing
 ledger               The ledger: for every derived table and run, what stands there and whether it still holds.
 measure              What is due is computed: facts, metrics and aggregates, in ranges of runs.
 progress             How far the computing is: due runs, the states of a range, what a Dagster run has computed.
+random_bundles       Bundles nobody has thought of: the example with its values mixed, cut, doubled and left out.
 same_meaning         Whether a rewritten definition computes what it computed: on the example, on random bundles.
 scope                What a definition sees while it is computed: the same table names with only its own rows.
 scratch              Computing without keeping: under other definitions, and the store as it would be afterwards.

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from eval_pipeline.computing._random_bundles import EXAMPLE, write_random_bundle
 from eval_pipeline.computing.definition_versions import _find_earlier_version
 from eval_pipeline.computing.derived import _named
 from eval_pipeline.computing.measure import measure
+from eval_pipeline.computing.random_bundles import EXAMPLE, write_random_bundle
 from eval_pipeline.computing.scope import Scope, visible_catalogue
 from eval_pipeline.computing.scratch import evaluate, scratch
 from eval_pipeline.errors import DefinitionError, UsageError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from eval_pipeline.computing._random_bundles import write_random_bundle
+from eval_pipeline.computing.random_bundles import write_random_bundle
 from eval_pipeline.formulas.lock_file import FILE, read_lock
 from tests.called import call
 from tests.few_definitions import shipping

@@ -1,4 +1,4 @@
-"""Bundles nobody has thought of: the example with its rows' values mixed up, cut, doubled and left out."""
+"""Bundles nobody has thought of: the example with its values mixed, cut, doubled and left out."""
 
 from __future__ import annotations
 
