@@ -58,7 +58,7 @@ def expected_of(bundle: Bundle, run_a: str, run_b: str, readings: dict[str, Any]
     )
 
 
-@pytest.mark.parametrize("seed", [3, 8, 21])
+@pytest.mark.parametrize("seed", [3, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (8, 21))])
 def test_every_pair_of_a_random_bundle_is_compared_as_written_down(seed, tmp_path, empty_store) -> None:
     bundle = random_bundle(seed, queries=20, runs=4)
     settings = store_of_bundle(bundle, tmp_path, empty_store)

@@ -27,7 +27,7 @@ from tests.reference.runs import per_query_lines
 from tests.reference.spans import span_iou, span_precision, span_recall
 
 TOLERANCE = 1e-9
-SEEDS = (1, 2)
+SEEDS = (1, 2, 3, 4)
 SEED_OF_READINGS = 6
 READINGS: tuple[dict[str, Any], ...] = (
     {"s0_vacuous": "include"},
@@ -129,7 +129,9 @@ def in_words(readings: Mapping[str, Any]) -> str:
     return ", ".join(f"{name}={value}" for name, value in readings.items())
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(
+    "seed", [SEEDS[0], *(pytest.param(seed, marks=pytest.mark.slow) for seed in SEEDS[1:])]
+)
 def test_the_queries_with_label_and_result_have_every_key_as_the_reference_has_it(
     seed: int, tmp_path: Path
 ) -> None:

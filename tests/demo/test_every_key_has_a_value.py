@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
 
 from eval_pipeline.comparing.compare import compare
-from eval_pipeline.computing.measure import measure
-from eval_pipeline.demo import BUNDLE_FOLDER
 from eval_pipeline.formulas.registry import Registry, load_registry
-from eval_pipeline.loading.load import load_bundles
-from eval_pipeline.settings import Settings
+from eval_pipeline.settings import Settings, load_settings
 from eval_pipeline.showing.show import show_run
 from eval_pipeline.store.open import open_reader
-from tests.bundle_files import settings_in
+from tests.called import EXAMPLE, demo_once, working_in
 
-NOW = dt.datetime(2026, 9, 19)
 BEFORE, AFTER, OTHER_CHUNKER, BEST = (f"nightly-2026-09-{day}" for day in ("08", "11", "14", "18"))
 KS = (1, 3, 5, 10)
 # Spelled out, so that a key that disappears from the product is missed here.
@@ -71,10 +66,8 @@ Document = Mapping[str, Any]
 
 @pytest.fixture(scope="module")
 def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
-    settings = settings_in(tmp_path_factory.mktemp("example"))
-    load_bundles([BUNDLE_FOLDER], settings, now=NOW)
-    measure(settings, load_registry(settings), now=NOW)
-    return settings
+    with working_in(demo_once(tmp_path_factory) / EXAMPLE):
+        return load_settings()
 
 
 @pytest.fixture(scope="module")

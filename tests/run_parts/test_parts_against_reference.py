@@ -46,7 +46,8 @@ def expected(bundle: Bundle, run_id: str, readings: Mapping[str, str]) -> dict[s
 
 
 @pytest.mark.parametrize(
-    ("seed", "readings", "config"), [(4, DEFAULT, ""), (5, DEFAULT, ""), (6, OTHER, OTHER_CONFIG)]
+    ("seed", "readings", "config"),
+    [(4, DEFAULT, ""), pytest.param(5, DEFAULT, "", marks=pytest.mark.slow), (6, OTHER, OTHER_CONFIG)],
 )
 def test_the_blocks_of_random_runs_are_those_of_the_reference(
     seed: int, readings: Mapping[str, str], config: str, tmp_path: Path

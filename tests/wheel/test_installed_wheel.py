@@ -76,6 +76,7 @@ def test_the_catalogue_of_the_wheel_is_that_of_the_checkout(installed):
     assert fingerprints == [part.split('"')[0] for part in here.stdout.split('"fp1:')[1:]]
 
 
+@pytest.mark.slow
 def test_the_wheel_loads_computes_through_dagster_and_shows(installed):
     bundle = installed / "bundle"
     write_golden(bundle, [{"query_id": "q1", "expected_chunk_ids": ["a/1"]}])
