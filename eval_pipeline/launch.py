@@ -17,7 +17,7 @@ from eval_pipeline.comparing.pairs import PAIRS, due_pairs, find_pairs, is_due
 from eval_pipeline.comparing.stored import compared_by
 from eval_pipeline.computing.measure import Progress
 from eval_pipeline.computing.progress import Computed, computed_by, stale_runs
-from eval_pipeline.errors import UsageError
+from eval_pipeline.errors import StoreError, StoreNewer, UsageError
 from eval_pipeline.formulas.registry import Registry, load_registry
 from eval_pipeline.loading.inbox import look_into
 from eval_pipeline.settings import PACKAGE, Settings, project_folder
@@ -292,9 +292,10 @@ def _environment(values: Mapping[str, str]) -> Iterator[None]:
             os.environ.pop(name, None)
 
 
-def open_ui(settings: Settings, port: int) -> None:
+def open_ui(settings: Settings, port: int, *, notify: Notify | None = None) -> None:
     """Become Dagster's web interface and daemon on this project; ends with them, and ends them when interrupted."""
     _check_port(port)
+    _check_version(settings, notify)
     prepare_home(settings)
     # What was started in the background of a shell ignores interrupts, and so would everything it starts.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -318,6 +319,17 @@ def ui_environment(settings: Settings, environ: Mapping[str, str]) -> dict[str, 
         "EVAL_PIPELINE_CONFIG": str(settings.config),
         **({"EVAL_PIPELINE_SQL": str(settings.own_sql)} if settings.own_sql else {}),
     }
+
+
+def _check_version(settings: Settings, notify: Notify | None) -> None:
+    """A newer version's store is refused here, not at every look of every sensor; what else is wrong is shown there."""
+    try:
+        with open_reader(settings.db, notify=notify):
+            pass
+    except StoreNewer:
+        raise
+    except StoreError:
+        pass
 
 
 def _check_port(port: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from eval_pipeline.cli.options import with_store
+from eval_pipeline.cli.output import say
 from eval_pipeline.settings import Settings
 
 
@@ -17,4 +18,4 @@ def command(port: int, settings: Settings) -> None:
     """Open Dagster's web interface and its daemon on this project; Ctrl-C ends both."""
     from eval_pipeline.launch import open_ui
 
-    open_ui(settings, port=port)
+    open_ui(settings, port=port, notify=say)

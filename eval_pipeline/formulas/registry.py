@@ -355,6 +355,6 @@ def with_other_text(registry: Registry, one: Definition, text: str, folder: Path
     shutil.copytree(one.path.parent, place)
     path = place / one.path.name
     path.write_text(text, "utf-8")
-    draft = (_read_python if one.is_python else _read_sql)(path, one.schema)
+    draft = _read_python(path, one.schema) if one.is_python else _read_sql(path, one.schema, _text_of(path))
     written = _written_fingerprint(draft, registry.helpers)
     return replace(draft, own_fingerprint=written, written_fingerprint=written)

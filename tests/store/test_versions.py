@@ -55,6 +55,7 @@ def test_every_command_refuses_it_with_its_own_exit_code(secrets_in_part):
         ["apply"],
         ["compact"],
         ["show", "monday"],
+        ["ui", "--port", "0"],
     ):
         code, out, err = call([*words, "--db", str(settings.db)], settings.db.parent, apart=True)
         assert (code, out) == (5, ""), (words, err)
