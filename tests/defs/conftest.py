@@ -5,10 +5,10 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
-from dagster._core.storage.defs_state.base import DefsStateStorage
 
 from eval_pipeline.defs.resources import StoreResource
 from eval_pipeline.settings import Settings
+from tests.dagster_left_alone import nothing_left_of_dagster
 from tests.few_definitions import shipping, write_few
 
 from .deliveries import CHANGED, compute, copied, make_settings
@@ -18,14 +18,8 @@ FEW = (CHANGED, "metrics.hit_at_k", "aggregates.run_metrics")
 
 
 @pytest.fixture(autouse=True, scope="package")
-def nothing_left_of_dagster() -> Iterator[None]:
-    """No state of definitions, which nothing here has: Dagster would ask whichever instance entered last.
-
-    Where the collector takes an instance that was never left, an earlier one is the last again, although it
-    is gone itself; no test can know when that happens.
-    """
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(DefsStateStorage, "get", classmethod(lambda cls: None))
+def dagster_left_alone() -> Iterator[None]:
+    with nothing_left_of_dagster():
         yield
 
 
