@@ -75,7 +75,7 @@ def _migrate(con: duckdb.DuckDBPyConnection) -> str | None:
         return None
     return (
         f"written by eval-pipeline {before} (schema {max(applied)}), brought up to date for {product_version()} "
-        f"(schema {max(_known_numbers())}); older versions do not open it any more"
+        f"(schema {max(_known_numbers())})"
     )
 
 

@@ -137,13 +137,13 @@ def test_after_an_upgrade_the_sensor_only_plans_and_somebody_applies(
     shutil.copytree(few_files, shipped)
     formula = shipped / "metrics" / "reciprocal_rank.sql"
     formula.write_text(formula.read_text("utf-8").replace("cast(1 as double)", "cast(2 as double)"), "utf-8")
-    with of_version("0.2.0"), shipping(shipped):
+    with of_version("9.0.0"), shipping(shipped):
         moved = load_registry(computed).definitions[CHANGED]
         (shipped / FILE).write_text(f"{CHANGED} 1 {moved.written_fingerprint}\n", "utf-8")
         for _ in range(2):
             requests, said = watch.tick()
             assert requests == []
-            assert "6 cells are stale because 0.2.0 replaced an earlier version" in said
+            assert "6 cells are stale because 9.0.0 replaced an earlier version" in said
             assert "eval-pipeline apply" in said
         computed.config.write_text("[formulas.hit_at_k]\nks = [1]\n")
         (request,), _ = watch.tick()

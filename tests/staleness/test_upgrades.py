@@ -22,7 +22,7 @@ from tests.called import call
 from tests.few_definitions import shipping
 from tests.versions import of_version
 
-VERSION, LATER = eval_pipeline.__version__, "0.2.0"
+VERSION, LATER = eval_pipeline.__version__, "9.0.0"
 BECAUSE = f"{LATER} replaced {VERSION}"
 RANK = "metrics.reciprocal_rank"
 MINE = "-- keys: {mine: hits}\n-- scale: count\n\nselect run_key, query_key, n_hits as mine from facts.outcomes\n"

@@ -15,7 +15,7 @@ from tests.called import call
 from tests.versions import of_version
 
 VERSION = eval_pipeline.__version__
-LATER = "0.2.0"
+LATER = "9.0.0"
 OPENS = (open_reader, open_writer, open_as_it_is)
 
 
