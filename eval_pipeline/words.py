@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
-# Of what is stored, and of what people read of it; `rounded` of sql/functions has as many.
+# Of what is stored, and of what people read of it; `rounded` and `rounded_by` of sql/functions have as many.
 DECIMALS: Final = 4
 
 

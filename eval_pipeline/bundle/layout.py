@@ -12,7 +12,7 @@ from eval_pipeline.bundle.problems import Problem
 from eval_pipeline.errors import InputRejected, UsageError
 
 # The parts of a run that have rows, and texts in them; the report of the indexing has neither.
-RUN_PARTS = ("results", "extractions", "judge_spot_check")
+ROW_PARTS = ("results", "extractions", "judge_spot_check")
 INDEX_REPORT = "index_report"
 PART_SUFFIXES = (*SUFFIXES, ".json", ".yaml", ".yml")
 
@@ -135,7 +135,7 @@ def _add_run(bundle: Bundle, folder: Path) -> None:
     if _leads_astray(bundle, folder, run_id=folder.name):
         return
     try:
-        found = {part: path for part in RUN_PARTS if (path := _find_part(folder, part))}
+        found = {part: path for part in ROW_PARTS if (path := _find_part(folder, part))}
     except InputRejected as rejected:
         bundle.problems.append(Problem(str(folder), rejected.reason, run_id=folder.name))
         return
@@ -148,7 +148,7 @@ def _add_run(bundle: Bundle, folder: Path) -> None:
 
 def _note_what_is_no_file(bundle: Bundle, folder: Path, *, run_id: str | None = None) -> None:
     """Folders, pipes and the like under the name of a part cannot be read, and the rest is taken without them."""
-    known = (*RUN_PARTS, "run", INDEX_REPORT, "queries")
+    known = (*ROW_PARTS, "run", INDEX_REPORT, "queries")
     for path in sorted(folder.iterdir()):
         is_part = folder.name == "inventories" or stem_of(path) in known
         if is_part and path.name.endswith(PART_SUFFIXES) and path.exists() and not path.is_file():

@@ -1,1 +1,1 @@
-"""The command line: reads arguments, calls the other rooms, prints; a command is a file."""
+"""The command line: reads arguments, calls the other rooms, prints; each command is a file."""

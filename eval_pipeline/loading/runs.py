@@ -13,7 +13,7 @@ from eval_pipeline.bundle.ahead import read_ahead
 from eval_pipeline.bundle.columns import ResultsBlock
 from eval_pipeline.bundle.extractions import read_extractions
 from eval_pipeline.bundle.files import content_hash, hold, stem_of
-from eval_pipeline.bundle.layout import RUN_PARTS, RunFolder
+from eval_pipeline.bundle.layout import ROW_PARTS, RunFolder
 from eval_pipeline.bundle.packed_lines import PACKED
 from eval_pipeline.bundle.parts import (
     parse_time,
@@ -257,7 +257,7 @@ def _changed_parts(load: Load, stored: StoredRuns, entry: Entry) -> RunDelivery 
     try:
         for part, path in {"run": folder.run_file, **folder.parts}.items():
             delivered = content_hash(path, held.get(path))
-            if part in RUN_PARTS:
+            if part in ROW_PARTS:
                 if not load.is_taken(delivered, known.get(part), path=path):
                     parts.append(_read_part(load, folder, run, part, delivered, place, held.get(path)))
             elif delivered != known.get(part) or path in load.options.read_again:
@@ -306,7 +306,7 @@ def _keep_run(
     load: Load, folder: RunFolder, parts: Sequence[str], place: Path, held: Mapping[Path, bytes | None]
 ) -> None:
     for part in parts:
-        if part in folder.parts and not (load.options.no_text and part in RUN_PARTS):
+        if part in folder.parts and not (load.options.no_text and part in ROW_PARTS):
             path = folder.parts[part]
             keep(path, place / (part + path.name.removeprefix(stem_of(path))), held.get(path))
     keep(folder.run_file, place / "run.json")

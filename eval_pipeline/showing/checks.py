@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from eval_pipeline.bundle.layout import INDEX_REPORT, RUN_PARTS
+from eval_pipeline.bundle.layout import INDEX_REPORT, ROW_PARTS
 from eval_pipeline.computing.derived import table_columns, table_of
 from eval_pipeline.formulas.definition import Definition, quoted
 from eval_pipeline.formulas.registry import Registry
@@ -20,7 +20,6 @@ from eval_pipeline.words import decimal
 REASONS_NAMED = 3
 JUDGE: Final = "aggregates.judge_summary"
 EXTRACTION: Final = "aggregates.extraction_summary"
-# More than this share of a spot check disagreeing is an unstable judge (S2.28); a whole number of hundredths is exact.
 
 Faults = Mapping[str, str]
 
@@ -42,7 +41,7 @@ _QUARANTINED = f"""
 select
     coalesce(
         p.part,
-        nullif(regexp_extract(q.path, '({"|".join((*RUN_PARTS, INDEX_REPORT))})[.][^/]*$', 1), ''),
+        nullif(regexp_extract(q.path, '({"|".join((*ROW_PARTS, INDEX_REPORT))})[.][^/]*$', 1), ''),
         'results'
     ) as part,
     q.run_id,

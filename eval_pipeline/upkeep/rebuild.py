@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from eval_pipeline.bundle.layout import RUN_PARTS
+from eval_pipeline.bundle.layout import ROW_PARTS
 from eval_pipeline.errors import StoreError, StoreMissing, UsageError
 from eval_pipeline.loading.context import LoadOptions, LoadReport
 from eval_pipeline.loading.load import load_bundles
@@ -208,7 +208,7 @@ def _came_after(
     """Whether what stands there was delivered after that moment."""
     if owner == RUN:
         parts = [
-            part for part in ("run", *RUN_PARTS) if place and place.rsplit(".", 1)[0] in tables_of_part(part)
+            part for part in ("run", *ROW_PARTS) if place and place.rsplit(".", 1)[0] in tables_of_part(part)
         ]
         return bool(
             first_value(
