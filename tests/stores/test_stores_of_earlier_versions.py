@@ -23,6 +23,7 @@ import eval_pipeline
 from eval_pipeline import __version__
 from eval_pipeline.cli.main import cli
 from eval_pipeline.definitions import definitions
+from tests.dagster_left_alone import nothing_left_of_dagster
 from tests.made_once import made_once
 
 HERE = Path(__file__).parent
@@ -35,6 +36,12 @@ RICHEST = "wednesday"
 # Of which version's stores what is to be computed anew, because it means something else today or is new: formulas and
 # their metrics as CHANGELOG.md names them, {"0.1.0": {"hit_at_k", "hit@"}}. What only rests on these needs no entry.
 KNOWN_STALE: dict[str, set[str]] = {}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def dagster_left_alone() -> Iterator[None]:
+    with nothing_left_of_dagster():
+        yield
 
 
 @pytest.fixture(scope="module", params=ARCHIVES)
