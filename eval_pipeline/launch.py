@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import os
 import shutil
 import signal
@@ -20,7 +19,7 @@ from eval_pipeline.computing.progress import Computed, computed_by, stale_runs
 from eval_pipeline.errors import StoreError, StoreNewer, UsageError
 from eval_pipeline.formulas.registry import Registry, load_registry
 from eval_pipeline.loading.inbox import look_into
-from eval_pipeline.settings import PACKAGE, Settings, project_folder
+from eval_pipeline.settings import PACKAGE, Settings, project_folder, utc_now
 from eval_pipeline.store.lock import Notify
 from eval_pipeline.store.open import open_reader
 
@@ -194,7 +193,7 @@ def _due_launches(
     from eval_pipeline.defs.processes import fail_dead_runs, runs_under_way
     from eval_pipeline.defs.report_existing import report_existing
 
-    now = dt.datetime.now(dt.UTC).replace(tzinfo=None)
+    now = utc_now()
     fail_dead_runs(instance, now=now)
     with open_reader(settings.db, notify=notify) as con:
         due = stale_runs(

@@ -1,7 +1,8 @@
-"""The only reader of the environment: where things are, for one call of the product."""
+"""The only reader of the environment: where things are, who calls the product, and when."""
 
 from __future__ import annotations
 
+import datetime as dt
 import hashlib
 import os
 import re
@@ -31,6 +32,24 @@ class Settings:
 def product_version() -> str:
     """The version of the program that runs."""
     return str(eval_pipeline.__version__)
+
+
+def utc_now() -> dt.datetime:
+    """The time as the store keeps it."""
+    return dt.datetime.now(dt.UTC).replace(tzinfo=None)
+
+
+def who_calls() -> str:
+    """The user and the machine, for the record."""
+    import getpass
+    import socket
+
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        # In a container the user id often has no name.
+        user = str(os.getuid())
+    return f"{user}@{socket.gethostname()}"
 
 
 def project_folder() -> Path | None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import datetime as dt
-
 import click
 
 from eval_pipeline.cli.options import as_json, with_store
 from eval_pipeline.cli.output import megabytes, print_json, print_line, progress_bar, say
-from eval_pipeline.settings import Settings
+from eval_pipeline.settings import Settings, utc_now
 from eval_pipeline.words import count
 
 
@@ -23,9 +21,7 @@ def command(settings: Settings, as_json: bool) -> None:
     from eval_pipeline.upkeep.forget import compact_store
 
     with progress_bar("copying bytes") as progress:
-        done = compact_store(
-            settings, now=dt.datetime.now(dt.UTC).replace(tzinfo=None), notify=say, progress=progress
-        )
+        done = compact_store(settings, now=utc_now(), notify=say, progress=progress)
     if as_json:
         print_json(
             {

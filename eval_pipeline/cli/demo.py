@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import os
 import shutil
 import sys
@@ -12,7 +11,7 @@ import click
 
 from eval_pipeline.cli.options import with_store
 from eval_pipeline.cli.output import number, print_line, progress_bar, say, table
-from eval_pipeline.settings import Settings
+from eval_pipeline.settings import Settings, utc_now
 from eval_pipeline.words import count
 
 
@@ -29,9 +28,7 @@ def command(settings: Settings) -> None:
     from eval_pipeline.showing.runs import headline_table
 
     say("Loading the example …")
-    report = load_bundles(
-        [BUNDLE_FOLDER], settings, now=dt.datetime.now(dt.UTC).replace(tzinfo=None), notify=say
-    )
+    report = load_bundles([BUNDLE_FOLDER], settings, now=utc_now(), notify=say)
     with progress_bar("computing cells") as progress:
         summary = run_in_dagster(
             settings, run_ids=None, reasons=NEW_DATA_REASONS, notify=say, progress=progress

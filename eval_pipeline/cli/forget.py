@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,7 @@ import click
 from eval_pipeline.cli.options import as_json, with_store
 from eval_pipeline.cli.output import megabytes, print_json, print_line, progress_bar, say, table
 from eval_pipeline.errors import UsageError
-from eval_pipeline.settings import Settings
+from eval_pipeline.settings import Settings, utc_now
 from eval_pipeline.words import count
 
 if TYPE_CHECKING:
@@ -98,15 +97,11 @@ def _state(tombstone: dict[str, Any]) -> str:
 def _lift(settings: Settings, name: str, kind: Kind | None, *, as_json: bool) -> None:
     from eval_pipeline.upkeep.forget import lift_tombstones
 
-    lifted = lift_tombstones(settings, name, kind=kind, now=_now(), notify=say)
+    lifted = lift_tombstones(settings, name, kind=kind, now=utc_now(), notify=say)
     if as_json:
         print_json({"format": 1, "lifted": lifted})
     else:
         print_line(f"Deliveries of {', '.join(lifted)} are taken in again.")
-
-
-def _now() -> dt.datetime:
-    return dt.datetime.now(dt.UTC).replace(tzinfo=None)
 
 
 def _forget(
@@ -126,7 +121,7 @@ def _forget(
     registry = load_registry(settings)
     request = find_request(settings, name, kind=kind, **how)
     if dry_run or not yes:
-        would = forget(settings, registry, request, now=_now(), dry_run=True, notify=say)
+        would = forget(settings, registry, request, now=utc_now(), dry_run=True, notify=say)
         if dry_run and as_json:
             print_json(_document(would, dry_run=True))
             return
@@ -136,7 +131,7 @@ def _forget(
         _ask(request)
     with progress_bar("copying bytes") as progress:
         report = forget(
-            settings, registry, request, now=_now(), compacts=compacts, notify=say, progress=progress
+            settings, registry, request, now=utc_now(), compacts=compacts, notify=say, progress=progress
         )
     if as_json:
         print_json(_document(report, dry_run=False))

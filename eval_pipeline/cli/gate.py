@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import click
 from eval_pipeline.cli.compare import format_of, json_text, write
 from eval_pipeline.cli.options import as_json, with_store, writing
 from eval_pipeline.cli.output import filled, number, print_line, say, table
-from eval_pipeline.settings import Settings
+from eval_pipeline.settings import Settings, utc_now
 
 BY_SUFFIX = {".json": "json", ".md": "md", ".markdown": "md", ".xml": "junit"}
 FAILED = 1
@@ -72,7 +71,7 @@ def command(
     else:
         write(lambda: _print(document), output)
     if not no_store:
-        keep_verdict(settings, document, now=dt.datetime.now(dt.UTC).replace(tzinfo=None), notify=say)
+        keep_verdict(settings, document, now=utc_now(), notify=say)
     sys.exit(exit_code(document))
 
 

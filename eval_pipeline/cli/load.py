@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -15,7 +14,7 @@ import click
 from eval_pipeline.cli.options import as_json, with_store
 from eval_pipeline.cli.output import print_json, print_line, progress_bar, say, waiting_sentence
 from eval_pipeline.errors import UsageError
-from eval_pipeline.settings import Settings
+from eval_pipeline.settings import Settings, utc_now
 from eval_pipeline.words import count
 
 if TYPE_CHECKING:
@@ -81,7 +80,7 @@ def command(
 
     named = {"--mapping": mapping, "--run-id": run_id, "--dataset": dataset, "--created-at": created_at}
     file = _results_file(paths, {**named, "--suite": suite})
-    now = dt.datetime.now(dt.UTC).replace(tzinfo=None)
+    now = utc_now()
     options = LoadOptions(dry_run=dry_run, no_text=no_text)
     if file is not None:
         run = RunNamed(run_id or "", dataset or "", created_at, suite)

@@ -10,7 +10,7 @@ import click
 from eval_pipeline.cli.options import as_json, with_store
 from eval_pipeline.cli.output import print_json, print_line, say, table
 from eval_pipeline.formulas.registry import Registry
-from eval_pipeline.settings import Settings
+from eval_pipeline.settings import Settings, utc_now
 from eval_pipeline.words import count
 
 
@@ -119,7 +119,6 @@ def _print_history(settings: Settings, registry: Registry, name: str | None, *, 
 
 
 def _same_as(settings: Settings, name: str | None, old: str) -> None:
-    import datetime as dt
     from dataclasses import replace
     from pathlib import Path
     from tempfile import TemporaryDirectory
@@ -138,7 +137,7 @@ def _same_as(settings: Settings, name: str | None, old: str) -> None:
         one = find_definition(registry, name)
         require_locked_here(registry, settings, one)
         earlier = find_earlier(settings, registry, one, old, folder / "earlier", notify=say)
-        now = dt.datetime.now(dt.UTC).replace(tzinfo=None)
+        now = utc_now()
         found = compare_meanings(settings, registry, one, earlier, folder, now=now)
     if found.differences:
         for line in found.differences:

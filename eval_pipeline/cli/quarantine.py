@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,7 +10,7 @@ import click
 
 from eval_pipeline.cli.options import as_json, with_store
 from eval_pipeline.cli.output import print_json, print_line, say, table
-from eval_pipeline.settings import Settings
+from eval_pipeline.settings import Settings, utc_now
 from eval_pipeline.words import count
 
 STILL_QUARANTINED = 3
@@ -87,7 +86,7 @@ def _show(settings: Settings, asked: Mapping[str, Any], *, resolved: bool, as_js
 def _retry(settings: Settings, asked: Mapping[str, Any], *, no_text: bool, as_json: bool) -> None:
     from eval_pipeline.loading.quarantine import retry_quarantine
 
-    now = dt.datetime.now(dt.UTC).replace(tzinfo=None)
+    now = utc_now()
     document = retry_quarantine(settings, **asked, no_text=no_text, now=now)
     if as_json:
         print_json(document)

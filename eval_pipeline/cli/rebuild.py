@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import sys
 
 import click
@@ -10,7 +9,7 @@ import click
 from eval_pipeline.cli.options import as_json, with_store
 from eval_pipeline.cli.output import print_json, print_line, progress_bar, say
 from eval_pipeline.errors import UsageError
-from eval_pipeline.settings import Settings
+from eval_pipeline.settings import Settings, utc_now
 from eval_pipeline.words import count
 
 
@@ -40,9 +39,7 @@ def command(yes: bool, settings: Settings, as_json: bool) -> None:
             err=True,
         )
     with progress_bar("loading deliveries") as progress:
-        report = rebuild(
-            settings, now=dt.datetime.now(dt.UTC).replace(tzinfo=None), notify=say, progress=progress
-        )
+        report = rebuild(settings, now=utc_now(), notify=say, progress=progress)
     if as_json:
         print_json(
             {

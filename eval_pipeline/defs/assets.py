@@ -2,7 +2,6 @@
 
 # Siblings are computed in one step: one look at the ledger, one turn at the store, whatever their number.
 
-import datetime as dt
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 import dagster as dg
@@ -16,6 +15,7 @@ from eval_pipeline.defs.tags import NOTE, _only_named, _only_stale, _wanted_reas
 from eval_pipeline.errors import DefinitionError
 from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.registry import ALL_FORMULAS, Registry
+from eval_pipeline.settings import utc_now
 from eval_pipeline.showing.runs import part_headlines, run_summaries
 
 COMPUTED = ("facts", "metrics", "aggregates")
@@ -158,7 +158,7 @@ def _measure(
             measure(
                 store.settings,
                 registry,
-                now=dt.datetime.now(dt.UTC).replace(tzinfo=None),
+                now=utc_now(),
                 reasons=_wanted_reasons(tags),
                 run_ids=set(run_ids),
                 definitions=_only_named(wanted, tags),

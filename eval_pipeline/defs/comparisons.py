@@ -1,6 +1,5 @@
 """Comparisons and published pages as assets, and the gate as a check."""
 
-import datetime as dt
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -27,6 +26,7 @@ from eval_pipeline.defs.tags import _only_stale, _wanted_reasons
 from eval_pipeline.formulas.registry import ALL_FORMULAS, Registry
 from eval_pipeline.report.markdown import headline_deltas, render_short_md
 from eval_pipeline.report.pages.writing import Page, Published, publish_pages, wanted_pages
+from eval_pipeline.settings import utc_now
 
 COMPARISONS = key_of(PAIRS)
 GATE = "gate"
@@ -80,7 +80,7 @@ def _compute(
             store.settings,
             registry,
             pairs,
-            now=dt.datetime.now(dt.UTC).replace(tzinfo=None),
+            now=utc_now(),
             reasons=_wanted_reasons(tags),
             force=not _only_stale(tags),
             dagster_run_id=context.run.run_id,

@@ -7,10 +7,11 @@ import dagster as dg
 from eval_pipeline.config import Config
 from eval_pipeline.defs.jobs import Jobs
 from eval_pipeline.defs.resources import StoreResource
-from eval_pipeline.defs.sensors import _ending_requests, _is_busy, _look, _now, _run_requests
+from eval_pipeline.defs.sensors import _ending_requests, _is_busy, _look, _run_requests
 from eval_pipeline.errors import InvalidConfig
 from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.loading.inbox import look_into, take_in_sources
+from eval_pipeline.settings import utc_now
 
 DESCRIPTION = (
     "Loads what lies in the inbox and computes what is missing or was delivered again. The sensor "
@@ -31,7 +32,7 @@ def nightly(jobs: Jobs, names: frozenset[str], config: Config) -> dg.ScheduleDef
         if not store.settings.db.exists() and not inbox.runs and not inbox.sources:
             return dg.SkipReason(f"{store.settings.inbox} is empty and there is no store yet")
         if inbox.sources:
-            take_in_sources(store.settings, now=_now())
+            take_in_sources(store.settings, now=utc_now())
         registry = load_registry(store.settings)
         look = _look(context.instance, store, inbox, registry)
         requests = _run_requests(context.instance, look, names)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -56,7 +55,7 @@ from eval_pipeline.loading.inbox import (
     waiting_sources,
 )
 from eval_pipeline.report.pages.writing import due_pages
-from eval_pipeline.settings import PACKAGE, Settings, product_version, shipped_sql
+from eval_pipeline.settings import PACKAGE, Settings, product_version, shipped_sql, utc_now
 from eval_pipeline.store.open import Connection
 
 LAUNCHES_PER_TICK = 10
@@ -198,12 +197,8 @@ def stale_metrics(
     return watch
 
 
-def _now() -> dt.datetime:
-    return dt.datetime.now(dt.UTC).replace(tzinfo=None)
-
-
 def _is_busy(instance: dg.DagsterInstance) -> str | None:
-    fail_dead_runs(instance, now=_now())
+    fail_dead_runs(instance, now=utc_now())
     under_way = runs_under_way(instance)
     return f"{under_way} runs are under way" if under_way else None
 
@@ -241,7 +236,7 @@ def _open(store: StoreResource) -> Iterator[Connection]:
 
 
 def _show(instance: dg.DagsterInstance, con: Connection, inbox: Inbox) -> list[WaitingRun]:
-    return report_existing(instance, con, inbox, now=_now(), may_move=True, most_moves=MOVES_PER_TICK)
+    return report_existing(instance, con, inbox, now=utc_now(), may_move=True, most_moves=MOVES_PER_TICK)
 
 
 def _source_requests(instance: dg.DagsterInstance, sources: WaitingSources) -> list[dg.RunRequest]:

@@ -1,6 +1,5 @@
 """What is delivered, as assets: golden sets and archives by version, the parts of runs by run."""
 
-import datetime as dt
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +13,7 @@ from eval_pipeline.defs.partitions import EVAL_CHUNKER, EVAL_DATASET, EVAL_RUN, 
 from eval_pipeline.defs.resources import Listener, StoreResource
 from eval_pipeline.loading.context import LoadReport
 from eval_pipeline.loading.inbox import take_in_runs, take_in_sources
+from eval_pipeline.settings import utc_now
 from eval_pipeline.showing.runs import RunPart, run_parts, unknown_runs
 from eval_pipeline.showing.sources import SourceVersion, archives, golden_sets
 from eval_pipeline.store.open import Connection
@@ -66,10 +66,6 @@ def _delivered_assets(listener: Listener) -> list[dg.AssetsDefinition]:
     return [_golden_sets(), _chunk_archives(), _raw_parts(listener)]
 
 
-def _now() -> dt.datetime:
-    return dt.datetime.now(dt.UTC).replace(tzinfo=None)
-
-
 def _golden_sets() -> dg.AssetsDefinition:
     return _source_asset(
         GOLDEN_SETS,
@@ -113,7 +109,7 @@ def _source_asset(
         description=description,
     )
     def compute(context: dg.AssetExecutionContext, store: StoreResource) -> dg.MaterializeResult[None]:
-        report = take_in_sources(store.settings, now=_now())
+        report = take_in_sources(store.settings, now=utc_now())
         with store.reading() as con:
             return _source_result(context.partition_keys, versions(con), report)
 
@@ -207,7 +203,7 @@ def _raw_parts(listener: Listener) -> dg.AssetsDefinition:
     def compute(context: dg.AssetExecutionContext, store: StoreResource) -> Results:
         run_ids = list(context.partition_keys)
         with listener.hearing_errors():
-            report = take_in_runs(store.settings, set(run_ids), now=_now(), notify=listener.notify)
+            report = take_in_runs(store.settings, set(run_ids), now=utc_now(), notify=listener.notify)
         with store.reading() as con:
             if report.golden_sets or report.archives:
                 _report_sources(context.instance, con)

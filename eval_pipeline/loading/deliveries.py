@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
-import getpass
-import os
-import socket
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from eval_pipeline.bundle.problems import Problem, printable
+from eval_pipeline.settings import who_calls
 from eval_pipeline.store.open import Connection, first_value
 
 
@@ -60,18 +58,9 @@ def _add_deliveries(con: Connection, deliveries: Sequence[Delivery], *, now: dt.
         }
     )
     con.register("new_deliveries", table)
-    con.execute("insert into ledger.deliveries select *, ?, ?, null from new_deliveries", [now, _who()])
+    con.execute("insert into ledger.deliveries select *, ?, ?, null from new_deliveries", [now, who_calls()])
     con.unregister("new_deliveries")
     return keys
-
-
-def _who() -> str:
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):
-        # In a container the user id often has no name.
-        user = str(os.getuid())
-    return f"{user}@{socket.gethostname()}"
 
 
 def _supersede_run_parts(con: Connection, run_parts: Iterable[tuple[str, str]], *, now: dt.datetime) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from eval_pipeline.computing.history import drop_pins, pin_cells
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.planning.plan import Selection, _plan_document
-from eval_pipeline.settings import Settings
+from eval_pipeline.settings import Settings, utc_now
 from eval_pipeline.store.lock import Notify
 from eval_pipeline.store.open import open_writer, transaction
 
@@ -43,7 +43,7 @@ def pin_rest(
     What is missing or delivered again is no old answer that could stay. Facts are never pinned: other formulas are
     computed from them, and would say that they rest on today's.
     """
-    stamp = now or dt.datetime.now(dt.UTC).replace(tzinfo=None)
+    stamp = now or utc_now()
     with open_writer(settings.db, notify=notify) as con:
         _plan_document(con, registry, selection)
         con.execute("create or replace temp table selected_cells as from stale_cells")

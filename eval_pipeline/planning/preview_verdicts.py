@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -29,6 +28,7 @@ from eval_pipeline.computing.scratch import (
 )
 from eval_pipeline.errors import UsageError
 from eval_pipeline.formulas.registry import Registry
+from eval_pipeline.settings import utc_now
 from eval_pipeline.stats import PairedResult, seed_for
 from eval_pipeline.store.open import Connection
 
@@ -68,7 +68,7 @@ def _preview_verdicts(
         return {"pairs": 0, "of": n_pairs, "flips": []}
     run_keys = [key for one in pairs for key in (one.run_a_key, one.run_b_key)]
     behind = runs_behind(con, run_keys, most=NIGHTS)
-    now = dt.datetime.now(dt.UTC).replace(tzinfo=None)
+    now = utc_now()
     before = {one: _judge(con, registry, one, keys) for one in pairs}
     with scratch_catalogue(con, behind, now=now) as store:
         _compute(con, registry, _within(scopes, set(behind)))

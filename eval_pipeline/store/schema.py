@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import re
 from collections.abc import Mapping
 from functools import cache
@@ -12,7 +11,7 @@ from typing import Final
 import duckdb
 
 from eval_pipeline.formulas.definition import Definition, literal
-from eval_pipeline.settings import product_version, shipped_sql
+from eval_pipeline.settings import product_version, shipped_sql, utc_now
 from eval_pipeline.store.versions import _newest_writer, _sign
 
 # What the rows of a run's parts stand in, in schema raw.
@@ -64,7 +63,7 @@ def _migrate(con: duckdb.DuckDBPyConnection) -> str | None:
             con.execute(path.read_text("utf-8"))
             con.execute(
                 "insert into main.schema_migrations values (?, ?, ?)",
-                [number, path.name, dt.datetime.now(dt.UTC).replace(tzinfo=None)],
+                [number, path.name, utc_now()],
             )
         _sign(con)
     except BaseException:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import re
 
 import duckdb
 
-from eval_pipeline.settings import product_version
+from eval_pipeline.settings import product_version, utc_now
 
 # Wrote stores that do not say by which version.
 FIRST = "0.1.0"
@@ -26,7 +25,7 @@ def _is_newer_release(version: str) -> bool:
 def _sign(con: duckdb.DuckDBPyConnection) -> None:
     """Note that this version writes here."""
     if product_version() not in _writers(con):
-        now = dt.datetime.now(dt.UTC).replace(tzinfo=None)
+        now = utc_now()
         con.execute("insert into ledger.product_versions values (?, ?)", [product_version(), now])
 
 

@@ -6,9 +6,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import getpass
-import os
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -18,7 +15,7 @@ from typing import Any
 from eval_pipeline.computing.ledger import cell_specs, find_states, unwanted_cells
 from eval_pipeline.errors import StoreMissing, UnknownName, UsageError
 from eval_pipeline.formulas.registry import Registry
-from eval_pipeline.settings import Settings, default_file
+from eval_pipeline.settings import Settings, default_file, who_calls
 from eval_pipeline.store.compact import Compacted, Progress, compact
 from eval_pipeline.store.damage import is_there
 from eval_pipeline.store.frozen import (
@@ -221,7 +218,7 @@ def _write_tombstones(con: Connection, request: Request, target: Target, *, now:
     wanted: list[tuple[Kind, str, int | None, str | None]] = [(request.kind, request.name, own_key, None)]
     if target.is_dataset:
         wanted += [("run", run_id, key, request.name) for run_id, key in keys.items()]
-    by = _who()
+    by = who_calls()
     new = []
     for kind, name, run_key, dataset in wanted:
         is_there = any(
@@ -231,14 +228,6 @@ def _write_tombstones(con: Connection, request: Request, target: Target, *, now:
         if not is_there:
             new.append(Tombstone(kind, name, request.scope, run_key, dataset, now, by))
     add_tombstones(con, new)
-
-
-def _who() -> str:
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):
-        user = str(os.getuid())
-    return f"{user}@{socket.gethostname()}"
 
 
 def _frozen_tables(con: Connection, registry: Registry, target: Target) -> dict[str, int]:
