@@ -150,9 +150,8 @@ def version_text(header: Mapping[str, Any], body: str) -> str:
     for name in ("parameters", "applies", "undefined", "aggregate"):
         value = header.get(name)
         if value:
-            lines.append(
-                f"{name}: {json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else value}"
-            )
+            text = json.dumps(dict(value), ensure_ascii=False) if isinstance(value, Mapping) else value
+            lines.append(f"{name}: {text}")
     return "\n".join(lines) + "\n\n" + body.strip() + "\n"
 
 

@@ -12,11 +12,9 @@ from eval_pipeline.formulas.fingerprint import combined
 from eval_pipeline.formulas.registry import ALL_FORMULAS, Registry
 from eval_pipeline.formulas.text_columns import text_columns
 from eval_pipeline.settings import product_version
-from eval_pipeline.store.frozen import PLACES_OF_RUNS, tables_of_part
+from eval_pipeline.store.frozen import PART_OF_TABLE, PLACES_OF_RUNS
 from eval_pipeline.store.open import Connection
-from eval_pipeline.store.schema import TABLES_OF_PART
 
-PART_OF_TABLE = {table: part for part in ("run", *TABLES_OF_PART) for table in tables_of_part(part)}
 ARCHIVE_TABLES = frozenset(("raw.archives", "raw.archive_chunks", "raw.archive_spans"))
 
 
@@ -219,36 +217,22 @@ def find_states(
     con.execute(f"{STATES} where not is_frozen and reason_unless_frozen is not null" if only_due else STATES)
 
 
+# Of a CellSpec what the statements ask for.
+WANTED = {
+    **dict.fromkeys(
+        ("definition", "source", "fingerprint", "own_fingerprint", "source_fingerprint", "was"), "varchar"
+    ),
+    **dict.fromkeys(("parts", "families", "texts"), "varchar[]"),
+    **dict.fromkeys(("uses_archive", "is_shipped"), "boolean"),
+}
+
+
 def _set_up_wanted(con: Connection, wanted: Sequence[CellSpec]) -> None:
     """As parameters: an Arrow table made of lists would import pandas where it is installed, a quarter of a second."""
-    texts = {
-        "definition": [one.definition for one in wanted],
-        "source": [one.source for one in wanted],
-        "name": [one.source or one.definition for one in wanted],
-        "fingerprint": [one.fingerprint for one in wanted],
-        "own_fingerprint": [one.own_fingerprint for one in wanted],
-        "source_fingerprint": [one.source_fingerprint for one in wanted],
-        "was": [one.was for one in wanted],
-    }
-    lists = {
-        "parts": [list(one.parts) for one in wanted],
-        "families": [list(one.families) for one in wanted],
-        "texts": [list(one.texts) for one in wanted],
-    }
-    columns = [
-        *(f"unnest(cast(${name} as varchar[])) as {name}" for name in texts),
-        *(f"unnest(cast(${name} as varchar[][])) as {name}" for name in lists),
-        "unnest(cast($uses_archive as boolean[])) as uses_archive",
-        "unnest(cast($is_shipped as boolean[])) as is_shipped",
-    ]
+    columns = ", ".join(f"unnest(cast(${name} as {kind}[])) as {name}" for name, kind in WANTED.items())
     con.execute(
-        f"create or replace temp table wanted as select {', '.join(columns)}",
-        {
-            **texts,
-            **lists,
-            "uses_archive": [one.uses_archive for one in wanted],
-            "is_shipped": [one.is_shipped for one in wanted],
-        },
+        f"create or replace temp table wanted as select {columns}, coalesce(nullif(source, ''), definition) as name",
+        {name: [getattr(one, name) for one in wanted] for name in WANTED},
     )
 
 
@@ -419,19 +403,19 @@ def _find_stale(
         is_asked = kind != OFFERED if reasons is None else kind in reasons
         if is_named and (forced or is_asked):
             asked.add((due.wanted.name, run_key))
-    lineages = {name: _with_parents(registry, name) for name in {asked_name for asked_name, _ in asked}}
+    lineages = {name: with_parents(registry, name) for name in {asked_name for asked_name, _ in asked}}
     needed = {(name, run_key) for asked_name, run_key in asked for name in lineages[asked_name]}
     return [due for due in stale.values() if (due.wanted.name, due.run_key) in needed]
 
 
-def _with_parents(registry: Registry, name: str) -> set[str]:
+def with_parents(registry: Registry, name: str) -> set[str]:
     """The cell's name with those of everything it is computed from."""
     definition, _, source = name.partition(":")
     found = {name}
     parents = (source,) if source else registry.definitions[definition].reads
     for parent in parents:
         if parent in registry.definitions:
-            found |= _with_parents(registry, parent)
+            found |= with_parents(registry, parent)
     return found
 
 

@@ -20,7 +20,7 @@ from eval_pipeline.comparing.pairs import (
     unknown_baselines,
 )
 from eval_pipeline.computing.definition_versions import version_text, versions_of
-from eval_pipeline.computing.ledger import cell_specs, find_states, unwanted_cells
+from eval_pipeline.computing.ledger import cell_specs, find_states, unwanted_cells, with_parents
 from eval_pipeline.computing.upgrades import upgraded_cells
 from eval_pipeline.errors import UnknownName, UsageError
 from eval_pipeline.formulas.catalogue import find_definition
@@ -42,6 +42,14 @@ class Selection:
     run_ids: frozenset[str] | None = None
     since: str | None = None
     is_with_pinned: bool = False
+
+    @property
+    def parameters(self) -> dict[str, list[str] | None]:
+        """What statements ask with."""
+        return {
+            "definitions": None if self.definitions is None else sorted(self.definitions),
+            "run_ids": None if self.run_ids is None else sorted(self.run_ids),
+        }
 
 
 def select_cells(
@@ -66,7 +74,7 @@ def select_cells(
         if named & set(one.reads):
             named.add(one.name)
     named |= {cell.name for cell in cell_specs(registry) if cell.source in named}
-    named |= _parents_of(registry, named)
+    named |= {parent for name in named for parent in with_parents(registry, name)}
     # What is named is computed with all that rests on it but comparisons, which rest on everything: these say so.
     named |= {PAIRS for name in only if name in (PAIRS, "pairs")}
     return Selection(
@@ -77,31 +85,21 @@ def select_cells(
     )
 
 
-def _parents_of(registry: Registry, names: Collection[str]) -> set[str]:
-    """Everything these are computed from, however deep: where it is stale it is computed first."""
-    found: set[str] = set()
-    waiting = [name for name in names if name in registry.definitions]
-    while waiting:
-        parents = [name for name in registry.definitions[waiting.pop()].reads if name in registry.definitions]
-        waiting += [name for name in parents if name not in found]
-        found |= set(parents)
-    return found
-
+_SELECTED = """(
+    $definitions is null
+    or list_contains($definitions, definition)
+    or list_contains($definitions, definition || ':' || source)
+) and ($run_ids is null or list_contains($run_ids, run_id))"""
 
 # Cells as people count them: one per derived table × run, however many formulas an aggregate is made of.
-_STALE = """
+_STALE = f"""
 create or replace temp table stale_cells as
 select definition, source, run_key, run_id, run_no, stored_fingerprint, is_pinned,
     reason_unless_frozen as reason
 from cell_states
 -- What is only offered is asked for by its name.
 where (reason is not null or (is_offered and $definitions is not null)) and ($with_pinned or not is_pinned)
-    and (
-        $definitions is null
-        or list_contains($definitions, definition)
-        or list_contains($definitions, definition || ':' || source)
-    )
-    and ($run_ids is null or list_contains($run_ids, run_id))
+    and {_SELECTED}
 """
 
 _COSTS = """
@@ -130,14 +128,7 @@ def _plan_document(con: Connection, registry: Registry, selection: Selection) ->
     """The plan, from an open connection; leaves the stale cells in the temporary table stale_cells."""
     _check_runs(con, selection)
     find_states(con, cell_specs(registry), unwanted=unwanted_cells(registry))
-    con.execute(
-        _STALE,
-        {
-            "definitions": sorted(selection.definitions) if selection.definitions else None,
-            "run_ids": sorted(selection.run_ids) if selection.run_ids else None,
-            "with_pinned": selection.is_with_pinned,
-        },
-    )
+    con.execute(_STALE, {**selection.parameters, "with_pinned": selection.is_with_pinned})
     _add_what_is_read(con, registry)
     if selection.since is not None:
         con.execute(
@@ -183,7 +174,9 @@ def _add_what_is_read(con: Connection, registry: Registry) -> None:
     """What is only offered is computed where something stale is computed from it."""
     offered = con.execute("select distinct definition from cell_states where is_offered").fetchall()
     for (name,) in offered:
-        readers = [one.name for one in registry if name in _parents_of(registry, [one.name])]
+        readers = [
+            one.name for one in registry if one.name != name and name in with_parents(registry, one.name)
+        ]
         con.execute(
             "insert into stale_cells by name select definition, source, run_key, run_id, run_no, stored_fingerprint, "
             "is_pinned, reason_unless_frozen as reason from cell_states where is_offered and definition = $name "
@@ -202,7 +195,7 @@ def _offered(con: Connection, selection: Selection) -> list[dict[str, Any]]:
         "select definition, count(*) from cell_states anti join stale_cells using (definition, source, run_key) "
         "where is_offered and source = '' and ($run_ids is null or list_contains($run_ids, run_id)) "
         "group by definition order by definition",
-        {"run_ids": sorted(selection.run_ids) if selection.run_ids else None},
+        {"run_ids": selection.parameters["run_ids"]},
     ).fetchall()
     return [{"name": name, "runs": runs} for name, runs in rows]
 
@@ -289,14 +282,8 @@ def _diff(one: Definition, old: Mapping[str, Any] | None) -> str:
     """What changed in the definition itself; empty when only something it reads changed."""
     if old is None or old["own_fingerprint"] == one.own_fingerprint:
         return ""
-    header = {
-        "parameters": dict(one.header.parameters),
-        "applies": one.header.applies,
-        "undefined": one.header.undefined,
-        "aggregate": one.header.aggregate,
-    }
     before = version_text(json.loads(old["header"]), old["body"]).splitlines(keepends=True)
-    after = version_text(header, one.body).splitlines(keepends=True)
+    after = version_text(vars(one.header), one.body).splitlines(keepends=True)
     if before == after:
         return "a helper that it calls changed\n"
     return "".join(
@@ -322,14 +309,8 @@ def _frozen(con: Connection, selection: Selection) -> list[str]:
     """What would be stale and stays as it is, because the texts behind it were forgotten."""
     rows = con.execute(
         "select run_id, count(distinct definition) from cell_states where is_frozen "
-        "and reason_unless_frozen is not null and ($run_ids is null or list_contains($run_ids, run_id)) "
-        "and ($definitions is null or list_contains($definitions, definition) "
-        "or list_contains($definitions, definition || ':' || source)) "
-        "group by run_id, run_no order by run_no",
-        {
-            "run_ids": sorted(selection.run_ids) if selection.run_ids else None,
-            "definitions": sorted(selection.definitions) if selection.definitions else None,
-        },
+        f"and reason_unless_frozen is not null and {_SELECTED} group by run_id, run_no order by run_no",
+        selection.parameters,
     ).fetchall()
     if not rows:
         return []
@@ -342,6 +323,4 @@ def _frozen(con: Connection, selection: Selection) -> list[str]:
 
 def _is_agreed(registry: Registry, one: Definition) -> bool:
     """Whether the lock file holds this meaning, or eval-pipeline.toml made it: then no version waits to be raised."""
-    if one.short_name in registry.config.formulas or one.name in registry.config.formulas:
-        return True
-    return is_locked(one)
+    return bool({one.short_name, one.name} & set(registry.config.formulas)) or is_locked(one)

@@ -203,14 +203,16 @@ def tables_of_part(part: str) -> tuple[str, ...]:
     return ("raw.runs",) if part == "run" else tuple(f"raw.{table}" for table in TABLES_OF_PART.get(part, ()))
 
 
+PART_OF_TABLE = {table: part for part in ("run", *TABLES_OF_PART) for table in tables_of_part(part)}
+
+
 def parts_without_texts(con: Connection) -> list[tuple[str, str]]:
     """(run id, part) of every part whose texts were forgotten since it was taken in."""
     rows = con.execute(
         "select distinct r.run_id, f.place from ledger.forgotten_texts f "
         "join raw.runs r on f.owner = 'run_key' and r.run_key = f.owner_key"
     ).fetchall()
-    parts = {table: part for part in ("run", *TABLES_OF_PART) for table in tables_of_part(part)}
-    return sorted({(run_id, parts[place.rsplit(".", 1)[0]]) for run_id, place in rows})
+    return sorted({(run_id, PART_OF_TABLE[place.rsplit(".", 1)[0]]) for run_id, place in rows})
 
 
 def forget_no_longer(con: Connection, run_key: int, parts: Iterable[str]) -> None:
