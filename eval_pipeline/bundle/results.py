@@ -320,14 +320,15 @@ def _take_odd_scores(row: dict[str, Any]) -> str:
         verdict = judge.get(name)
         if not isinstance(verdict, dict) or verdict.get("score") is None:
             continue
-        number = _number_of(verdict["score"])
+        number = finite_number(verdict["score"])
         if number is None:
             odd[name] = verdict["score"]
         judge[name] = {**verdict, "score": number}
     return _as_json(odd) if odd else ""
 
 
-def _number_of(score: Any) -> float | None:
+def finite_number(score: Any) -> float | None:
+    """A number as it is; true and false are none."""
     if isinstance(score, bool) or not isinstance(score, int | float):
         return None
     try:

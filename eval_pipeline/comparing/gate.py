@@ -210,8 +210,7 @@ def _preconditions(
 
 def _unlike_values(paired: Paired, registry: Registry, rules: Sequence[Rule]) -> Iterator[str]:
     """Values that were not computed, or not alike, of the metrics that the rules are about."""
-    keys = registry.keys()
-    wanted = {keys[rule.metric].short_name for rule in rules if rule.metric in keys}
+    wanted = _formulas_asked(registry, rules)
     formulas = [one for one in paired.formulas if one.short_name in wanted]
     for difference in _formula_differences(formulas, paired.states_a, paired.states_b):
         yield (
@@ -222,6 +221,11 @@ def _unlike_values(paired: Paired, registry: Registry, rules: Sequence[Rule]) ->
         yield from _not_current(name, states, wanted)
 
 
+def _formulas_asked(registry: Registry, rules: Sequence[Rule]) -> set[str]:
+    keys = registry.keys()
+    return {keys[rule.metric].short_name for rule in rules if rule.metric in keys}
+
+
 def _not_current(name: str, states: RunStates, wanted: set[str]) -> Iterator[str]:
     due = sorted(one for one in wanted if states.reasons.get(one) in ("missing", "results"))
     if due:
@@ -230,10 +234,10 @@ def _not_current(name: str, states: RunStates, wanted: set[str]) -> Iterator[str
 
 def _stale_alike(paired: Paired, registry: Registry, rules: Sequence[Rule]) -> Iterator[str]:
     """Formulas whose values are alike on both sides and yet not what the definitions that hold now would give."""
-    keys = registry.keys()
-    wanted = {keys[rule.metric].short_name for rule in rules if rule.metric in keys}
     stale = sorted(
-        name for name in wanted if paired.states_a.reasons.get(name) and paired.states_b.reasons.get(name)
+        name
+        for name in _formulas_asked(registry, rules)
+        if paired.states_a.reasons.get(name) and paired.states_b.reasons.get(name)
     )
     if stale:
         yield (

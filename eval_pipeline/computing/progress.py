@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from eval_pipeline.computing.ledger import _find_stale, cell_specs
 from eval_pipeline.computing.upgrades import upgraded_cells
 from eval_pipeline.formulas.registry import Registry
+from eval_pipeline.loading.inbox import digest
 from eval_pipeline.store.open import Connection
 
 
@@ -98,11 +98,6 @@ def _cell_states(con: Connection) -> dict[tuple[str, int], str]:
         (f"{definition}:{source}" if source else definition, run_key): text
         for definition, source, run_key, text in rows
     }
-
-
-def digest(texts: Sequence[str]) -> str:
-    """A short text that stands for many."""
-    return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True)

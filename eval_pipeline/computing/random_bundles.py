@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -28,28 +27,21 @@ def write_random_bundle(folder: Path, seed: int) -> Path:
     for path in sorted(EXAMPLE.rglob("*.*")):
         target = folder / path.relative_to(EXAMPLE)
         target.parent.mkdir(parents=True, exist_ok=True)
-        read = _reader_of(path)
-        if read is None:
+        rows = _rows_of(path)
+        if rows is None:
             shutil.copyfile(path, target)
         else:
-            rows = _mixed(read(path), random)
-            lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+            lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in _mixed(rows, random))
             (target.parent / f"{path.name.split('.')[0]}.jsonl").write_text(lines, "utf-8")
     return folder
 
 
-def _reader_of(path: Path) -> Callable[[Path], list[Row]] | None:
-    """How the rows of a file are read; None for what is copied as it is: archives, and documents of one run."""
+def _rows_of(path: Path) -> list[Row] | None:
+    """The rows of a file; None for what is copied as it is: archives, and documents of one run."""
     if path.parent.name == "inventories" or path.suffix == ".json":
         return None
-    return _yaml_rows if path.suffix == ".yaml" else _json_rows
-
-
-def _yaml_rows(path: Path) -> list[Row]:
-    return list(yaml.safe_load(path.read_text("utf-8")))
-
-
-def _json_rows(path: Path) -> list[Row]:
+    if path.suffix == ".yaml":
+        return list(yaml.safe_load(path.read_text("utf-8")))
     data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     return [json.loads(line) for line in data.splitlines()]
 

@@ -16,7 +16,6 @@ from eval_pipeline.comparing.pairs import (
 )
 from eval_pipeline.comparing.states import PAIR_FACTS
 from eval_pipeline.comparing.stored import StoredPair, stored_pairs
-from eval_pipeline.computing.progress import digest
 from eval_pipeline.defs.assets import key_of
 from eval_pipeline.defs.launches import Launch, plan_launches
 from eval_pipeline.defs.metadata import REASON_WORDS, _why_it_ran
@@ -24,6 +23,7 @@ from eval_pipeline.defs.partitions import EVAL_COMPARISON, registered_comparison
 from eval_pipeline.defs.resources import Listener, StoreResource
 from eval_pipeline.defs.tags import _only_stale, _wanted_reasons
 from eval_pipeline.formulas.registry import ALL_FORMULAS, Registry
+from eval_pipeline.loading.inbox import digest
 from eval_pipeline.report.markdown import headline_deltas, render_short_md
 from eval_pipeline.report.pages.writing import Page, Published, publish_pages, wanted_pages
 from eval_pipeline.settings import utc_now

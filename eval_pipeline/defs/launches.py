@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 
 import dagster as dg
 
-from eval_pipeline.computing.progress import StaleRun, digest
+from eval_pipeline.computing.progress import StaleRun
 from eval_pipeline.defs.assets import RESULTS, computed_definitions, key_of
 from eval_pipeline.defs.sources import RAW_PARTS
 from eval_pipeline.defs.tags import LAUNCH, WHY, _range_tags
 from eval_pipeline.formulas.registry import Registry
+from eval_pipeline.loading.inbox import digest
 
 MOST_ATTEMPTS = 3
 # Milliseconds that a Dagster run, a step of it (one per schema) and one asset × partition cost beside the computation.

@@ -11,7 +11,7 @@ import dagster as dg
 
 from eval_pipeline.comparing.pairs import find_pairs, is_due, is_of_an_upgrade
 from eval_pipeline.computing.ledger import DATA_REASONS, DEFINITION_REASONS, NEW_DATA_REASONS
-from eval_pipeline.computing.progress import StaleRun, count_stale, count_upgraded, digest, stale_runs
+from eval_pipeline.computing.progress import StaleRun, count_stale, count_upgraded, stale_runs
 from eval_pipeline.config import STALE_METRICS_SECONDS
 from eval_pipeline.defs.comparisons import comparison_launches, names_of
 from eval_pipeline.defs.jobs import (
@@ -50,6 +50,7 @@ from eval_pipeline.loading.inbox import (
     Inbox,
     WaitingRun,
     WaitingSources,
+    digest,
     forgotten_in,
     look_into,
     waiting_sources,

@@ -6,13 +6,12 @@ from typing import Any
 
 import dagster as dg
 
-from eval_pipeline.computing.progress import digest
 from eval_pipeline.defs.assets import CHUNK_ARCHIVES, GOLDEN_SETS, RAW_KEYS, RESULTS, Results
 from eval_pipeline.defs.metadata import _name_runs
 from eval_pipeline.defs.partitions import EVAL_CHUNKER, EVAL_DATASET, EVAL_RUN, register_sources
 from eval_pipeline.defs.resources import Listener, StoreResource
 from eval_pipeline.loading.context import LoadReport
-from eval_pipeline.loading.inbox import take_in_runs, take_in_sources
+from eval_pipeline.loading.inbox import digest, take_in_runs, take_in_sources
 from eval_pipeline.settings import utc_now
 from eval_pipeline.showing.runs import RunPart, run_parts, unknown_runs
 from eval_pipeline.showing.sources import SourceVersion, archives, golden_sets

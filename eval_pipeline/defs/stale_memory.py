@@ -13,9 +13,10 @@ from dataclasses import asdict, dataclass
 from typing import Final
 
 from eval_pipeline.computing.ledger import DATA_REASONS, DEFINITION_REASONS
-from eval_pipeline.computing.progress import StaleRun, digest
+from eval_pipeline.computing.progress import StaleRun
 from eval_pipeline.defs.launches import Launch
 from eval_pipeline.formulas.registry import Registry
+from eval_pipeline.loading.inbox import digest
 from eval_pipeline.settings import product_version
 
 NOTHING_STALE: Final = "nothing is stale that was not tried"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ from eval_pipeline.bundle.columns import ResultsBlock
 from eval_pipeline.bundle.extractions import has_failed
 from eval_pipeline.bundle.lines import Line
 from eval_pipeline.bundle.problems import Problem
+from eval_pipeline.bundle.results import finite_number
 from eval_pipeline.loading.deliveries import Delivery, _add_deliveries, _add_quarantine, _take_off_record
 from eval_pipeline.records import ExtractionCase, IndexReport, SpotCheck, Verdict
 from eval_pipeline.store.keys import keys_of
@@ -133,7 +133,7 @@ def _check_row(number: int, check: SpotCheck) -> tuple[Any, ...]:
     odd = {
         side: verdict.score
         for side, verdict in (("first", first), ("second", second))
-        if verdict.score is not None and _number(verdict.score) is None
+        if verdict.score is not None and finite_number(verdict.score) is None
     }
     # Escaped, because what is no number may hold anything.
     delivered = json.dumps(odd) if odd else None
@@ -141,23 +141,12 @@ def _check_row(number: int, check: SpotCheck) -> tuple[Any, ...]:
         number,
         check.query_id,
         check.kind,
-        _number(first.score),
+        finite_number(first.score),
         first.binary,
-        _number(second.score),
+        finite_number(second.score),
         second.binary,
         delivered,
     )
-
-
-def _number(score: Any) -> float | None:
-    """A finite number; true and false are none."""
-    if isinstance(score, bool) or not isinstance(score, int | float):
-        return None
-    try:
-        value = float(score)
-    except OverflowError:
-        return None
-    return value if math.isfinite(value) else None
 
 
 _REPORT = pa.schema([(name, pa.string()) for name in ("chunker_version", "embedding_model", "index_version")])

@@ -91,18 +91,19 @@ def look_into(inbox: Path) -> Inbox:
             stamps = _stamps(folder)
             if any(name == "run.json" for name, *_ in stamps):
                 runs[folder.name] = folder
-                signatures[folder.name] = _digest([str(folder), *map(str, stamps)])
+                signatures[folder.name] = digest([str(folder), *map(str, stamps)])
         sources += _sources_of(root)
     stamped = [f"{source.path} {_stamp(source.path.stat())}" for source in sources]
-    return Inbox(runs, signatures, sources, _digest([*map(str, sorted(signatures.items())), *stamped]))
+    return Inbox(runs, signatures, sources, digest([*map(str, sorted(signatures.items())), *stamped]))
 
 
 def _bundle_roots(inbox: Path) -> list[Path]:
     """The inbox is a bundle itself, or holds bundles, or both."""
-    return [folder for folder in (inbox, *_folders(inbox)) if _is_bundle(folder)]
+    return [folder for folder in (inbox, *_folders(inbox)) if is_bundle(folder)]
 
 
-def _is_bundle(folder: Path) -> bool:
+def is_bundle(folder: Path) -> bool:
+    """Whether it holds what bundles hold."""
     return any((folder / name).is_dir() for name in BUNDLE_FOLDERS)
 
 
@@ -147,7 +148,8 @@ def _names(folder: Path) -> list[str]:
     return [name for name, *_ in _stamps(folder)]
 
 
-def _digest(texts: Sequence[str]) -> str:
+def digest(texts: Sequence[str]) -> str:
+    """A short text that stands for many."""
     return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:16]
 
 
@@ -259,7 +261,7 @@ def waiting_sources(con: Connection, inbox: Inbox) -> WaitingSources:
     datasets = {source.dataset for source in named if source.dataset and source.chunker_version is None}
     versions = {source.chunker_version for source in named if source.chunker_version}
     folders = tuple(dict.fromkeys(source.folder for source in waiting))
-    signature = _digest([f"{source.path} {_stamp(source.path.stat())}" for source in waiting])
+    signature = digest([f"{source.path} {_stamp(source.path.stat())}" for source in waiting])
     return WaitingSources(tuple(sorted(datasets)), tuple(sorted(versions)), folders, signature)
 
 

@@ -114,22 +114,6 @@ def count_findings(con: Connection) -> int:
     return int(con.execute("select count(*) from ledger.lint").fetchall()[0][0])
 
 
-def _known_findings(
-    con: Connection, *, datasets: Sequence[str] | None = None, run_ids: Sequence[str] | None = None
-) -> list[tuple[Any, ...]]:
-    """(rule, query id, finding, decision, dataset, run id) of these golden sets or runs, or of all."""
-    return con.execute(
-        f"select {', '.join(_COLUMNS)} from ledger.lint "
-        "where ($datasets is null and $run_ids is null) or list_contains($datasets, dataset_id) "
-        "or list_contains($run_ids, run_id) "
-        "order by dataset_id nulls last, run_id, rule, query_id, finding",
-        {
-            "datasets": None if datasets is None else list(datasets),
-            "run_ids": None if run_ids is None else list(run_ids),
-        },
-    ).fetchall()
-
-
 @dataclass(frozen=True)
 class Finding:
     """One odd thing: `words` say what, and `decision` which paragraph of docs/decisions.md says what is made of it.
@@ -335,11 +319,15 @@ def _keep(con: Connection, found: Sequence[Finding], *, now: dt.datetime) -> Non
     _add_findings(con, [astuple(one) for one in found], now=now)
 
 
-def all_findings(
-    con: Connection, *, datasets: Sequence[str] | None = None, run_ids: Sequence[str] | None = None
-) -> list[Finding]:
-    """What stands now: golden sets first, then runs; of these datasets' golden sets or these runs, or of all."""
-    return [Finding(*row) for row in _known_findings(con, datasets=datasets, run_ids=run_ids)]
+def all_findings(con: Connection, *, datasets: Sequence[str] | None = None) -> list[Finding]:
+    """What stands now, of all or of these datasets' golden sets: golden sets first, then runs."""
+    rows = con.execute(
+        f"select {', '.join(_COLUMNS)} from ledger.lint "
+        "where $datasets is null or list_contains($datasets, dataset_id) "
+        "order by dataset_id nulls last, run_id, rule, query_id, finding",
+        {"datasets": None if datasets is None else list(datasets)},
+    ).fetchall()
+    return [Finding(*row) for row in rows]
 
 
 def _named(names: Sequence[str]) -> str:

@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from eval_pipeline.computing.progress import digest
+from eval_pipeline.loading.inbox import digest
 from eval_pipeline.loading.write_labels import FAMILIES
 from eval_pipeline.store.open import Connection, first_value
 

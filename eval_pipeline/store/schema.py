@@ -10,7 +10,7 @@ from typing import Final
 
 import duckdb
 
-from eval_pipeline.formulas.definition import Definition, literal
+from eval_pipeline.formulas.definition import Definition, literal, quoted
 from eval_pipeline.settings import product_version, shipped_sql, utc_now
 from eval_pipeline.store.versions import _newest_writer, _sign
 
@@ -133,8 +133,8 @@ def _per_query_metrics(con: duckdb.DuckDBPyConnection, metrics: Mapping[str, Def
         ).fetchall()
     )
     arms = [
-        f"select run_key, query_key, {literal(key)} as metric, {_name(key)} as value "
-        f"from metrics.{_name(one.short_name)}"
+        f"select run_key, query_key, {literal(key)} as metric, {quoted(key)} as value "
+        f"from metrics.{quoted(one.short_name)}"
         for key, one in metrics.items()
         if (one.short_name, key) in existing and (one.short_name, "query_key") in existing
     ]
@@ -144,7 +144,3 @@ def _per_query_metrics(con: duckdb.DuckDBPyConnection, metrics: Mapping[str, Def
         + ") as long inner join raw.runs as runs on long.run_key = runs.run_key "
         "inner join raw.query_ids as query_ids on long.query_key = query_ids.query_key"
     )
-
-
-def _name(value: str) -> str:
-    return '"' + value.replace('"', '""') + '"'

@@ -16,6 +16,7 @@ from pathlib import Path
 from eval_pipeline.bundle.layout import ROW_PARTS
 from eval_pipeline.errors import StoreError, StoreMissing, UsageError
 from eval_pipeline.loading.context import LoadOptions, LoadReport
+from eval_pipeline.loading.inbox import is_bundle
 from eval_pipeline.loading.load import load_bundles
 from eval_pipeline.settings import Settings
 from eval_pipeline.store.compact import require_whole
@@ -47,7 +48,6 @@ from eval_pipeline.upkeep._rows import find_target, quarantine_of, remove_unused
 
 STAMP = "%Y%m%dT%H%M%S.%f"
 STAMP_LENGTH = len("20260901T000000.000000")
-BUNDLE_FOLDERS = ("datasets", "inventories", "runs")
 LOST_ALWAYS = (
     "replaced values (`show --as-of`, formula_history)",
     "pins (`apply --since`)",
@@ -102,7 +102,7 @@ def rebuild(
     progress: Progress | None = None,
 ) -> RebuildReport:
     """Make the store anew; whoever wants to use it meanwhile waits."""
-    deliveries = [stamp for stamp in stamps(settings.db) if _is_bundle(stamp)]
+    deliveries = [stamp for stamp in stamps(settings.db) if is_bundle(stamp)]
     if not deliveries:
         raise UsageError(
             f"{kept_folder(settings.db)} holds no deliveries, so there is nothing to make a store from. If you have "
@@ -128,10 +128,6 @@ def rebuild(
             _remove(fresh.db)
     report.not_back = [*LOST_ALWAYS, *report.not_back]
     return report
-
-
-def _is_bundle(stamp: Path) -> bool:
-    return any((stamp / name).is_dir() for name in BUNDLE_FOLDERS)
 
 
 def _load(fresh: Settings, stamp: Path, *, now: dt.datetime) -> LoadReport:

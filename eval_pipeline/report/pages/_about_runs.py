@@ -77,7 +77,6 @@ def stale_callout(states: Mapping[str, FormulaState]) -> Html | None:
             " computes them anew.",
         ),
         bullets(items),
-        is_warning=True,
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from eval_pipeline.report.pages._widgets import Column, caption_of, scrolling
+from eval_pipeline.report.pages._widgets import Column, caption_of, scrolling, table_head
 from eval_pipeline.report.pages.html import (
     Child,
     Html,
@@ -67,13 +67,8 @@ def query_table(table: QueryTable, *, room: int) -> Html:
     listed = table.entries[: len(rows)]
     details, n_without_text, n_without = _details(listed, len(table.columns), spent=spent, room=room)
     bodies = [tag("tbody", row, detail) for row, detail in zip(rows, details, strict=True)]
-    head = tag(
-        "thead",
-        tag("tr", [tag("th", one.title, scope="col", class_=one.class_name) for one in table.columns]),
-    )
-    drawn = tag(
-        "table", caption_of(table.name, table.caption), head, bodies, id=table.name, class_="queries wide"
-    )
+    caption, head = caption_of(table.name, table.caption), table_head(table.columns)
+    drawn = tag("table", caption, head, bodies, id=table.name, class_="queries wide")
     script_rows = [_script_row(place, entry) for place, entry in enumerate(listed)]
     return _join(
         _filters(table, listed),

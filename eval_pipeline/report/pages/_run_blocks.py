@@ -58,7 +58,7 @@ def extraction_section(extraction: Block, field_errors: Mapping[str, Mapping[str
 
 def _verdict(extraction: Block) -> Html:
     if not extraction["eval_count"]:
-        return callout(tag("p", "No case was scored."), is_warning=True)
+        return callout(tag("p", "No case was scored."))
     is_met = extraction["target_met"]
     return tag(
         "p",
@@ -214,7 +214,6 @@ def _reliability(reliability: Block) -> Html | None:
             "p",
             f"The judge is unstable: second verdicts disagree with the first in {rate:.1%} of the pairs.",
         ),
-        is_warning=True,
     )
 
 

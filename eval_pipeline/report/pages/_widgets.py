@@ -37,9 +37,6 @@ def data_table(
     name: str, caption: Child, columns: Sequence[Column], rows: Iterable[Sequence[Child] | Group]
 ) -> Html:
     """A table that scrolls inside its own frame; the first cell of a row is its heading."""
-    head = tag(
-        "thead", tag("tr", [tag("th", one.title, scope="col", class_=one.class_name) for one in columns])
-    )
     loose: list[Sequence[Child]] = []
     bodies: list[Html] = []
     for entry in rows:
@@ -49,7 +46,15 @@ def data_table(
             loose.append(entry)
     if loose:
         bodies.insert(0, tag("tbody", [_row(cells, columns) for cells in loose]))
-    return scrolling(name, tag("table", caption_of(name, caption), head, bodies, id=f"{name}-table"))
+    return scrolling(
+        name, tag("table", caption_of(name, caption), table_head(columns), bodies, id=f"{name}-table")
+    )
+
+
+def table_head(columns: Sequence[Column]) -> Html:
+    """The titles of the columns."""
+    titles = [tag("th", one.title, scope="col", class_=one.class_name) for one in columns]
+    return tag("thead", tag("tr", titles))
 
 
 def caption_of(name: str, text: Child) -> Html:
@@ -116,9 +121,9 @@ def badge(text: str, mood: str | None = None) -> Html:
     return tag("span", text, class_=f"badge {mood}" if mood else "badge")
 
 
-def callout(*content: Child, is_warning: bool = False) -> Html:
+def callout(*content: Child) -> Html:
     """A remark that must not be overlooked."""
-    return tag("div", content, class_="callout warning" if is_warning else "callout", role="note")
+    return tag("div", content, class_="callout warning", role="note")
 
 
 def bullets(items: Iterable[Child]) -> Html:
@@ -131,12 +136,12 @@ def more(summary: str, *content: Child) -> Html:
     return tag("details", tag("summary", summary), content)
 
 
-def named_ids(ids: Sequence[str], *, most: int = NAMED_IDS) -> Html:
+def named_ids(ids: Sequence[str]) -> Html:
     """Ids one after the other, and how many more there are."""
     shown: list[Child] = []
-    for place, one in enumerate(ids[:most]):
+    for place, one in enumerate(ids[:NAMED_IDS]):
         shown += [", " if place else None, tag("span", _data_text(one, most=NAMED_IDS), class_="id")]
-    left_out = len(ids) - most
+    left_out = len(ids) - NAMED_IDS
     return tag("p", shown, f" and {left_out:,} more" if left_out > 0 else None)
 
 

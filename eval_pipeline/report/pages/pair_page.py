@@ -201,7 +201,6 @@ def _warnings(material: PairMaterial) -> Html | None:
     return callout(
         tag("p", tag("strong", "Before reading on")),
         bullets(with_code(one) for one in warnings),
-        is_warning=True,
     )
 
 

@@ -284,7 +284,6 @@ def _warnings(material: RunMaterial) -> Html:
             tag(
                 "p", "The judge's scores cannot be compared over time: ", _data_text("; ".join(problems)), "."
             ),
-            is_warning=True,
         )
         if problems
         else None
