@@ -144,7 +144,7 @@ def _same_as(settings: Settings, name: str | None, old: str) -> None:
             print_line(line)
         say(f"{one.name} means something else than {old}: its line in definitions.lock is left as it is.")
         sys.exit(1)
-    path = write_same_as(registry, settings, one, earlier.definition.own_fingerprint)
+    path = write_same_as(settings, one, earlier.definition.own_fingerprint)
     print_line(
         f"{count(found.rows, 'row')} of {found.bundles} bundles are the same bit for bit: wrote {path}, and what was "
         f"computed with {earlier.definition.own_fingerprint} stays fresh."

@@ -33,10 +33,10 @@ class Scope:
         """Whether the keys leave no gap."""
         return len(self.run_keys) == self.run_keys[-1] - self.run_keys[0] + 1
 
-    def condition(self, column: str = "run_key") -> str:
+    def condition(self) -> str:
         """The runs as SQL: bounds that let whole row groups be skipped, and the exact set where there are gaps."""
-        bounds = f"{column} between {self.run_keys[0]} and {self.run_keys[-1]}"
-        return bounds if self.is_range else f"{bounds} and {column} in (select run_key from temp.scoped_runs)"
+        bounds = f"run_key between {self.run_keys[0]} and {self.run_keys[-1]}"
+        return bounds if self.is_range else f"{bounds} and run_key in (select run_key from temp.scoped_runs)"
 
 
 @dataclass

@@ -53,7 +53,7 @@ def _write(path: Path, locked: Mapping[str, Locked]) -> Path:
     return path
 
 
-def write_same_as(registry: Registry, settings: Settings, one: Definition, earlier: str) -> Path:
+def write_same_as(settings: Settings, one: Definition, earlier: str) -> Path:
     """Note that the text that stands there means what the text of an earlier fingerprint meant."""
     path = _folder(settings) / FILE
     locked = read_lock(path)

@@ -81,10 +81,10 @@ def runs_without_golden_set(
 
 
 def headline_table(
-    settings: Settings, registry: Registry, keys: Sequence[str], *, notify: Notify | None = None
+    settings: Settings, registry: Registry, keys: Sequence[str]
 ) -> list[tuple[str, list[float | None]]]:
     """Every run in run order with its values of these metrics."""
-    with open_reader(settings.db, notify=notify) as con:
+    with open_reader(settings.db) as con:
         ordered = run_ids(con)
         values = {
             (run_id, metric): value

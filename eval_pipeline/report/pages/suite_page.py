@@ -136,7 +136,7 @@ def _said(trend: Trend) -> str:
     )
 
 
-def render_suite_page(suites: Sequence[SuiteMaterial], *, format_number: int = 1) -> str:
+def render_suite_page(suites: Sequence[SuiteMaterial]) -> str:
     """The whole page as text; several suites stand one below the other."""
     title = _name(suites[0]) if len(suites) == 1 else "All suites"
     return render_page(
@@ -150,7 +150,7 @@ def render_suite_page(suites: Sequence[SuiteMaterial], *, format_number: int = 1
                 for place, one in enumerate(suites)
                 for section in _sections(one, place, alone=len(suites) == 1)
             ],
-            footer=[footer_line(format_number)],
+            footer=[footer_line(format_number=1)],
         )
     )
 
