@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from eval_pipeline.computing.history import drop_pins, pin_cells
 from eval_pipeline.formulas.registry import Registry
-from eval_pipeline.planning.plan import Selection, _plan_document
+from eval_pipeline.planning.plan import Selection, _find_stale_cells
 from eval_pipeline.settings import Settings, utc_now
 from eval_pipeline.store.lock import Notify
 from eval_pipeline.store.open import open_writer, transaction
@@ -45,9 +45,9 @@ def pin_rest(
     """
     stamp = now or utc_now()
     with open_writer(settings.db, notify=notify) as con:
-        _plan_document(con, registry, selection)
+        _find_stale_cells(con, registry, selection)
         con.execute("create or replace temp table selected_cells as from stale_cells")
-        _plan_document(con, registry, of or Selection())
+        _find_stale_cells(con, registry, of or Selection())
         cells = con.execute(
             "select s.definition, s.source, s.run_key, s.stored_fingerprint from stale_cells s "
             "anti join selected_cells using (definition, source, run_key) "
@@ -63,7 +63,7 @@ def release_pins(
 ) -> int:
     """Give up the pins in the selection: what they held is stale again."""
     with open_writer(settings.db, notify=notify) as con:
-        _plan_document(con, registry, replace(selection, is_with_pinned=True))
+        _find_stale_cells(con, registry, replace(selection, is_with_pinned=True))
         cells = con.execute("select definition, source, run_key from stale_cells where is_pinned").fetchall()
         with transaction(con):
             drop_pins(con, cells)

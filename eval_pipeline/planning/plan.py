@@ -126,27 +126,12 @@ def find_plan(
 
 def _plan_document(con: Connection, registry: Registry, selection: Selection) -> dict[str, Any]:
     """The plan, from an open connection; leaves the stale cells in the temporary table stale_cells."""
-    _check_runs(con, selection)
-    find_states(con, cell_specs(registry), unwanted=unwanted_cells(registry))
-    con.execute(_STALE, {**selection.parameters, "with_pinned": selection.is_with_pinned})
-    _add_what_is_read(con, registry)
-    if selection.since is not None:
-        con.execute(
-            "delete from stale_cells where run_key in (select run_key from ledger.runs_in_order "
-            "where ordered_at < cast(? as timestamp))",
-            [parse_day(selection.since).isoformat()],
-        )
-    counted = con.execute(
-        "select definition, reason, count(*) from (select definition, run_key, min(reason) as reason "
-        "from stale_cells group by definition, run_key) group by definition, reason order by definition, reason"
-    ).fetchall()
+    _find_stale_cells(con, registry, selection)
+    reasons = _stale_by_reason(con)
     pairs = _stale_pairs(con, registry, selection)
     runs = _runs_of_plan(con, pairs, selection)
     seconds = con.execute(_COSTS).fetchall()[0][0] + estimated_seconds(con, pairs)
     meanings = _old_versions(con, registry)
-    reasons: dict[str, dict[str, int]] = {}
-    for definition, reason, count in counted:
-        reasons.setdefault(definition, {})[reason] = count
     because = _because(con, registry)
     assets = [
         _asset(one, reasons[one.name], meanings.get(one.name)) | {"because": because.get(one.name)}
@@ -168,6 +153,31 @@ def _plan_document(con: Connection, registry: Registry, selection: Selection) ->
         "assets": assets,
         "offered": _offered(con, selection),
     }
+
+
+def _find_stale_cells(con: Connection, registry: Registry, selection: Selection) -> None:
+    """Fill the temporary table stale_cells with what is selected."""
+    _check_runs(con, selection)
+    find_states(con, cell_specs(registry), unwanted=unwanted_cells(registry))
+    con.execute(_STALE, {**selection.parameters, "with_pinned": selection.is_with_pinned})
+    _add_what_is_read(con, registry)
+    if selection.since is not None:
+        con.execute(
+            "delete from stale_cells where run_key in (select run_key from ledger.runs_in_order "
+            "where ordered_at < cast(? as timestamp))",
+            [parse_day(selection.since).isoformat()],
+        )
+
+
+def _stale_by_reason(con: Connection) -> dict[str, dict[str, int]]:
+    """Table → reason → how many of its cells are stale for it."""
+    found: dict[str, dict[str, int]] = {}
+    for definition, reason, count in con.execute(
+        "select definition, reason, count(*) from (select definition, run_key, min(reason) as reason "
+        "from stale_cells group by definition, run_key) group by definition, reason order by definition, reason"
+    ).fetchall():
+        found.setdefault(definition, {})[reason] = count
+    return found
 
 
 def _add_what_is_read(con: Connection, registry: Registry) -> None:
