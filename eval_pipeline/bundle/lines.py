@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from threading import Lock
 from typing import Any, Final, Generic, TypeVar
 
@@ -14,6 +15,7 @@ import msgspec
 
 from eval_pipeline.bundle.files import LineBlock
 from eval_pipeline.bundle.problems import (
+    Problem,
     _each_leaf,
     _first_text_fault,
     _make_whole,
@@ -172,3 +174,16 @@ def _first_not_finite(record: Record) -> str | None:
         if isinstance(value, float) and not math.isfinite(value):
             return place
     return None
+
+
+def problem_of(line: Line[T], path: Path | str, *, run_id: str | None = None) -> Problem:
+    """A rejected line as a quarantine row."""
+    return Problem(
+        path=str(path),
+        line=line.number,
+        run_id=run_id,
+        query_id=line.query_id,
+        field=line.field,
+        reason=line.reason or "",
+        text=line.text,
+    )

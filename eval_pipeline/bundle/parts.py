@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from eval_pipeline.bundle.files import HELD_BYTES, line_blocks, open_unpacked
 from eval_pipeline.bundle.lines import BOM, BadRow, Line, _to_record, decode_object, read_lines
-from eval_pipeline.bundle.problems import Problem, _first_text_fault, _id_fault, _refuse_too_many, shorten
+from eval_pipeline.bundle.problems import _first_text_fault, _id_fault, _refuse_too_many, shorten
 from eval_pipeline.bundle.results import (
     DROP,
     ERROR,
@@ -186,16 +186,3 @@ def each_line(path: Path, read: Callable[[dict[str, Any]], T]) -> Iterator[Line[
             _refuse_too_many(bad_rows)
             yield line
         block = following
-
-
-def problem_of(line: Line[T], path: Path, *, run_id: str | None = None) -> Problem:
-    """A rejected line as a quarantine row."""
-    return Problem(
-        path=str(path),
-        line=line.number,
-        run_id=run_id,
-        query_id=line.query_id,
-        field=line.field,
-        reason=line.reason or "",
-        text=line.text,
-    )

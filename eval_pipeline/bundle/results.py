@@ -29,7 +29,7 @@ from eval_pipeline.bundle.columns import (
     only_chunk,
 )
 from eval_pipeline.bundle.files import BLOCK_BYTES, PARQUET, UNPACKED_BYTES, LineBlock, line_blocks
-from eval_pipeline.bundle.lines import BadRow, Line, _to_record, read_lines
+from eval_pipeline.bundle.lines import BadRow, Line, _to_record, problem_of, read_lines
 from eval_pipeline.bundle.parquet import RowBatch, _columns_as, _json_lines, row_batches
 from eval_pipeline.bundle.problems import Problem, _id_fault, _refuse_too_many
 from eval_pipeline.records import GoldenRow, Hit, HitSpan, Result, Span
@@ -257,17 +257,7 @@ def _read_carefully(
 
     for line in read_lines(block, read, last_block=last_block):
         if line.record is None:
-            problems.append(
-                Problem(
-                    path=named,
-                    line=line.number,
-                    run_id=run_id,
-                    query_id=line.query_id,
-                    field=line.field,
-                    reason=line.reason or "",
-                    text=line.text,
-                )
-            )
+            problems.append(problem_of(line, named, run_id=run_id))
         else:
             good.append(line)
             odd.append(found[id(line.record)] or None)

@@ -14,9 +14,9 @@ import msgspec
 
 from eval_pipeline.bundle.extractions import has_failed, read_extractions
 from eval_pipeline.bundle.golden import golden_lines
-from eval_pipeline.bundle.lines import Line
+from eval_pipeline.bundle.lines import Line, problem_of
 from eval_pipeline.bundle.packed_lines import write_numbered
-from eval_pipeline.bundle.parts import each_line, problem_of, read_archive, read_spot_checks
+from eval_pipeline.bundle.parts import each_line, read_archive, read_spot_checks
 from eval_pipeline.bundle.problems import Problem
 from eval_pipeline.bundle.results import read_result
 from eval_pipeline.metrics import find_discrepancies, flatten_fields

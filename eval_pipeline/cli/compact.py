@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import click
 
 from eval_pipeline.cli.options import as_json, with_store
@@ -23,15 +25,7 @@ def command(settings: Settings, as_json: bool) -> None:
     with progress_bar("copying bytes") as progress:
         done = compact_store(settings, now=utc_now(), notify=say, progress=progress)
     if as_json:
-        print_json(
-            {
-                "format": 1,
-                "bytes_before": done.bytes_before,
-                "bytes_after": done.bytes_after,
-                "tables": done.tables,
-                "rows": done.rows,
-            }
-        )
+        print_json({"format": 1, **asdict(done)})
         return
     print_line(
         f"Compacted {settings.db.name}: {megabytes(done.bytes_before)} before, {megabytes(done.bytes_after)} now; "

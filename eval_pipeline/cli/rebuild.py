@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
 
 import click
 
@@ -41,20 +42,8 @@ def command(yes: bool, settings: Settings, as_json: bool) -> None:
     with progress_bar("loading deliveries") as progress:
         report = rebuild(settings, now=utc_now(), notify=say, progress=progress)
     if as_json:
-        print_json(
-            {
-                "format": 1,
-                "deliveries": report.deliveries,
-                "golden_sets": report.golden_sets,
-                "archives": report.archives,
-                "runs": report.runs,
-                "results": report.results,
-                "quarantined": report.quarantined,
-                "forgotten": report.forgotten,
-                "moved_to": str(report.moved_to) if report.moved_to else None,
-                "not_back": report.not_back,
-            }
-        )
+        moved_to = str(report.moved_to) if report.moved_to else None
+        print_json({"format": 1, **asdict(report), "moved_to": moved_to})
         return
     print_line(
         f"Made anew from {count(report.deliveries, 'delivery', plural='deliveries')}: "

@@ -92,21 +92,8 @@ def stood_at(con: Connection, run: RunRow, point: Point) -> dict[tuple[str, str]
         parameters,
     ).fetchall()
     found: dict[tuple[str, str], dict[str, Stored]] = {}
-    for (
-        slice_name,
-        slice_value,
-        metric,
-        value,
-        n,
-        total,
-        source,
-        fingerprint,
-        golden_key,
-        results_hash,
-    ) in rows:
-        found.setdefault((slice_name, slice_value), {})[metric] = Stored(
-            value, n, total, source, fingerprint, golden_key, results_hash
-        )
+    for slice_name, slice_value, metric, *stored in rows:
+        found.setdefault((slice_name, slice_value), {})[metric] = Stored(*stored)
     return found
 
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from eval_pipeline.bundle.files import content_hash, stem_of
 from eval_pipeline.bundle.golden import GoldenSet, read_golden_set
 from eval_pipeline.bundle.layout import ArchiveFile, GoldenFile
-from eval_pipeline.bundle.lines import Line
+from eval_pipeline.bundle.lines import Line, problem_of
 from eval_pipeline.bundle.packed_lines import PACKED
-from eval_pipeline.bundle.parts import problem_of, read_archive
+from eval_pipeline.bundle.parts import read_archive
 from eval_pipeline.bundle.problems import Problem
 from eval_pipeline.bundle.texts import write_without_texts
 from eval_pipeline.errors import InputRejected

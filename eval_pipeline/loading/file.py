@@ -17,9 +17,9 @@ from eval_pipeline.adapters.mapping import RowMapping, read_mapping
 from eval_pipeline.adapters.tables import find_value, form_of, own_rows, places_in
 from eval_pipeline.bundle.files import SUFFIXES, open_unpacked
 from eval_pipeline.bundle.layout import Bundle, RunFolder
-from eval_pipeline.bundle.lines import Line
+from eval_pipeline.bundle.lines import Line, problem_of
 from eval_pipeline.bundle.packed_lines import PACKED, write_numbered
-from eval_pipeline.bundle.parts import name_fault, parse_time, problem_of
+from eval_pipeline.bundle.parts import name_fault, parse_time
 from eval_pipeline.bundle.problems import Problem, printable
 from eval_pipeline.errors import InputRejected, InvalidConfig, UsageError
 from eval_pipeline.loading.context import LoadOptions, LoadReport

@@ -12,7 +12,8 @@ from typing import Any
 from eval_pipeline.bundle.files import content_hash, stem_of
 from eval_pipeline.bundle.golden import read_golden_set
 from eval_pipeline.bundle.layout import ArchiveFile, Bundle, GoldenFile, find_bundle
-from eval_pipeline.bundle.parts import problem_of, read_archive
+from eval_pipeline.bundle.lines import problem_of
+from eval_pipeline.bundle.parts import read_archive
 from eval_pipeline.bundle.problems import Problem
 from eval_pipeline.bundle.results import InvertedSpans, read_results
 from eval_pipeline.bundle.texts import textless_hash

@@ -14,10 +14,10 @@ from eval_pipeline.bundle.columns import ResultsBlock
 from eval_pipeline.bundle.extractions import read_extractions
 from eval_pipeline.bundle.files import content_hash, hold, stem_of
 from eval_pipeline.bundle.layout import ROW_PARTS, RunFolder
+from eval_pipeline.bundle.lines import problem_of
 from eval_pipeline.bundle.packed_lines import PACKED
 from eval_pipeline.bundle.parts import (
     parse_time,
-    problem_of,
     read_index_report,
     read_run,
     read_run_document,

@@ -15,8 +15,9 @@ from eval_pipeline.adapters.mapping import check_mapping
 from eval_pipeline.adapters.proposal import propose_mapping
 from eval_pipeline.bundle.extractions import read_extractions
 from eval_pipeline.bundle.golden import read_golden_set
+from eval_pipeline.bundle.lines import problem_of
 from eval_pipeline.bundle.packed_lines import write_numbered
-from eval_pipeline.bundle.parts import problem_of, read_archive, read_index_report, read_run, read_spot_checks
+from eval_pipeline.bundle.parts import read_archive, read_index_report, read_run, read_spot_checks
 from eval_pipeline.bundle.results import read_results
 from eval_pipeline.bundle.texts import write_without_texts
 from eval_pipeline.errors import EvalPipelineError, InputRejected, InvalidConfig
