@@ -214,13 +214,6 @@ def _keep_replaced_rows(
     note: str | None,
 ) -> None:
     """Put the rows that are about to be replaced into the history; a repetition leaves no trace."""
-    known = first_row(
-        con,
-        "select 1 from duckdb_tables() where database_name = ? and schema_name = ? and table_name = ?",
-        [store, definition.schema, definition.short_name],
-    )
-    if known is None:
-        return
     con.execute(
         f'insert into "{store}".ledger.summary_history '
         "select replaced.run_key, c.definition, to_json(replaced), c.fingerprint, c.results_hash, c.labels_hash, "

@@ -232,7 +232,7 @@ def _take_step(con: Connection, store: str, work: _Work, step: Step, known: Know
     point_views_at(con, store, scope, read, known)
     with transaction(con):
         if any(due.reason != MISSING for due in step):
-            _keep_history(con, store, work, wanted, scope)
+            _keep_history(con, store, work, wanted, scope, known)
         rows = (
             compute_aggregates(con, store, definition, formula, scope)
             if formula
@@ -250,12 +250,14 @@ def _take_step(con: Connection, store: str, work: _Work, step: Step, known: Know
     _note(work.done, definition, step, sum(rows.values()))
 
 
-def _keep_history(con: Connection, store: str, work: _Work, wanted: CellSpec, scope: Scope) -> None:
+def _keep_history(
+    con: Connection, store: str, work: _Work, wanted: CellSpec, scope: Scope, known: KnownTables
+) -> None:
     """What is about to be replaced; facts and values per query can be computed again and have no history."""
     definition = work.registry.definitions[wanted.definition]
     if wanted.source:
         _keep_replaced(con, store, wanted, scope.run_keys, now=work.stamp.now, note=work.stamp.note)
-    elif definition.schema == "aggregates":
+    elif definition.schema == "aggregates" and definition.name.lower() in known.columns:
         _keep_replaced_rows(con, store, definition, scope.run_keys, now=work.stamp.now, note=work.stamp.note)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from eval_pipeline.computing.derived import table_columns
 from eval_pipeline.store.open import Connection
 from eval_pipeline.store.runs import RunRow
 
@@ -25,7 +26,7 @@ def query_rows(con: Connection, run: RunRow) -> Tuples:
     """(query_key, query_id, question, category, error, is_failed, n_expected, first_rank, answer) in golden order."""
     ranks = (
         "(select query_key, n_expected, first_rank from facts.chunk_ranks where run_key = $run)"
-        if _has_table(con, "facts", "chunk_ranks")
+        if table_columns(con, "facts.chunk_ranks")
         else "(select cast(null as integer) as query_key, null as n_expected, null as first_rank)"
     )
     return con.execute(
@@ -44,15 +45,6 @@ def query_rows(con: Connection, run: RunRow) -> Tuples:
         "order by q.query_no, q.query_key",
         {"run": run.run_key, "golden": run.golden_key},
     ).fetchall()
-
-
-def _has_table(con: Connection, schema: str, table: str) -> bool:
-    found = con.execute(
-        "select 1 from duckdb_tables() where database_name = current_database() and schema_name = ? "
-        "and table_name = ?",
-        [schema, table],
-    ).fetchall()
-    return bool(found)
 
 
 # The chunks of the archives that hold for a dataset now, each with the newest text that one of them has.
@@ -98,7 +90,7 @@ def expected_chunks(con: Connection, run: RunRow, query_keys: Sequence[int]) -> 
 
 def recorded_latencies(con: Connection, run: RunRow) -> list[float]:
     """Every recorded total time of the run, ascending."""
-    if not _has_table(con, "metrics", "latency"):
+    if not table_columns(con, "metrics.latency"):
         return []
     rows = con.execute(
         "select latency_total_ms from metrics.latency where run_key = ? and isfinite(latency_total_ms) order by 1",
