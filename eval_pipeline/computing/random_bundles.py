@@ -16,7 +16,9 @@ from eval_pipeline.settings import PACKAGE
 EXAMPLE = PACKAGE / "demo" / "bundle"
 # Ids stay: everything else would only be turned away.
 KEPT = frozenset(("query_id", "case_id"))
-TAKEN_FROM_ANOTHER_ROW, SHAKEN, LEFT_OUT = 0.3, 0.3, 0.05
+TAKEN_FROM_ANOTHER_ROW, SHAKEN, LENGTHENED, LEFT_OUT = 0.3, 0.3, 0.15, 0.05
+# So many lists before a row's own one that it begins behind every usual cut-off.
+MOST_LISTS_BEFORE = 12
 
 Row = dict[str, Any]
 
@@ -56,9 +58,19 @@ def _mixed(rows: list[Row], random: Random) -> list[Row]:
             source = random.choice(rows) if random.random() < TAKEN_FROM_ANOTHER_ROW else row
             mixed.pop(field, None)
             if field in source and random.random() >= LEFT_OUT:
-                mixed[field] = _shaken(source[field], random) if random.random() < SHAKEN else source[field]
+                value = _lengthened(field, source, rows, random)
+                mixed[field] = _shaken(value, random) if random.random() < SHAKEN else value
         found.append(mixed)
     return found
+
+
+def _lengthened(field: str, row: Row, rows: list[Row], random: Random) -> Any:
+    """Now and then a list comes behind those of other rows: more is expected than usual, and found further down."""
+    if not isinstance(row[field], list) or random.random() >= LENGTHENED:
+        return row[field]
+    before = random.choices(rows, k=random.randint(1, MOST_LISTS_BEFORE))
+    lists = [one[field] for one in before if isinstance(one.get(field), list)]
+    return [item for values in (*lists, row[field]) for item in values]
 
 
 def _shaken(value: Any, random: Random) -> Any:

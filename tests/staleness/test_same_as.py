@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from eval_pipeline.computing.random_bundles import write_random_bundle
@@ -148,3 +150,22 @@ def test_a_random_bundle_is_the_same_for_the_same_seed(tmp_path):
     )
     assert one == again != other
     assert one.keys() == other.keys()
+
+
+def test_a_random_bundle_has_more_expected_than_usual_and_finds_it_further_down(tmp_path):
+    bundle = write_random_bundle(tmp_path, 1)
+    expected = {row["query_id"]: row.get("expected_chunk_ids") or [] for row in rows_of(bundle, "queries")}
+    assert max(len(set(chunks)) for chunks in expected.values()) > 6
+    further_down = [
+        row["query_id"]
+        for row in rows_of(bundle, "results")
+        for hit in row.get("hits_top_k", [])[10:]
+        if hit["chunk_id"] in expected.get(row["query_id"], [])
+    ]
+    assert len(set(further_down)) > 10
+
+
+def rows_of(bundle, name):
+    return [
+        json.loads(line) for path in bundle.rglob(f"{name}.jsonl") for line in path.open(encoding="utf-8")
+    ]
