@@ -83,8 +83,12 @@ def compare_meanings(
     *,
     now: dt.datetime,
 ) -> Agreement:
-    """Compute both on every bundle, in stores of their own under `folder`."""
+    """Compute both on every bundle, in stores of their own under `folder`; no row tells how it is aggregated."""
     found = Agreement()
+    was, aggregate = earlier.definition.header.aggregate, one.header.aggregate
+    if was != aggregate:
+        found.differences.append(f"aggregate was {was}, is {aggregate}")
+        return found
     for name, bundle in _bundles(folder):
         own = replace(settings, db=folder / f"{name}.duckdb", config=folder / "none.toml")
         load_bundles([bundle], own, now=now)

@@ -77,6 +77,18 @@ def test_one_that_means_something_else_is_told_by_its_queries_and_stays_stale(wo
     assert world.plan() == CELLS
 
 
+def test_the_same_rows_aggregated_otherwise_mean_something_else(world):
+    """Without its mean the formula has no aggregates, whatever its rows are."""
+    earlier = world.folder / "earlier.sql"
+    earlier.write_text(LOUD.format(value=TWICE))
+    world.own("metrics/loud.sql", LOUD.format(value=TWICE).replace("-- scale", "-- aggregate: sum\n-- scale"))
+    stale, locked = world.plan(), (world.own_sql / FILE).read_bytes()
+    code, out, _ = said(world, "loud", "--same-as", str(earlier))
+    assert (code, "aggregate was mean, is sum" in out) == (1, True), out
+    assert (world.own_sql / FILE).read_bytes() == locked
+    assert world.plan() == stale != {}
+
+
 def test_what_reads_a_rewritten_definition_stays_fresh_with_it(world):
     before = fingerprint(world, "facts.noise")
     world.own("facts/noise.sql", NOISE.format(value="0 + n_hits"))
