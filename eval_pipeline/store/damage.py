@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import duckdb
@@ -32,7 +34,10 @@ SIGNS_OF_DAMAGE = (
     "database has been invalidated",
 )
 OTHER_VERSION = "storage version"
+NO_RIGHTS = "Permission denied"
 SHOWN_TABLES = 3
+# What makes a store anew in the place of a file that is whole.
+NOT_BROKEN = "rebuild --yes"
 
 
 def _refuse_other_files(db: Path) -> None:
@@ -71,7 +76,7 @@ def _refuse_foreign(con: duckdb.DuckDBPyConnection, db: Path) -> None:
         )
         raise StoreForeign(
             f"{db} is a DuckDB database of another program (it holds {shown}) and is left alone: name another file "
-            "with --db or EVAL_PIPELINE_DB. " + _way_back(db)
+            "with --db or EVAL_PIPELINE_DB. " + _way_back(db, words=NOT_BROKEN)
         )
 
 
@@ -83,17 +88,19 @@ def _refuse_newer(con: duckdb.DuckDBPyConnection, db: Path, numbers: set[int]) -
             f"{db} was written by {f'eval-pipeline {writer}' if is_newer else 'a newer eval-pipeline'} (schema "
             f"{max(numbers)}), and this is {product_version()} (schema {max(_known_numbers())}), which would misread "
             "it and compute it back; nothing was changed. Install that version or a later one, or name another file "
-            "with --db or EVAL_PIPELINE_DB. " + _way_back(db)
+            "with --db or EVAL_PIPELINE_DB. " + _way_back(db, words=NOT_BROKEN)
         )
 
 
 def _opening_failed(db: Path, error: duckdb.Error) -> StoreError:
     """Why a file could not be opened."""
     message = str(error)
+    if NO_RIGHTS in message:
+        return _unusable(db, PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(db)))
     if OTHER_VERSION in message:
         return StoreForeign(
             f"{db} was written by another version of DuckDB than the one installed here ({_first_line(message)}): "
-            "install that version. " + _way_back(db)
+            "install that version. " + _way_back(db, words=NOT_BROKEN)
         )
     return StoreDamaged(_damaged(db, _first_line(message)))
 
@@ -134,9 +141,9 @@ def _damaged(db: Path, why: str) -> str:
     return f"{db} cannot be read: {why}. {_way_back(db)}"
 
 
-def _way_back(db: Path) -> str:
+def _way_back(db: Path, *, words: str = "rebuild") -> str:
     return (
-        f"To start over: `eval-pipeline rebuild --db {db}` moves the file aside (deleting nothing) and makes the store "
+        f"To start over: `eval-pipeline {words} --db {db}` moves the file aside (deleting nothing) and makes the store "
         f"anew from the deliveries kept in {db.name}.deliveries."
     )
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from eval_pipeline.bundle.layout import ROW_PARTS
-from eval_pipeline.errors import StoreError, StoreMissing, UsageError
+from eval_pipeline.errors import StoreDamaged, StoreMissing, UsageError
 from eval_pipeline.loading.context import LoadOptions, LoadReport
 from eval_pipeline.loading.inbox import is_bundle
 from eval_pipeline.loading.load import load_bundles
@@ -72,14 +72,14 @@ class RebuildReport:
     not_back: list[str] = field(default_factory=list)
 
 
-def why_unreadable(settings: Settings) -> str | None:
-    """What is wrong with the store's file; None when nothing is."""
+def why_unreadable(settings: Settings, *, notify: Notify | None = None) -> str | None:
+    """What is broken about the store's file; None when nothing is. Raises for a whole one that may not be read."""
     try:
-        with open_reader(settings.db) as con:
+        with open_reader(settings.db, notify=notify) as con:
             _read_everything(con)
     except StoreMissing:
         return f"there is no file at {settings.db}"
-    except StoreError as error:
+    except StoreDamaged as error:
         return str(error)
     return None
 

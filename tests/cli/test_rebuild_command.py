@@ -216,6 +216,18 @@ def test_a_store_that_can_be_read_is_made_anew_only_when_asked_to(secrets_in_par
     assert len(beside(settings)) == 1
 
 
+@pytest.mark.parametrize("kind", FOREIGN)
+def test_a_whole_file_that_may_not_be_read_is_replaced_only_when_asked_to(secrets_in_part, capsys, kind):
+    settings, _ = secrets_in_part
+    FOREIGN[kind][0](settings.db)
+    whole = settings.db.read_bytes()
+    code, said = failing(settings, capsys, "rebuild")
+    assert (code, "rebuild --yes" in said) == (5 if "newer version" in kind else 2, True), said
+    assert settings.db.read_bytes() == whole and beside(settings) == []
+    moved_to = json.loads(call(settings, "rebuild", "--yes", "--json").stdout)["moved_to"]
+    assert Path(moved_to).read_bytes() == whole
+
+
 def test_a_store_that_was_deleted_comes_back(secrets_in_part):
     settings, _ = secrets_in_part
     settings.db.unlink()
@@ -228,7 +240,7 @@ def test_without_kept_deliveries_nothing_is_touched(secrets_in_part, capsys):
     shutil.rmtree(settings.db.with_name(settings.db.name + ".deliveries"))
     of_another_program(settings.db)
     before = settings.db.read_bytes()
-    code, said = failing(settings, capsys, "rebuild")
+    code, said = failing(settings, capsys, "rebuild", "--yes")
     assert code == 2 and "holds no deliveries" in said
     assert settings.db.read_bytes() == before and beside(settings) == []
 
@@ -334,6 +346,22 @@ def test_in_a_folder_that_cannot_be_written_every_command_says_so(read_only_fold
     for words, (code, said) in zip(commands, in_trouble("read-only", folder, *commands), strict=True):
         assert code == 2 and "Permission denied" in said and "right to write" in said, (words, said)
     assert settings.db.read_bytes() == before
+
+
+@pytest.mark.needs_process
+@pytest.mark.parametrize("mode", [0o444, 0o000], ids=["read-only", "unreadable"])
+def test_a_file_without_rights_is_not_broken(secrets_in_part, mode):
+    settings, _ = secrets_in_part
+    before = settings.db.read_bytes()
+    settings.db.chmod(mode)
+    commands = [
+        [*words, "--db", str(settings.db)] for words in (["load", str(_other_bundle(settings))], ["rebuild"])
+    ]
+    (_, loads), (_, rebuilds) = in_trouble("read-only", settings.db.parent, *commands)
+    settings.db.chmod(0o644)
+    assert "Permission denied" in loads and "cannot be read" not in loads, loads
+    assert "--yes" in rebuilds or "Permission denied" in rebuilds, rebuilds
+    assert settings.db.read_bytes() == before and beside(settings) == []
 
 
 def test_a_word_that_was_forgotten_is_in_no_file_after_rebuilding(secrets_in_part):
