@@ -119,7 +119,7 @@ def _forget(
     from eval_pipeline.upkeep.forget import find_request, forget
 
     registry = load_registry(settings)
-    request = find_request(settings, name, kind=kind, **how)
+    request = find_request(settings, name, kind=kind, notify=say, **how)
     if dry_run or not yes:
         would = forget(settings, registry, request, now=utc_now(), dry_run=True, notify=say)
         if dry_run and as_json:

@@ -6,8 +6,6 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -91,9 +89,17 @@ class _DryRun(Exception):
     """Ends a transaction that was only asked what it would do."""
 
 
-def find_request(settings: Settings, name: str, *, kind: Kind | None, text: bool, history: bool) -> Request:
+def find_request(
+    settings: Settings,
+    name: str,
+    *,
+    kind: Kind | None,
+    text: bool,
+    history: bool,
+    notify: Notify | None = None,
+) -> Request:
     """What the name means here: a run, a dataset, or something that was only ever delivered or forgotten."""
-    kinds = [one for one in KINDS if kind in (None, one) and _is_known(settings, one, name)]
+    kinds = [one for one in KINDS if kind in (None, one) and _is_known(settings, one, name, notify)]
     if not kinds:
         raise UnknownName("run or dataset", name, _known_names(settings))
     if len(kinds) > 1:
@@ -101,8 +107,8 @@ def find_request(settings: Settings, name: str, *, kind: Kind | None, text: bool
     return Request(kinds[0], name, text, history)
 
 
-def _is_known(settings: Settings, kind: Kind, name: str) -> bool:
-    with _reading(settings) as con:
+def _is_known(settings: Settings, kind: Kind, name: str, notify: Notify | None) -> bool:
+    with open_reader(settings.db, notify=notify) as con:
         target = find_target(con, kind, name)
         if target.run_keys or target.dataset_key is not None:
             return True
@@ -115,14 +121,8 @@ def _is_known(settings: Settings, kind: Kind, name: str) -> bool:
     return any((stamp / folder / name).is_dir() for stamp in stamps(settings.db))
 
 
-@contextmanager
-def _reading(settings: Settings) -> Iterator[Connection]:
-    with open_reader(settings.db) as con:
-        yield con
-
-
 def _known_names(settings: Settings) -> list[str]:
-    with _reading(settings) as con:
+    with open_reader(settings.db) as con:
         rows = con.execute(
             "select run_id from raw.runs union all select dataset_id from raw.datasets"
         ).fetchall()

@@ -176,6 +176,14 @@ def test_a_command_that_only_reads_says_once_that_it_brings_the_store_up_to_date
     assert (again.stderr, json.loads(again.stdout)) == ("", json.loads(first.stdout))
 
 
+@pytest.mark.parametrize("words", [["forget", "tuesday", "--dry-run"], ["rebuild", "--yes"]])
+def test_at_a_terminal_nobody_is_told_by_a_warning_of_python(version, store, recwarn, words):
+    with working_in(store):
+        done = CliRunner().invoke(cli, words)
+    assert f"written by eval-pipeline {version}" in done.stderr
+    assert [str(one.message) for one in recwarn if "written by" in str(one.message)] == []
+
+
 def test_a_python_session_is_told_as_well(version, store):
     db = store / "data" / "eval.duckdb"
     with pytest.warns(UserWarning, match=f"written by eval-pipeline {version}"), eval_pipeline.open_store(db):
