@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from eval_pipeline.errors import UsageError
+from eval_pipeline.errors import DefinitionError, UsageError
 from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.settings import Settings, shipped_sql
 
@@ -118,9 +118,13 @@ def read_lock(path: Path) -> dict[str, Locked]:
     """What every line says, by the definition's name."""
     if not path.is_file():
         return {}
-    rows = [
-        line.split() for line in path.read_text("utf-8").splitlines() if line and not line.startswith("#")
-    ]
+    try:
+        lines = path.read_text("utf-8-sig").splitlines()
+    except UnicodeDecodeError as error:
+        raise DefinitionError(
+            f"{path}: not UTF-8 at byte {error.start}; take it from git or write it anew with `metrics --lock`"
+        ) from error
+    rows = [line.split() for line in lines if line and not line.startswith("#")]
     return {
         row[0]: Locked(int(row[1]), row[2], _earlier(row[3:]))
         for row in rows

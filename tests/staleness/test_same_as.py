@@ -153,6 +153,12 @@ def test_what_cannot_be_compared_is_wrong_usage(world, words, says):
     assert (code, says in err) == (2, True), err
 
 
+def test_a_lock_file_that_is_no_text_is_named(world):
+    (world.own_sql / FILE).write_bytes(b"\xff\xfe")
+    code, _, err = said(world, "--check-lock")
+    assert (code, f"{FILE}: not UTF-8 at byte 0" in err) == (2, True), err
+
+
 def test_a_random_bundle_is_the_same_for_the_same_seed(tmp_path):
     def files(folder):
         return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*.*")}
