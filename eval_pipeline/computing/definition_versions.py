@@ -40,7 +40,7 @@ def _record_versions(
                 one.body,
                 list(one.reads),
                 json.dumps(parents),
-                json.dumps(_helpers(one, helpers), ensure_ascii=False),
+                json.dumps(_helpers_behind(one, helpers), ensure_ascii=False),
                 "python" if one.is_python else "sql",
                 now,
                 product_version(),
@@ -62,7 +62,8 @@ def _header(one: Definition) -> dict[str, Any]:
     }
 
 
-def _helpers(one: Definition, helpers: Mapping[str, Helper]) -> dict[str, Any]:
+def _helpers_behind(one: Definition, helpers: Mapping[str, Helper]) -> dict[str, Any]:
+    """What it calls, however deep, by name."""
     from eval_pipeline.formulas.tokens import called_functions
 
     found: dict[str, Any] = {}

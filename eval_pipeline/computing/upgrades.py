@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from eval_pipeline.computing.definition_versions import _helpers_behind
 from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.fingerprint import combined
 from eval_pipeline.formulas.lock_file import is_locked
@@ -25,6 +26,7 @@ class _Meaning(NamedTuple):
     header: str
     body: str
     parents: str
+    helpers: str
 
 
 Meanings = Mapping[tuple[str, str], _Meaning]
@@ -42,7 +44,7 @@ def upgraded_cells(con: Connection, registry: Registry) -> dict[StoredMeaning, s
     known: Meanings = {
         (name, fingerprint): _Meaning(*rest)
         for name, fingerprint, *rest in con.execute(
-            "select name, fingerprint, own_fingerprint, header, body, parents from ledger.definitions"
+            "select name, fingerprint, own_fingerprint, header, body, parents, helpers from ledger.definitions"
         ).fetchall()
     }
     return {
@@ -87,10 +89,22 @@ def _moved(
 
 def _is_the_products(one: Definition, then: _Meaning, registry: Registry) -> bool:
     """Whether the product moved it, not the user: it is as shipped, or differs by more than parameters."""
+    header: dict[str, Any] = json.loads(then.header)
+    now = (one.body, one.header.applies, one.header.undefined, one.header.aggregate)
+    is_rewritten = now != (then.body, header["applies"], header["undefined"], header["aggregate"])
+    if not is_rewritten and _shipped_helpers_moved(one, then, registry):
+        return True
     if one.is_own:
         return False
     if one.variant_of is None and not {one.short_name, one.name} & set(registry.config.formulas):
         return is_locked(one)
-    header: dict[str, Any] = json.loads(then.header)
-    now = (one.body, one.header.applies, one.header.undefined, one.header.aggregate)
-    return now != (then.body, header["applies"], header["undefined"], header["aggregate"])
+    return is_rewritten
+
+
+def _shipped_helpers_moved(one: Definition, then: _Meaning, registry: Registry) -> bool:
+    """Whether it calls what it called, and the product says otherwise what that computes."""
+    before, now = json.loads(then.helpers), _helpers_behind(one, registry.helpers)
+    moved = {name for name in {*before, *now} if before.get(name) != now.get(name)}
+    return bool(moved) and not any(
+        name in registry.helpers and registry.helpers[name].is_own for name in moved
+    )

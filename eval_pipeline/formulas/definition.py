@@ -28,6 +28,7 @@ class Helper:
     body: str
     path: Path
     fingerprint: str
+    is_own: bool = False
 
 
 @dataclass(frozen=True)

@@ -119,7 +119,7 @@ def load_registry(settings: Settings) -> Registry:
     drafts: dict[str, Definition] = {}
     for folder in folders:
         for helper in _read_helpers(folder):
-            helpers[helper.name] = helper
+            helpers[helper.name] = replace(helper, is_own=folder != folders[0])
         found = list(_read_folder(folder))
         if folder == folders[0]:
             found += _read_shipped_python()

@@ -26,6 +26,7 @@ VERSION, LATER = eval_pipeline.__version__, "9.0.0"
 BECAUSE = f"{LATER} replaced {VERSION}"
 RANK = "metrics.reciprocal_rank"
 MINE = "-- keys: {mine: hits}\n-- scale: count\n\nselect run_key, query_key, n_hits as mine from facts.outcomes\n"
+ROUNDED_OTHERWISE = ("'{:.4f}'", "'{:.3f}'")
 NOTED = "-- keys: {n: hits}\n\nselect run_key, query_key, n_hits as n from facts.outcomes\n"
 PARAMETERS = "[formulas.reciprocal_rank]\ncutoff = 2\n"
 
@@ -82,6 +83,20 @@ def test_what_somebody_changed_themselves_is_not_the_releases_doing(world):
     (world.folder / "eval-pipeline.toml").unlink()
     world.overlay("metrics/reciprocal_rank.sql", ("cast(1 as double)", "cast(3 as double)"))
     assert set(because(world).values()) == {None}
+
+
+def test_a_helper_that_a_release_ships_otherwise_is_its_doing_behind_a_formula_of_ones_own_too(world):
+    with of_version(VERSION):
+        world.own(
+            "metrics/mine.sql", MINE.replace("n_hits as mine", "rounded(cast(n_hits as double)) as mine")
+        )
+        world.compute(everything=True)
+    later = released(world, "functions/rounded.sql", ROUNDED_OTHERWISE)
+    assert because(later)["metrics.mine"] == BECAUSE
+    later.own(
+        "metrics/mine.sql", MINE.replace("n_hits as mine", "rounded(cast(n_hits + 1 as double)) as mine")
+    )
+    assert because(later)["metrics.mine"] is None
 
 
 def test_a_release_is_known_behind_parameters_that_were_set_all_along(world):
