@@ -18,7 +18,7 @@ test: $(READY)
 	# A worker per processor: every further one would import everything once more.
 	$(BIN)/pytest -n $$(getconf _NPROCESSORS_ONLN) --dist worksteal
 
-# What needs no process, browser, Dagster or document: for the minute before a commit.
+# What needs no process, browser, Dagster or document: some minutes, before a commit.
 quick: $(READY)
 	$(BIN)/pytest -n $$(getconf _NPROCESSORS_ONLN) --dist worksteal -m quick
 

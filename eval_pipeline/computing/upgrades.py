@@ -88,7 +88,7 @@ def _moved(
 
 
 def _is_the_products(one: Definition, then: _Meaning, registry: Registry) -> bool:
-    """Whether the product moved it, not the user: it is as shipped, or differs by more than parameters."""
+    """Whether the product moved it, not the user: by a helper, as shipped, or by more than parameters."""
     header: dict[str, Any] = json.loads(then.header)
     now = (one.body, one.header.applies, one.header.undefined, one.header.aggregate)
     is_rewritten = now != (then.body, header["applies"], header["undefined"], header["aggregate"])
