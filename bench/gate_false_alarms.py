@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.settings import load_settings
-from tests.compare.nights_without_change import RULES, false_alarm_share
+from tests.comparing.nights_without_change import RULES, false_alarm_share
 
 
 def main():

@@ -17,7 +17,7 @@ from eval_pipeline.store.open import open_writer
 from tests.bundle_files import compute, load, settings_in
 from tests.made_once import made_once
 from tests.prepared import Prepared
-from tests.store.forgettable import TWO_FORMULAS, own_copy, write_secret_bundle
+from tests.upkeep.forgettable import TWO_FORMULAS, own_copy, write_secret_bundle
 
 # Folders whose single tests take longest: begun first, so that no worker sits over one while the others are done.
 LONGEST = ("docs", "faults", "wheel")

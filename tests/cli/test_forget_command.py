@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from eval_pipeline.cli.main import cli, main
 from tests.bundle_files import ask, load, settings_in
-from tests.store.forgettable import places_with
+from tests.upkeep.forgettable import places_with
 
 
 def call(settings, *words, code=0, answer=None):

@@ -19,7 +19,7 @@ from eval_pipeline.store.open import open_reader, open_writer
 from eval_pipeline.upkeep.forget import Request, forget, lift_tombstones
 from tests.bundle_files import ask, compute, day, derived_tables, load, settings_in, write_run
 from tests.cli.broken_stores import FOREIGN, UNREADABLE, cut_off, of_another_program
-from tests.store.forgettable import SECRET, places_with
+from tests.upkeep.forgettable import SECRET, places_with
 
 # Of these `demo` and `ui` start long work, `init`, `metrics` and `rebuild` need no readable store.
 WITHOUT_STORE = {"demo", "ui", "init", "metrics", "rebuild"}

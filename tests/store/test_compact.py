@@ -14,7 +14,7 @@ from eval_pipeline.store.compact import compact
 from eval_pipeline.store.open import open_reader, open_writer, transaction
 from tests.bundle_files import ask, compute, derived_tables, load, write_run
 from tests.faults.dying import Disturbed
-from tests.store.forgettable import SECRET, TWO_FORMULAS, places_with
+from tests.upkeep.forgettable import SECRET, TWO_FORMULAS, places_with
 
 Usage = namedtuple("Usage", "total used free")
 

@@ -22,7 +22,7 @@ from tests.bundle_files import (
     write_golden,
     write_run,
 )
-from tests.store.forgettable import SECRET, TWO_FORMULAS, own_copy, places_with, write_told
+from tests.upkeep.forgettable import SECRET, TWO_FORMULAS, own_copy, places_with, write_told
 
 
 def forget_it(settings, name, *, kind="run", on=3, **options):

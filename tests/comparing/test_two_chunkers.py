@@ -10,7 +10,7 @@ from eval_pipeline.comparing.verdicts import ComparisonOptions
 from eval_pipeline.errors import RefusedError
 from eval_pipeline.formulas.registry import load_registry
 from tests.bundle_files import Row, compute, load, settings_in, write_archive, write_golden, write_run
-from tests.compare.pairs_of_runs import compared, query
+from tests.comparing.pairs_of_runs import compared, query
 
 
 def piece(chunk_id: str, *ranges: tuple[int, int], doc: str = "doc", span_doc: str | None = None) -> Row:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from eval_pipeline.loading.quarantine import find_quarantine
-from tests.run_parts.building import (
+from tests.computing.building import (
     NOW,
     Row,
     blocks_of,

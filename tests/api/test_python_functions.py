@@ -12,7 +12,7 @@ import pytest
 import eval_pipeline
 from eval_pipeline.errors import RefusedError, StoreMissing, UnknownName, UsageError
 from tests.bundle_files import ask, compute
-from tests.compare.pairs_of_runs import answered, compared, copied, expecting_one, ranked, store_of
+from tests.comparing.pairs_of_runs import answered, compared, copied, expecting_one, ranked, store_of
 
 
 @pytest.fixture(scope="module")

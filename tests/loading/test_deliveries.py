@@ -23,7 +23,7 @@ from tests.bundle_files import (
     write_lines,
     write_run,
 )
-from tests.store.forgettable import own_copy
+from tests.upkeep.forgettable import own_copy
 
 GOLDEN = [
     {"query_id": "q1", "expected_chunk_ids": ["d/1"]},

@@ -12,7 +12,7 @@ import pytest
 from eval_pipeline.comparing.states import PAIR_FACTS
 from eval_pipeline.comparing.verdicts import ComparisonOptions
 from tests.bundle_files import compute, load, registry_of, settings_in
-from tests.compare.pairs_of_runs import compared
+from tests.comparing.pairs_of_runs import compared
 from tests.reference import compare as reference
 from tests.reference.bundles import (
     Bundle,

@@ -11,7 +11,7 @@ from eval_pipeline.loading.load import load_bundles
 from eval_pipeline.settings import Settings
 from eval_pipeline.showing.query import ask
 from eval_pipeline.showing.show import show_run
-from tests.run_parts.building import NOW, ONE_FORMULA, settings_in, write_golden, write_run
+from tests.computing.building import NOW, ONE_FORMULA, settings_in, write_golden, write_run
 
 LATER = NOW + dt.timedelta(days=3)
 TABLE = ONE_FORMULA + '[formulas.extraction]\nfn_policy = "table"\n'

@@ -98,7 +98,7 @@ def applied(tmp_path_factory, small_computed_world):
 
 def kill(start: Start, place: int, *words: str) -> None:
     """Apply until the store is about to hear of the computation with this number, and not further."""
-    killed = start("tests.staleness.killed_within:apply_until", place, *words, dagster=bool(words))
+    killed = start("tests.planning.killed_within:apply_until", place, *words, dagster=bool(words))
     assert killed.wait() == -signal.SIGKILL, killed.said
 
 

@@ -9,7 +9,7 @@ import pytest
 from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.upkeep.forget import Request, forget
 from tests.bundle_files import ask, day, load
-from tests.store.forgettable import own_copy, places_with
+from tests.upkeep.forgettable import own_copy, places_with
 
 # Before which step, the so-manyth of its kind, and whether the store has forgotten by then.
 STEPS = [
@@ -31,7 +31,9 @@ def killed(secrets_in_part, prepared):
 
     def kill(function, scope, *step):
         folder = settings.db.parent
-        dead = prepared.start(f"tests.store.forgetting_until:{function}", folder, scope, *step, folder=folder)
+        dead = prepared.start(
+            f"tests.upkeep.forgetting_until:{function}", folder, scope, *step, folder=folder
+        )
         assert dead.wait() == -signal.SIGKILL, dead.said
 
     return kill
@@ -83,7 +85,7 @@ def count(computed_in_part_once, tmp_path_factory, prepared):
         folder = tmp_path_factory.mktemp("counted")
         own_copy(computed_in_part_once, folder)
         whole = prepared.start(
-            "tests.store.forgetting_until:forget_until_step", folder, scope, 0, folder=folder
+            "tests.upkeep.forgetting_until:forget_until_step", folder, scope, 0, folder=folder
         )
         assert whole.wait() == 0, whole.said
         return int(whole.said)

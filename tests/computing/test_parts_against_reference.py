@@ -11,9 +11,9 @@ import pytest
 
 from eval_pipeline.metrics import compute_aggregate_metrics, compute_field_accuracy, find_discrepancies
 from eval_pipeline.showing.show import show_run
+from tests.computing.building import BLOCKS, blocks_of, settings_in, taken_in
 from tests.reference.bundles import Bundle, archive_states, random_bundle, write_bundle
 from tests.reference.runs import score_run
-from tests.run_parts.building import BLOCKS, blocks_of, settings_in, taken_in
 
 DEFAULT: dict[str, str] = {}
 OTHER = {"fn_policy": "table", "percentile": "nearest"}

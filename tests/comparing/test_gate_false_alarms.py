@@ -10,7 +10,7 @@ from eval_pipeline.comparing.pair_rows import MetricPairs
 from eval_pipeline.comparing.significance import Compared
 from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.settings import load_settings
-from tests.compare.nights_without_change import CONFIG, RULES, false_alarm_share, one_night
+from tests.comparing.nights_without_change import CONFIG, RULES, false_alarm_share, one_night
 
 
 @pytest.fixture(scope="module")

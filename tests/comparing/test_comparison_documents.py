@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from eval_pipeline.cli.main import cli
 from eval_pipeline.report.markdown import escaped, render_gate_junit, render_gate_md, render_report_md
 from tests.bundle_files import write_archive
-from tests.compare.pairs_of_runs import answered, compared, expecting_one, ranked, store_of
+from tests.comparing.pairs_of_runs import answered, compared, expecting_one, ranked, store_of
 
 AWKWARD = "a|b\\c\n<i>d & &lt;"
 GOLDEN = [

@@ -8,7 +8,7 @@ from eval_pipeline.comparing.states import PAIR_FACTS
 from eval_pipeline.report.markdown import render_report_md
 from eval_pipeline.showing.show import show_run
 from tests.bundle_files import compute, registry_of, write_lines
-from tests.compare.pairs_of_runs import answered, compared, copied, expecting_one, store_of
+from tests.comparing.pairs_of_runs import answered, compared, copied, expecting_one, store_of
 
 COMPUTED = [
     *PAIR_FACTS,

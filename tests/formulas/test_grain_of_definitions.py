@@ -16,7 +16,7 @@ from eval_pipeline.loading.load import load_bundles
 from eval_pipeline.settings import Settings, load_settings
 from eval_pipeline.showing.query import ask
 from eval_pipeline.showing.show import show_queries, show_run
-from tests.run_parts.building import DATASET, NOW, write_golden, write_run, write_text
+from tests.computing.building import DATASET, NOW, write_golden, write_run, write_text
 
 PER_CASE = """-- keys: {size: "Characters of the ground truth"}
 -- version: 1

@@ -10,7 +10,7 @@ from eval_pipeline.comparing.states import PAIR_FACTS
 from eval_pipeline.errors import StoreMissing, UnknownName, UsageError
 from eval_pipeline.settings import load_settings
 from tests.bundle_files import compute, load, settings_in, write_archive, write_golden, write_run
-from tests.compare.pairs_of_runs import answered, compared, copied, expecting_one, query, ranked, store_of
+from tests.comparing.pairs_of_runs import answered, compared, copied, expecting_one, query, ranked, store_of
 
 FILLER = [f"doc/x{number}" for number in range(10)]
 

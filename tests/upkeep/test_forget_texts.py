@@ -17,7 +17,7 @@ from eval_pipeline.showing.show import show_run
 from eval_pipeline.store.open import open_reader
 from eval_pipeline.upkeep.forget import Request, forget, lift_tombstones
 from tests.bundle_files import ask, compute, day, derived_tables, load, settings_in, write_golden
-from tests.store.forgettable import SECRET, TWO_FORMULAS, own_copy, places_with, write_told
+from tests.upkeep.forgettable import SECRET, TWO_FORMULAS, own_copy, places_with, write_told
 
 OF_TEXTS = {"answer_strings", "citation_coverage", "extraction", "anchor_any", "attribution"}
 NOT_OF_TEXTS = {"hit_at_k", "reciprocal_rank", "recall_at_k_doc", "failures", "empty_results", "latency"}

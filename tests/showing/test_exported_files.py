@@ -17,7 +17,7 @@ from eval_pipeline.metrics import compute_aggregate_metrics
 from eval_pipeline.settings import Settings
 from eval_pipeline.showing.export import export_run
 from eval_pipeline.showing.show import show_queries, show_run
-from tests.run_parts.building import NOW, ONE_FORMULA, settings_in, write_golden, write_run
+from tests.computing.building import NOW, ONE_FORMULA, settings_in, write_golden, write_run
 
 JUDGE = {"model": "judge", "version": "2026-01-01", "temperature": 0, "prompt_version": "judge prompt 7"}
 

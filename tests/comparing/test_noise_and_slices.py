@@ -16,7 +16,7 @@ from eval_pipeline.report.comparison_rows import within_noise
 from eval_pipeline.settings import load_settings
 from eval_pipeline.stats import benjamini_hochberg
 from eval_pipeline.stats.binary import mcnemar_exact
-from tests.compare.pairs_of_runs import answered, compared, expecting_one, store_of
+from tests.comparing.pairs_of_runs import answered, compared, expecting_one, store_of
 
 COMPUTED = [
     *PAIR_FACTS,

@@ -13,7 +13,7 @@ from eval_pipeline.errors import InvalidConfig, UnknownName, UsageError
 from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.settings import Settings
 from tests.bundle_files import compute, load, registry_of, write_golden, write_lines, write_run
-from tests.compare.pairs_of_runs import answered, copied, expecting_one, ranked, store_of
+from tests.comparing.pairs_of_runs import answered, copied, expecting_one, ranked, store_of
 
 N = 100
 NIGHTS = 16

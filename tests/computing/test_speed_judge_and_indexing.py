@@ -9,7 +9,7 @@ import pytest
 
 from eval_pipeline.loading.quarantine import find_quarantine
 from eval_pipeline.showing.blocks import judge_config_problems
-from tests.run_parts.building import (
+from tests.computing.building import (
     Row,
     blocks_of,
     settings_in,

@@ -39,7 +39,7 @@ from tests.bundle_files import (
     write_golden,
     write_lines,
 )
-from tests.compare.pairs_of_runs import compared, copied, ranked, store_of
+from tests.comparing.pairs_of_runs import compared, copied, ranked, store_of
 from tests.few_definitions import shipping, write_few
 
 GOLDEN = [
