@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from eval_pipeline.computing.measure import measure
@@ -15,7 +16,7 @@ from eval_pipeline.formulas.registry import Registry, load_registry
 from eval_pipeline.loading.context import LoadReport
 from eval_pipeline.loading.load import load_bundles
 from eval_pipeline.settings import Settings, load_settings
-from eval_pipeline.store.open import open_reader
+from eval_pipeline.store.open import open_reader, open_writer
 
 Row = dict[str, Any]
 FIRST_DAY = dt.datetime(2026, 9, 1)
@@ -80,7 +81,20 @@ def _shipped_registry(folder: Path) -> Registry:
 
 
 def load(settings: Settings, *paths: Path, on: int = 1) -> LoadReport:
+    """Into a store that may not be there yet: a copy of an empty one is made sooner."""
+    if not settings.db.exists():
+        settings.db.parent.mkdir(parents=True, exist_ok=True)
+        settings.db.write_bytes(_empty_store())
     return load_bundles(list(paths), settings, now=day(on))
+
+
+@cache
+def _empty_store() -> bytes:
+    with TemporaryDirectory() as folder:
+        db = Path(folder) / "empty.duckdb"
+        with open_writer(db):
+            pass
+        return db.read_bytes()
 
 
 def compute(settings: Settings, registry: Registry | None = None, *, on: int = 2, **options: Any) -> Any:

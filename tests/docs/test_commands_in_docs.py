@@ -32,8 +32,13 @@ DOCUMENTS = (
 )
 # Its commands go through Dagster as a reader's do, the others' only with what takes long.
 THROUGH_DAGSTER = "docs/correct-a-label.md"
-# They compute all runs of the example anew, several times.
-LONG = ("docs/add-a-formula.md", "docs/change-a-formula.md")
+# They compute runs of the example anew, several times; `make slow` follows them.
+LONG = (
+    "docs/add-a-formula.md",
+    "docs/change-a-formula.md",
+    "docs/forgetting.md",
+    "docs/nights-and-quarantine.md",
+)
 
 # Not executed: these set a machine up, run for long or until they are stopped.
 SKIPPED = (

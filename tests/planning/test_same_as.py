@@ -89,6 +89,7 @@ def test_the_same_rows_aggregated_otherwise_mean_something_else(world):
     assert world.plan() == stale != {}
 
 
+@pytest.mark.slow
 def test_what_reads_a_rewritten_definition_stays_fresh_with_it(world):
     before = fingerprint(world, "facts.noise")
     world.own("facts/noise.sql", NOISE.format(value="0 + n_hits"))
@@ -97,6 +98,7 @@ def test_what_reads_a_rewritten_definition_stays_fresh_with_it(world):
     assert world.plan() == {}
 
 
+@pytest.mark.slow
 def test_a_second_rewriting_is_the_same_as_the_first_meaning(world):
     before, first = fingerprint(world), line(world).fingerprint
     rewrite(world, SUM)
@@ -112,6 +114,7 @@ def test_a_second_rewriting_is_the_same_as_the_first_meaning(world):
     assert world.plan() == {}
 
 
+@pytest.mark.slow
 def test_the_line_is_kept_by_lock_until_the_text_moves_again(world):
     before = fingerprint(world)
     rewrite(world, SUM)
@@ -126,6 +129,7 @@ def test_the_line_is_kept_by_lock_until_the_text_moves_again(world):
     assert line(world).same_as == ()
 
 
+@pytest.mark.slow
 def test_only_the_text_that_was_computed_means_the_same(world):
     """Another parameter is another meaning, whatever the line says of the text as it is written."""
     text = LOUD.replace("-- scale", "-- parameters: {{times: 2}}\n-- scale")

@@ -16,6 +16,8 @@ SETS = [
 ]
 
 
+# Importing what it is held against takes seconds.
+@pytest.mark.slow
 @pytest.mark.parametrize("p_values", SETS)
 @pytest.mark.parametrize(("ours", "method"), [(holm, "holm"), (benjamini_hochberg, "fdr_bh")])
 def test_adjusted_p_values_agree_with_statsmodels(ours, method, p_values):

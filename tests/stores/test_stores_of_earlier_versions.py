@@ -213,6 +213,7 @@ def test_a_verdict_of_the_gate_was_kept(store):
     assert do(store, "forget", "tuesday", "--dry-run")["rows"]["comparisons.gates"] == 1
 
 
+@pytest.mark.slow
 def test_a_store_made_anew_from_its_deliveries_holds_and_says_the_same(version, store, expected):
     """One run is computed, and of all runs that it would be computed from the same."""
     views = [["query", f"from {view} order by all"] for view in ("hits", "queries")]
@@ -234,6 +235,7 @@ def test_dagster_shows_the_runs_and_tables_of_then(store, home):
     assert [key for key in home.all_asset_keys() if key not in known] == []
 
 
+@pytest.mark.slow
 def test_a_new_run_is_computed_on_top_and_shown_in_dagster(version, store, home, expected):
     table = dg.AssetKey(["metrics", "hit_at_k"])
     assert "thursday" not in home.get_materialized_partitions(table)
