@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import click
@@ -12,15 +12,15 @@ from docs.build.pages import NOTICE, generated_pages, project_root
 HELP_WIDTH = 88
 
 
-def all_pages(commands: click.Group) -> dict[str, str]:
+def all_pages(programs: Mapping[str, click.Group]) -> dict[str, str]:
     """Every generated page: its place below the project, and its text."""
-    return {**generated_pages(), "docs/reference/commands.md": commands_page(commands)}
+    return {**generated_pages(), "docs/reference/commands.md": commands_page(programs)}
 
 
-def write_pages(commands: click.Group, root: Path) -> list[Path]:
+def write_pages(programs: Mapping[str, click.Group], root: Path) -> list[Path]:
     """Write every page that is out of date below the root; returns those."""
     written: list[Path] = []
-    for place, text in all_pages(commands).items():
+    for place, text in all_pages(programs).items():
         path = root / place
         if path.is_file() and path.read_text("utf-8") == text:
             continue
@@ -30,15 +30,22 @@ def write_pages(commands: click.Group, root: Path) -> list[Path]:
     return written
 
 
-def commands_page(commands: click.Group) -> str:
-    """Every command's own help."""
-    lines = ["# Commands", "", "What `eval-pipeline COMMAND --help` prints.", ""]
-    for name, text in _helps(commands, "eval-pipeline", None):
-        lines += [f"## `{name}`", "", "```text", text, "```", ""]
+def commands_page(programs: Mapping[str, click.Group]) -> str:
+    """Every command's own help, once: what a second program names as well is not repeated."""
+    lines = ["# Commands", "", "What `eval-pipeline COMMAND --help` and `kb eval --help` print.", ""]
+    seen: set[click.Command] = set()
+    for program, commands in programs.items():
+        for name, text in _helps(commands, program, None, seen):
+            lines += [f"## `{name}`", "", "```text", text, "```", ""]
     return NOTICE + "\n".join(lines)
 
 
-def _helps(command: click.Command, name: str, parent: click.Context | None) -> Iterator[tuple[str, str]]:
+def _helps(
+    command: click.Command, name: str, parent: click.Context | None, seen: set[click.Command]
+) -> Iterator[tuple[str, str]]:
+    if command in seen:
+        return
+    seen.add(command)
     shape = {**command.context_settings, "terminal_width": HELP_WIDTH, "max_content_width": HELP_WIDTH}
     context = click.Context(command, info_name=name, parent=parent, **shape)
     yield context.command_path, command.get_help(context).rstrip()
@@ -46,11 +53,11 @@ def _helps(command: click.Command, name: str, parent: click.Context | None) -> I
         for inner in command.list_commands(context):
             found = command.get_command(context, inner)
             if found is not None:
-                yield from _helps(found, inner, context)
+                yield from _helps(found, inner, context, seen)
 
 
 if __name__ == "__main__":
-    from eval_pipeline.cli.main import cli
+    from eval_pipeline.cli.kb import PROGRAMS
 
-    for written_page in write_pages(cli, project_root()):
+    for written_page in write_pages(PROGRAMS, project_root()):
         print("wrote", written_page.relative_to(project_root()))

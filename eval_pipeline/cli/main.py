@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from collections.abc import Mapping
+from typing import Any
 
 import click
 
@@ -40,11 +42,15 @@ COMMANDS = {
 class LazyGroup(click.Group):
     """A group whose commands live in one file each, read when they are called."""
 
+    def __init__(self, *arguments: Any, known: Mapping[str, str] = COMMANDS, **others: Any) -> None:
+        super().__init__(*arguments, **others)
+        self.known = known
+
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
+        return list(self.known)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
+        if cmd_name not in self.known:
             return None
         module = importlib.import_module(f"eval_pipeline.cli.{cmd_name}")
         command: click.Command = module.command
@@ -53,16 +59,16 @@ class LazyGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands without importing any of them."""
         with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+            formatter.write_dl(list(self.known.items()))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and not args[0].startswith("-") and args[0] not in COMMANDS:
+        if args and not args[0].startswith("-") and args[0] not in self.known:
             import difflib
 
-            close = difflib.get_close_matches(args[0], COMMANDS, n=1)
-            hint = f" Did you mean {close[0]}?" if close else f" There is: {', '.join(COMMANDS)}."
+            close = difflib.get_close_matches(args[0], self.known, n=1)
+            hint = f" Did you mean {close[0]}?" if close else f" There is: {', '.join(self.known)}."
             raise click.UsageError(f"No command named {args[0]!r}.{hint}", ctx=ctx)
         return super().resolve_command(ctx, args)
 
@@ -86,7 +92,12 @@ def cli(traceback: bool) -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and leave with its exit code."""
-    code = _run(sys.argv[1:] if arguments is None else arguments)
+    run_program(cli, "eval-pipeline", arguments)
+
+
+def run_program(program: click.Group, name: str, arguments: list[str] | None = None) -> None:
+    """Run a program of ours under its name and leave with its exit code; without arguments those of the process."""
+    code = _run(program, name, sys.argv[1:] if arguments is None else arguments)
     try:
         sys.stdout.flush()
     except BrokenPipeError:
@@ -94,9 +105,9 @@ def main(arguments: list[str] | None = None) -> None:
     sys.exit(code)
 
 
-def _run(words: list[str]) -> int:
+def _run(program: click.Group, name: str, words: list[str]) -> int:
     try:
-        code = cli.main(args=words, prog_name="eval-pipeline", standalone_mode=False)
+        code = program.main(args=words, prog_name=name, standalone_mode=False)
     except SystemExit as left:
         code = left.code
     except (click.exceptions.Abort, KeyboardInterrupt):
@@ -114,7 +125,7 @@ def _run(words: list[str]) -> int:
             raise
         code = _fail(
             f"internal error: {type(error).__name__}: {error}\n"
-            "Nothing was half written. `eval-pipeline --traceback …` shows where it happened.",
+            f"Nothing was half written. `{name} --traceback …` shows where it happened.",
             INTERNAL_ERROR,
         )
     return code if isinstance(code, int) else 0

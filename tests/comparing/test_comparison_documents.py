@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 import pytest
 from click.testing import CliRunner
 
+from eval_pipeline.cli import kb
 from eval_pipeline.cli.main import cli
 from eval_pipeline.report.markdown import escaped, render_gate_junit, render_gate_md, render_report_md
 from tests.bundle_files import write_archive
@@ -134,6 +135,27 @@ def test_strict_mode_refuses_with_5_and_writes_nothing(settings, tmp_path) -> No
     assert result.exit_code != 0 and result.exception is not None
     assert getattr(result.exception, "exit_code", None) == 5
     assert not target.exists() and result.stdout == ""
+
+
+def as_kb(settings, capsys, *words: str) -> tuple[int, str, str]:
+    """Exit code, standard output and standard error of `kb eval …`, as somebody at a terminal gets them."""
+    with pytest.raises(SystemExit) as left:
+        kb.main(["eval", *words, "--db", str(settings.db)])
+    return int(left.value.code or 0), *capsys.readouterr()
+
+
+def test_in_the_words_of_a_knowledge_base_the_same_command_answers(settings, document, capsys) -> None:
+    code, printed, _ = as_kb(settings, capsys, "compare", "run-a", "run-b", "--json")
+    assert (code, json.loads(printed)) == (0, document)
+    code, printed, said = as_kb(settings, capsys, "compare", "run-a", "run-c", "--strict-chunker-version")
+    assert (code, printed) == (5, "") and "v1" in said and "v2" in said
+    code, printed, _ = as_kb(settings, capsys, "metrics", "mrr", "--json")
+    assert (code, printed) == (0, run(settings, "metrics", "mrr", "--json").stdout)
+
+
+def test_a_command_that_a_knowledge_base_has_no_word_for_is_wrong_usage(settings, capsys) -> None:
+    code, _, said = as_kb(settings, capsys, "comapre", "run-a", "run-b")
+    assert code == 2 and "Did you mean compare?" in said
 
 
 def test_contradicting_formats_are_wrong_usage(settings) -> None:

@@ -10,7 +10,7 @@ import pytest
 from docs.build.commands import all_pages
 from docs.build.pages import shipped_registry
 from eval_pipeline import records
-from eval_pipeline.cli.main import cli
+from eval_pipeline.cli.kb import PROGRAMS
 from eval_pipeline.comparing.verdicts import ComparisonOptions
 from eval_pipeline.formulas.header import FIELDS
 from eval_pipeline.settings import project_folder
@@ -30,7 +30,7 @@ RECORDS = [
 
 @pytest.fixture(scope="module")
 def pages() -> dict[str, str]:
-    return all_pages(cli)
+    return all_pages(PROGRAMS)
 
 
 def anchors(text: str) -> list[str]:
