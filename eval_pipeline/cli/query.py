@@ -21,7 +21,8 @@ def command(sql: str, settings: Settings, as_json: bool) -> None:
 
     \b
     Views: runs, queries, hits, per_query_metrics, run_metrics, comparison_queries,
-    formula_history, deliveries, quarantine, lint, run_nights
+    formula_history, deliveries, quarantine, lint, run_nights; eval_runs and
+    eval_query_results, as knowledge bases call them
     """
     from eval_pipeline.showing.query import ask
 

@@ -15,7 +15,7 @@ from eval_pipeline.errors import StoreDamaged, StoreError, StoreMissing
 from eval_pipeline.settings import shipped_sql
 from eval_pipeline.store.keys import find_key, key_of, keys_of
 from eval_pipeline.store.open import open_in_memory, open_reader, open_writer, transaction
-from tests.bundle_files import ask, load, settings_in, write_golden, write_run
+from tests.bundle_files import ask, hits, load, settings_in, write_golden, write_run
 
 
 def numbers(con):
@@ -187,3 +187,27 @@ def test_foreign_programs_that_read_the_store_see_plain_duckdb(tmp_path):
             "main.deliveries",
             "main.quarantine",
         } <= set(names)
+
+
+def test_runs_and_results_are_there_by_the_names_that_knowledge_bases_have_for_them(tmp_path):
+    settings = settings_in(tmp_path)
+    answer = {"text": "So it is.", "grounded": True, "citations": [{"citation": "d/2"}, {"citation": None}]}
+    results = [{"query_id": "q", "hits_top_k": hits("d/1", "d/2"), "answer": answer}]
+    write_golden(tmp_path / "bundle", [{"query_id": "q"}])
+    write_run(tmp_path / "bundle", "run-1", results, commit_hash="c0ffee")
+    write_run(tmp_path / "bundle", "run-2", [{"query_id": "q", "error": "no index"}])
+    load(settings, tmp_path / "bundle")
+    runs = "select run_id, dataset, commit_hash, aggregate_json from eval_runs order by run_id"
+    assert ask(settings, runs) == [("run-1", "kb", "c0ffee", None), ("run-2", "kb", None, None)]
+    found = ask(
+        settings,
+        "select run_id, query_id, answer, grounded, citations, error, hits_top_k from eval_query_results order by 1",
+    )
+    assert [row[:6] for row in found] == [
+        ("run-1", "q", "So it is.", True, ["d/2", None], None),
+        ("run-2", "q", None, None, None, "no index"),
+    ]
+    assert [[(hit["rank"], hit["chunk_id"], hit["doc_id"]) for hit in row[6]] for row in found] == [
+        [(1, "d/1", "d"), (2, "d/2", "d")],
+        [],
+    ]

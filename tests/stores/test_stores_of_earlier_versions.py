@@ -33,6 +33,7 @@ ARCHIVES = sorted(path.name.removesuffix(ENDING) for path in HERE.glob(f"*{ENDIN
 LATER = "deliveries/6-later"
 # The run with a row for every part of a bundle.
 RICHEST = "wednesday"
+SAME_DOCUMENTS = ("runs", "eval_runs")
 # Of which version's stores what is to be computed anew, because it means something else today or is new: formulas and
 # their metrics as CHANGELOG.md names them, {"0.1.0": {"hit_at_k", "hit@"}}. What only rests on these needs no entry.
 KNOWN_STALE: dict[str, set[str]] = {}
@@ -211,6 +212,13 @@ def test_nothing_is_computed_that_was_computed_then(version, store):
 
 def test_a_verdict_of_the_gate_was_kept(store):
     assert do(store, "forget", "tuesday", "--dry-run")["rows"]["comparisons.gates"] == 1
+
+
+def test_the_first_command_that_reads_gives_it_the_views_of_today(store):
+    runs, known = (
+        do(store, "query", f"select run_id, aggregate_json from {view} order by 1") for view in SAME_DOCUMENTS
+    )
+    assert runs == known and len(runs) > 3
 
 
 @pytest.mark.slow
