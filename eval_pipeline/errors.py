@@ -11,6 +11,7 @@ EvalPipelineError
 │   ├── StoreMissing         there is no store yet
 │   ├── StoreDamaged         the file is no DuckDB file, or is broken
 │   └── StoreForeign         another program's database, or one of another version
+│       ├── NotAStore        another program's, or of another format: every command leaves it alone
 │       └── StoreNewer       a newer version of this program wrote it          exit code 5, as RefusedError
 └── InputRejected            a whole part of a bundle cannot be taken in       becomes a quarantine row
 """
@@ -80,6 +81,10 @@ class StoreDamaged(StoreError):
 
 class StoreForeign(StoreError):
     """The file at this path is somebody else's: another program's, or a newer version's."""
+
+
+class NotAStore(StoreForeign):
+    """What lies at this path is another program's or of another format: every command leaves it alone."""
 
 
 class StoreNewer(StoreForeign, RefusedError):

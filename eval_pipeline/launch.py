@@ -16,7 +16,7 @@ from eval_pipeline.comparing.pairs import PAIRS, due_pairs, find_pairs, is_due
 from eval_pipeline.comparing.stored import compared_by
 from eval_pipeline.computing.measure import Progress
 from eval_pipeline.computing.progress import Computed, computed_by, stale_runs
-from eval_pipeline.errors import StoreError, StoreNewer, UsageError
+from eval_pipeline.errors import NotAStore, StoreError, StoreNewer, UsageError
 from eval_pipeline.formulas.registry import Registry, load_registry
 from eval_pipeline.loading.inbox import look_into
 from eval_pipeline.settings import PACKAGE, Settings, project_folder, utc_now
@@ -321,11 +321,11 @@ def ui_environment(settings: Settings, environ: Mapping[str, str]) -> dict[str, 
 
 
 def _check_version(settings: Settings, notify: Notify | None) -> None:
-    """A newer version's store is refused here, not at every look of every sensor; what else is wrong is shown there."""
+    """What is no store of this version is refused here, not by every sensor; what is broken is shown there."""
     try:
         with open_reader(settings.db, notify=notify):
             pass
-    except StoreNewer:
+    except (NotAStore, StoreNewer):
         raise
     except StoreError:
         pass

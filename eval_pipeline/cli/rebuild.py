@@ -9,7 +9,7 @@ import click
 
 from eval_pipeline.cli.options import as_json, with_store
 from eval_pipeline.cli.output import print_json, print_line, progress_bar, say
-from eval_pipeline.errors import StoreError, UsageError
+from eval_pipeline.errors import NotAStore, StoreError, UsageError
 from eval_pipeline.settings import Settings, utc_now
 from eval_pipeline.words import count
 
@@ -27,6 +27,8 @@ def command(yes: bool, settings: Settings, as_json: bool) -> None:
 
     try:
         problem = why_unreadable(settings, notify=say)
+    except NotAStore:
+        raise
     except StoreError as error:
         if not yes:
             raise

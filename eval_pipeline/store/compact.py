@@ -17,7 +17,14 @@ from eval_pipeline.formulas.definition import literal, quoted
 from eval_pipeline.store.damage import is_there
 from eval_pipeline.store.engine import STORE
 from eval_pipeline.store.lock import Notify, writer_lock
-from eval_pipeline.store.open import Connection, _connect, _make_current, first_value, says_what_failed
+from eval_pipeline.store.open import (
+    Connection,
+    _connect,
+    _make_current,
+    _refuse_others,
+    first_value,
+    says_what_failed,
+)
 
 FRESH = "fresh"
 LOOK_SECONDS = 0.1
@@ -41,6 +48,7 @@ def compact(db: Path, *, notify: Notify | None = None, progress: Progress | None
 
     A process that dies leaves the old file or the new one, both whole.
     """
+    _refuse_others(db)
     if not is_there(db):
         raise StoreMissing(f"there is no store at {db}: nothing to compact")
     fresh = db.with_name(db.name + ".compacting")

@@ -8,8 +8,16 @@ from pathlib import Path
 
 import duckdb
 
-from eval_pipeline.errors import EvalPipelineError, StoreDamaged, StoreError, StoreForeign, StoreNewer
+from eval_pipeline.errors import (
+    EvalPipelineError,
+    NotAStore,
+    StoreDamaged,
+    StoreError,
+    StoreForeign,
+    StoreNewer,
+)
 from eval_pipeline.settings import product_version
+from eval_pipeline.store._formats import AN_SQLITE_DATABASE, ENOUGH, _format_of
 from eval_pipeline.store.schema import _applied_numbers, _known_numbers
 from eval_pipeline.store.versions import _is_newer_release, _newest_writer
 
@@ -36,6 +44,12 @@ SIGNS_OF_DAMAGE = (
 OTHER_VERSION = "storage version"
 NO_RIGHTS = "Permission denied"
 SHOWN_TABLES = 3
+ANOTHER_FILE = "and is left alone: name another file with --db or EVAL_PIPELINE_DB."
+WHAT_SQLITE_CAN = (
+    " If it is a knowledge base with a table eval_runs, the Python function store_aggregate(run_id, aggregate, db=…) "
+    "writes a run's aggregate_json into it. No command reads it: results come in as JSON Lines, CSV or Parquet "
+    "(`eval-pipeline init FILE` looks at yours)."
+)
 # What makes a store anew in the place of a file that is whole.
 NOT_BROKEN = "rebuild --yes"
 
@@ -45,19 +59,28 @@ def _refuse_other_files(db: Path) -> None:
     if not is_there(db):
         return
     with db.open("rb") as file:
-        start = file.read(MAGIC_PLACE + len(MAGIC))
+        start = file.read(ENOUGH)
     if not start:
         raise StoreDamaged(_damaged(db, "it is empty"))
-    if start[MAGIC_PLACE:] != MAGIC:
-        raise StoreDamaged(_damaged(db, "it is no DuckDB database, or its beginning was overwritten"))
+    if start[MAGIC_PLACE : MAGIC_PLACE + len(MAGIC)] == MAGIC:
+        return
+    kind = _format_of(start)
+    if kind:
+        more = WHAT_SQLITE_CAN if kind == AN_SQLITE_DATABASE else ""
+        raise NotAStore(f"{db} is {kind}, no store of eval-pipeline, {ANOTHER_FILE}{more}")
+    raise StoreDamaged(_damaged(db, "it is no DuckDB database, or its beginning was overwritten"))
 
 
 def is_there(db: Path) -> bool:
-    """Whether there is a file; a folder that may not be looked into is an error about it."""
+    """Whether there is a file; a folder in its place, or one that may not be looked into, is an error about it."""
     try:
-        return db.is_file()
+        is_folder = db.is_dir()
+        is_file = db.is_file()
     except OSError as error:
         raise _unusable(db, error) from error
+    if is_folder:
+        raise NotAStore(f"{db} is a folder, no store of eval-pipeline, {ANOTHER_FILE}")
+    return is_file
 
 
 def _refuse_foreign(con: duckdb.DuckDBPyConnection, db: Path) -> None:
@@ -74,10 +97,7 @@ def _refuse_foreign(con: duckdb.DuckDBPyConnection, db: Path) -> None:
         shown = ", ".join(name for (name,) in tables[:SHOWN_TABLES]) + (
             " …" if len(tables) > SHOWN_TABLES else ""
         )
-        raise StoreForeign(
-            f"{db} is a DuckDB database of another program (it holds {shown}) and is left alone: name another file "
-            "with --db or EVAL_PIPELINE_DB. " + _way_back(db, words=NOT_BROKEN)
-        )
+        raise NotAStore(f"{db} is a DuckDB database of another program (it holds {shown}) {ANOTHER_FILE}")
 
 
 def _refuse_newer(con: duckdb.DuckDBPyConnection, db: Path, numbers: set[int]) -> None:

@@ -84,6 +84,16 @@ def _is_alive(pid: int) -> bool:
     return True
 
 
+def _is_used_here(db: Path) -> bool:
+    """Whether a lock file says that this is a store, and was used where it lies."""
+    return _path(db, "lock").exists()
+
+
+def _mark_used(db: Path) -> None:
+    """Put the lock file there."""
+    _open(db, "lock").close()
+
+
 def _path(db: Path, kind: str) -> Path:
     return db.with_name(f"{db.name}.{kind}")
 

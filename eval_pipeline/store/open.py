@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 import warnings
 from collections.abc import Iterator, Sequence
@@ -20,7 +21,14 @@ from eval_pipeline.store.damage import (
     is_there,
 )
 from eval_pipeline.store.engine import attached
-from eval_pipeline.store.lock import PATIENCE_SECONDS, Notify, reader_lock, writer_lock
+from eval_pipeline.store.lock import (
+    PATIENCE_SECONDS,
+    Notify,
+    _is_used_here,
+    _mark_used,
+    reader_lock,
+    writer_lock,
+)
 from eval_pipeline.store.schema import _is_current, _migrate, _refresh_shipped_views
 
 Connection = duckdb.DuckDBPyConnection
@@ -29,11 +37,13 @@ StatementError = duckdb.Error
 UnknownInStore = duckdb.CatalogException
 
 RETRY_SECONDS = 0.05
+_first_look = threading.Lock()
 
 
 @contextmanager
 def open_writer(db: Path, *, notify: Notify | None = None) -> Iterator[Connection]:
     """The store for reading and writing; created, or brought up to date, when needed."""
+    _refuse_others(db)
     with says_what_failed(db):
         db.parent.mkdir(parents=True, exist_ok=True)
         with writer_lock(db, notify=notify), _connect(db, read_only=False) as con:
@@ -66,6 +76,7 @@ def says_what_failed(db: Path) -> Iterator[None]:
 @contextmanager
 def open_reader(db: Path, *, notify: Notify | None = None, for_others: bool = False) -> Iterator[Connection]:
     """The store for reading, for the length of a query or two; `for_others` than this package, by itself."""
+    _refuse_others(db)
     if not is_there(db):
         raise StoreMissing(
             f"there is no store at {db}: `eval-pipeline load PATH` makes one, "
@@ -87,6 +98,7 @@ def open_reader(db: Path, *, notify: Notify | None = None, for_others: bool = Fa
 @contextmanager
 def open_as_it_is(db: Path, *, notify: Notify | None = None) -> Iterator[Connection | None]:
     """The store for reading without bringing it up to date, for who must not write; None where there is none."""
+    _refuse_others(db)
     if not is_there(db):
         yield None
         return
@@ -97,6 +109,20 @@ def open_as_it_is(db: Path, *, notify: Notify | None = None) -> Iterator[Connect
                 "`eval-pipeline status` does that"
             )
         yield con
+
+
+def _refuse_others(db: Path) -> None:
+    """Raise for what is no store of ours, before anything is put beside it."""
+    with says_what_failed(db):
+        _refuse_other_files(db)
+        if _is_used_here(db) or not is_there(db):
+            return
+        # Two threads must not look at once: one would open for writing what the other still reads.
+        with _first_look:
+            if not _is_used_here(db):
+                with _connect(db, read_only=True):
+                    pass
+                _mark_used(db)
 
 
 @contextmanager

@@ -228,7 +228,7 @@ def _take_the_place(fresh: Path, db: Path, *, now: dt.datetime) -> Path | None:
         try:
             os.link(db, aside)
         except OSError:
-            # A file system without links, or a folder in the store's place.
+            # A file system without links.
             db.rename(aside)
     if wal.exists():
         wal.rename(aside.with_name(aside.name + ".wal"))

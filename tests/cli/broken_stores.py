@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import gzip
 import re
+import sqlite3
 import struct
+import zipfile
+from contextlib import closing
 from pathlib import Path
 from random import Random
 
 import duckdb
+import pyarrow as pa
+import zstandard
+from pyarrow import parquet
 
 
 def cut_off(db: Path) -> None:
@@ -33,12 +40,25 @@ def overwritten_behind_the_start(db: Path) -> None:
     db.write_bytes(data[:12288] + noise)
 
 
-def a_text_file(db: Path) -> None:
-    db.write_text("run_id,score\nmonday,0.5\n" * 500)
+def of_sqlite(db: Path) -> None:
+    db.unlink(missing_ok=True)
+    with closing(sqlite3.connect(db)) as con, con:
+        con.execute("create table eval_runs (run_id text primary key, aggregate_json text)")
 
 
-def a_file_of_sqlite(db: Path) -> None:
-    db.write_bytes(b"SQLite format 3\0" + b"\0" * 9000)
+def of_parquet(db: Path) -> None:
+    parquet.write_table(pa.table({"run_id": ["monday"]}), db)
+
+
+def zipped(db: Path) -> None:
+    with zipfile.ZipFile(db, "w") as archive:
+        archive.writestr("results.jsonl", "{}")
+
+
+def of_lance(db: Path) -> None:
+    """A database of LanceDB is a folder."""
+    db.unlink(missing_ok=True)
+    (db / "results.lance").mkdir(parents=True)
 
 
 def of_a_newer_duckdb(db: Path) -> None:
@@ -56,13 +76,13 @@ def of_a_newer_duckdb(db: Path) -> None:
 
 
 def of_another_program(db: Path) -> None:
-    db.unlink()
+    db.unlink(missing_ok=True)
     with duckdb.connect(str(db)) as con:
         con.execute("create table orders (id integer); create table customers (id integer)")
 
 
 def of_another_program_with_migrations(db: Path) -> None:
-    db.unlink()
+    db.unlink(missing_ok=True)
     with duckdb.connect(str(db)) as con:
         con.execute("create table schema_migrations (version varchar); create table users (id integer)")
 
@@ -78,12 +98,21 @@ UNREADABLE = {
     "emptied": emptied,
     "overwritten at the start": overwritten_at_the_start,
     "overwritten behind the start": overwritten_behind_the_start,
-    "a text file": a_text_file,
-    "a file of SQLite": a_file_of_sqlite,
 }
 FOREIGN = {
     "of a newer DuckDB": (of_a_newer_duckdb, "another version of DuckDB"),
+    "of a newer version": (of_a_newer_version, "written by a newer eval-pipeline (schema 9000)"),
+}
+# What is no store and was none: every command says what it is.
+NOT_OURS = {
+    "SQLite": (of_sqlite, "is an SQLite database"),
+    "Parquet": (of_parquet, "is a Parquet file"),
+    "zip": (zipped, "is a zip archive"),
+    "gzip": (lambda db: db.write_bytes(gzip.compress(b"{}")), "is a gzip file"),
+    "zstd": (lambda db: db.write_bytes(zstandard.compress(b"{}")), "is a zstd file"),
+    "JSON": (lambda db: db.write_text('{"query_id": "q"}\n'), "is JSON text"),
+    "a text": (lambda db: db.write_text("run_id,note\nmonday,Üben\n" * 500), "is a text file"),
     "of another program": (of_another_program, "it holds customers, orders"),
     "of another program with migrations": (of_another_program_with_migrations, "schema_migrations, users"),
-    "of a newer version": (of_a_newer_version, "written by a newer eval-pipeline (schema 9000)"),
+    "LanceDB": (of_lance, "is a folder"),
 }

@@ -12,13 +12,13 @@ import pytest
 from click.testing import CliRunner
 
 from eval_pipeline.cli.main import COMMANDS, cli, main
-from eval_pipeline.errors import StoreDamaged, StoreForeign
+from eval_pipeline.errors import NotAStore, StoreDamaged, StoreForeign
 from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.planning.status import find_status
 from eval_pipeline.store.open import open_reader, open_writer
 from eval_pipeline.upkeep.forget import Request, forget, lift_tombstones
 from tests.bundle_files import ask, compute, day, derived_tables, load, settings_in, write_run
-from tests.cli.broken_stores import FOREIGN, UNREADABLE, cut_off, of_another_program
+from tests.cli.broken_stores import FOREIGN, NOT_OURS, UNREADABLE, cut_off, of_a_newer_version
 from tests.upkeep.forgettable import SECRET, places_with
 
 # Of these `demo` and `ui` start long work, `init`, `metrics` and `rebuild` need no readable store.
@@ -92,6 +92,51 @@ def test_somebody_elses_file_is_named_and_left_as_it_is(secrets_in_part, kind):
             pass
         assert words in str(raised.value)
     assert settings.db.read_bytes() == foreign
+
+
+def everything_below(folder):
+    return {
+        str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None
+        for path in folder.rglob("*")
+    }
+
+
+@pytest.mark.parametrize("kind", NOT_OURS)
+def test_what_is_no_store_is_called_what_it_is_by_every_command_and_nothing_is_put_beside_it(
+    kind, tmp_path, capsys, monkeypatch
+):
+    makes, words = NOT_OURS[kind]
+    folder = tmp_path / "theirs"
+    folder.mkdir()
+    settings = settings_in(folder)
+    makes(settings.db)
+    bundle = tmp_path / "bundle"
+    write_run(bundle, "told", [{"query_id": "q"}])
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("EVAL_PIPELINE_DB", str(settings.db))
+    before = everything_below(folder)
+    for name in COMMANDS.keys() - {"init", "metrics"}:
+        arguments = [str(bundle) if word == "BUNDLE" else word for word in ARGUMENTS.get(name, [])]
+        for more in ([], ["--yes"]) if name == "rebuild" else ([],):
+            with pytest.raises(SystemExit) as left:
+                main([name, *arguments, *more])
+            said = capsys.readouterr().err
+            assert left.value.code == 2 and words in said, (name, said)
+            assert "rebuild" not in said and "move" not in said and "damaged" not in said, (name, said)
+            assert everything_below(folder) == before, name
+    for opens in (open_reader, open_writer):
+        with pytest.raises(NotAStore, match=words), opens(settings.db):
+            pass
+    assert everything_below(folder) == before
+
+
+def test_a_store_that_was_copied_without_its_lock_files_is_a_store(secrets_in_part, tmp_path):
+    settings, _ = secrets_in_part
+    copy = settings_in(tmp_path / "copied")
+    copy.db.parent.mkdir()
+    shutil.copyfile(settings.db, copy.db)
+    assert ask(copy, "select count(*) from runs") == [(2,)]
 
 
 def test_every_command_says_what_is_wrong_and_none_breaks_down(secrets_in_part, capsys, monkeypatch):
@@ -238,7 +283,7 @@ def test_a_store_that_was_deleted_comes_back(secrets_in_part):
 def test_without_kept_deliveries_nothing_is_touched(secrets_in_part, capsys):
     settings, _ = secrets_in_part
     shutil.rmtree(settings.db.with_name(settings.db.name + ".deliveries"))
-    of_another_program(settings.db)
+    of_a_newer_version(settings.db)
     before = settings.db.read_bytes()
     code, said = failing(settings, capsys, "rebuild", "--yes")
     assert code == 2 and "holds no deliveries" in said

@@ -54,7 +54,7 @@ def test_a_store_that_lacks_a_schema_file_is_brought_up_to_date_by_a_reader_too(
         )
 
 
-@pytest.mark.parametrize("content", [b"", b"not a database at all, but long enough to look at" * 100])
+@pytest.mark.parametrize("content", [b"", b"no database at all\0, but long enough to look at" * 100])
 def test_a_file_that_is_no_store_is_refused_and_left_as_it_is(tmp_path, content):
     db = tmp_path / "e.duckdb"
     db.write_bytes(content)
@@ -77,8 +77,9 @@ def test_a_store_below_a_file_cannot_be_made_and_says_so(tmp_path):
 
 def test_a_folder_at_the_stores_place_is_refused(tmp_path):
     (tmp_path / "e.duckdb").mkdir()
-    with pytest.raises(StoreError), open_writer(tmp_path / "e.duckdb"):
+    with pytest.raises(StoreError, match="is a folder"), open_writer(tmp_path / "e.duckdb"):
         pass
+    assert [path.name for path in tmp_path.iterdir()] == ["e.duckdb"]
 
 
 FILL_THE_DISK = """
