@@ -42,7 +42,11 @@ def compute_aggregate(run_id: str, *, db: str | Path | None = None) -> dict[str,
 
 
 def store_aggregate(run_id: str, aggregate: Mapping[str, Any], *, db: str | Path | None = None) -> None:
-    """Make this the run's `aggregate_json`; an unknown run raises UnknownName, no other run changes."""
+    """Make this the run's `aggregate_json`; an unknown run raises UnknownName, no other run changes.
+
+    `db` may also be a knowledge base in SQLite, whose table `eval_runs` has `run_id` and `aggregate_json`: one
+    UPDATE in one transaction. While another program writes there it waits for five seconds, then raises StoreBusy.
+    """
     document.store_aggregate(load_settings(db=db), run_id, aggregate)
 
 
