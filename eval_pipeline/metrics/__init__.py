@@ -2,7 +2,16 @@
 
 Chunk and span metrics are objects with a `name` and `calculate(retrieved, ground_truth)`; the extraction
 metrics are functions from documents to discrepancies, from there to counts and rates, and on to aggregates.
+
+What runs store of chunks and spans is computed in SQL (sql/metrics/chunk_overlap.sql, span_overlap.sql). These objects
+are its reference: tests/metrics/test_stored_values.py holds the two equal, and whoever changes the one changes the
+other. The extraction functions are what runs themselves call: a change to them makes stored values stale.
+
+The eight names in camel case, such as `chunkRecall`, work too, for code that was written to them; editors and type
+checkers know the names of Python.
 """
+
+from typing import TYPE_CHECKING
 
 from eval_pipeline.metrics.chunks import (
     ChunkId,
@@ -53,6 +62,7 @@ from eval_pipeline.metrics.spans import (
     CharacterSpan,
     InvertedSpans,
     SpanMetric,
+    SpanRange,
     TokenLevelMetric,
     calculate_overlap,
     merge_overlapping_spans,
@@ -86,6 +96,7 @@ __all__ = [
     "MetricInputError",
     "Rates",
     "SpanMetric",
+    "SpanRange",
     "StrictRates",
     "TokenLevelMetric",
     "UnexpectedEvalCount",
@@ -111,3 +122,23 @@ __all__ = [
     "span_precision",
     "span_recall",
 ]
+
+CAMEL_CASE = {
+    "chunkRecall": chunk_recall,
+    "chunkPrecision": chunk_precision,
+    "chunkF1": chunk_f1,
+    "mergeOverlappingSpans": merge_overlapping_spans,
+    "spanRecall": span_recall,
+    "spanPrecision": span_precision,
+    "spanIoU": span_iou,
+    "calculateOverlap": calculate_overlap,
+}
+
+# A type checker that sees this function takes every misspelt name of the module for one that exists.
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        """The same objects by their names in camel case."""
+        if name not in CAMEL_CASE:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return CAMEL_CASE[name]

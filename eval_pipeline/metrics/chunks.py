@@ -27,7 +27,11 @@ class ChunkLevelMetric(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ChunkMetric:
-    """A chunk metric made from a formula over two sets of ids."""
+    """A chunk metric made from a formula over two sets of ids.
+
+    Runs store what sql/metrics/chunk_overlap.sql computes; this is its reference, held equal by
+    tests/metrics/test_stored_values.py.
+    """
 
     name: str
     formula: ChunkFormula

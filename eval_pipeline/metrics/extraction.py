@@ -54,7 +54,7 @@ class StrictRates(TypedDict):
 
 
 class EvalMetrics(TypedDict):
-    """The metrics of one eval."""
+    """The metrics of one eval: the eight keys of the guide, and `recall_strict` and `f1_strict` beside them."""
 
     precision: float
     recall: float
@@ -69,7 +69,10 @@ class EvalMetrics(TypedDict):
 
 
 class AggregateMetrics(TypedDict):
-    """The metrics of many evals: macro is the mean over evals, micro pools the counts."""
+    """The metrics of many evals: macro is the mean over evals, micro pools the counts.
+
+    Beside the guide's keys stand `macro_strict` and `micro_strict`.
+    """
 
     macro: Rates
     micro: Rates
@@ -154,7 +157,10 @@ def compute_metrics(
     *,
     fn_policy: FalseNegativePolicy = "code",
 ) -> EvalMetrics:
-    """Precision, recall and F1 of one eval, the strict recall and F1 beside them, and the counts."""
+    """Precision, recall and F1 of one eval, and the counts: the guide's eight keys.
+
+    Beside them stand `recall_strict` and `f1_strict` (A1.1).
+    """
     counts = compute_confusion_counts(total_gt_fields, discrepancies, fn_policy=fn_policy)
     rates = _rates(counts)
     recall_strict = _ratio(counts.true_positives, total_gt_fields)
@@ -207,7 +213,8 @@ def compute_aggregate_metrics(
 
     The mean divides by the evals that are there; `expected_eval_count` warns when some are not (A1.3).
     Without any eval every number is 0 (A1.4). An eval that failed to run has no metrics and must be left
-    out (A1.10). The strict rates are None when an eval lacks `total_gt_fields`.
+    out (A1.10). Beside the guide's keys stand `macro_strict` and `micro_strict`; these rates are None when an eval
+    lacks `total_gt_fields`.
     """
     evals = [_read_eval(result, f"eval_results[{index}]") for index, result in enumerate(eval_results)]
     if expected_eval_count is not None and len(evals) != expected_eval_count:

@@ -29,6 +29,9 @@ class CharacterSpan:
             raise InvalidSpan(_explain("span", (self.doc_id, self.start, self.end), problem))
 
 
+SpanRange: TypeAlias = CharacterSpan
+
+
 def _type_problem(doc_id: object, start: object, end: object) -> str | None:
     if not isinstance(doc_id, str):
         return "has a doc_id that is no text"
@@ -90,7 +93,8 @@ def merge_overlapping_spans(spans: Iterable[CharacterSpan]) -> list[CharacterSpa
     Overlapping and adjacent spans of one document become one; spans without a character disappear.
     """
     merged: list[CharacterSpan] = []
-    occupied = (span for span in spans if span.end > span.start)
+    checked = (_checked(span, index) for index, span in enumerate(spans))
+    occupied = (span for span in checked if span.end > span.start)
     for span in sorted(occupied, key=attrgetter("doc_id", "start")):
         last = merged[-1] if merged else None
         if last is None or span.doc_id != last.doc_id or span.start > last.end:
@@ -98,6 +102,15 @@ def merge_overlapping_spans(spans: Iterable[CharacterSpan]) -> list[CharacterSpa
         elif span.end > last.end:
             merged[-1] = CharacterSpan(last.doc_id, last.start, span.end)
     return merged
+
+
+def _checked(span: CharacterSpan, index: int) -> CharacterSpan:
+    if all(hasattr(span, name) for name in ("doc_id", "start", "end")):
+        return span
+    raise InvalidSpan(
+        f"span at index {index} is {span!r}, a {type(span).__name__}; allowed is a CharacterSpan(doc_id, start, end); "
+        "read_spans(rows) makes them from mappings with these keys"
+    )
 
 
 def calculate_overlap(first: Iterable[CharacterSpan], second: Iterable[CharacterSpan]) -> int:
@@ -142,7 +155,11 @@ class TokenLevelMetric(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SpanMetric:
-    """A span metric made from a formula over the covered characters."""
+    """A span metric made from a formula over the covered characters.
+
+    Runs store what sql/facts/span_cover.sql and sql/metrics/span_overlap.sql compute; this is their reference, held
+    equal by tests/metrics/test_stored_values.py.
+    """
 
     name: str
     formula: Callable[[SpanCover], float]

@@ -21,6 +21,8 @@
 --   - {expected_chunk_ids: [], hits: [a]} => {chunk_recall: null, chunk_precision: null, chunk_f1: null}
 --   - {expected_chunk_ids: [], hits: [a], parameters: {s0_vacuous: include}} => {chunk_recall: 1, chunk_precision: 0, chunk_f1: 0}
 --   - {expected_chunk_ids: [a], hits: [a], error: "late", parameters: {retrieval_error: exclude}} => {chunk_recall: null}
+
+-- This is what runs store. Its reference in Python, held equal by the tests: eval_pipeline/metrics/chunks.py.
 with overlap as (
     select
         ranks.run_key,

@@ -21,6 +21,8 @@
 --   - {ground_truth_spans: [], hits: [{doc_id: d, source_spans: [{start: 0, end: 50}]}]} => {span_recall: null, span_precision: null, span_iou: null}
 --   - {ground_truth_spans: [], hits: [], parameters: {s0_vacuous: include}} => {span_recall: 1, span_precision: 0, span_iou: 1}
 --   - {ground_truth_spans: [{doc_id: d, start: 0, end: 50}], error: "late", parameters: {retrieval_error: exclude}} => {span_recall: null}
+
+-- This is what runs store. Its reference in Python, held equal by the tests: eval_pipeline/metrics/spans.py.
 select
     run_key,
     query_key,

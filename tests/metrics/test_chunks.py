@@ -184,6 +184,28 @@ def test_the_chunk_and_span_functions_are_public(name: str) -> None:
     assert hasattr(metrics, name)
 
 
+@pytest.mark.parametrize(
+    "metric",
+    [
+        metrics.chunk_recall,
+        metrics.chunk_precision,
+        metrics.chunk_f1,
+        metrics.span_recall,
+        metrics.span_precision,
+        metrics.span_iou,
+    ],
+)
+def test_a_metric_is_also_there_by_the_name_that_it_carries(metric: Any) -> None:
+    assert getattr(metrics, metric.name) is metric
+
+
+def test_the_functions_of_spans_are_also_there_in_camel_case_and_a_misspelt_name_is_not() -> None:
+    assert getattr(metrics, "mergeOverlappingSpans") is metrics.merge_overlapping_spans  # noqa: B009
+    assert getattr(metrics, "calculateOverlap") is metrics.calculate_overlap  # noqa: B009
+    with pytest.raises(AttributeError, match="chunkrecall"):
+        getattr(metrics, "chunkrecall")  # noqa: B009
+
+
 @pytest.mark.needs_process
 def test_importing_the_metrics_loads_nothing_but_the_standard_library() -> None:
     program = (

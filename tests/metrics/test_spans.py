@@ -14,6 +14,7 @@ from eval_pipeline.metrics import (
     CharacterSpan,
     InvalidSpan,
     MetricInputError,
+    SpanRange,
     TokenLevelMetric,
     UnknownReading,
     calculate_overlap,
@@ -282,6 +283,25 @@ def test_an_impossible_span_is_refused_with_an_error_that_names_it(
     rows = [{"doc_id": "fine", "start": 0, "end": 1}, {"doc_id": doc_id, "start": start, "end": end}]
     with pytest.raises(MetricInputError, match=f"index 1 .*{problem}"):
         read_spans(rows)
+
+
+@pytest.mark.parametrize(
+    "no_span", [("doc1", 0, 5), {"doc_id": "doc1", "start": 0, "end": 5}, None, "doc1", range(5)], ids=repr
+)
+def test_what_is_no_span_is_refused_with_the_way_to_make_one(no_span: Any) -> None:
+    good = spans_of((0, 5))
+    for call in (
+        lambda: span_recall.calculate([*good, no_span], good),
+        lambda: calculate_overlap(good, [*good, no_span]),
+        lambda: merge_overlapping_spans([*good, no_span]),
+    ):
+        with pytest.raises(InvalidSpan, match=r"index 1 is .+ read_spans") as raised:
+            call()
+        assert repr(no_span) in str(raised.value)
+
+
+def test_a_span_is_also_called_a_span_range() -> None:
+    assert merge_overlapping_spans([SpanRange("doc1", 0, 50), SpanRange("doc1", 30, 80)]) == spans_of((0, 80))
 
 
 def test_a_span_cannot_be_changed_after_it_was_checked() -> None:
