@@ -9,6 +9,7 @@ from eval_pipeline.cli.main import COMMANDS
 from eval_pipeline.cli.output import filled, print_line, table
 from eval_pipeline.comparing.options import SIGNIFICANT
 from eval_pipeline.report.comparison_rows import (
+    asks_queries,
     defined_metrics,
     moved_queries,
     part_cells,
@@ -32,19 +33,22 @@ MODES = {"exact": "by chunk id (exact)", "fallback_doc_span": "by document and s
 def print_comparison(report: Report) -> None:
     """What moved, how sure that is, where it moved most, and what to run next."""
     mode = report["deltas"]["chunker_version_match"]
-    n = count(len(report["per_query"]), "query", plural="queries")
     print_line(f"{report['run_a']} → {report['run_b']}")
-    print_line(f"{n} in both runs, matched {MODES[mode]}")
+    if asks_queries(report):
+        n = count(len(report["per_query"]), "query", plural="queries")
+        print_line(f"{n} in both runs, matched {MODES[mode]}")
     if report["causes"]:
         print_line(filled(f"known differences: {', '.join(report['causes'])}"))
     for warning in report["warnings"]:
         print_line(filled(f"! {warning}"))
-    print_line()
-    _print_deltas(report)
+    if asks_queries(report):
+        print_line()
+        _print_deltas(report)
     if report["fallback_metrics"]:
         _print_fallback(report)
     _print_parts(report)
-    _print_counts(report)
+    if asks_queries(report):
+        _print_counts(report)
     _print_queries(report)
     _print_slices(report)
     _print_flaky(report)

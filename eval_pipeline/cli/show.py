@@ -53,26 +53,18 @@ def command(
 
 
 def _print(document: dict[str, Any], *, with_slices: bool) -> None:
-    print_line(
-        f"{document['run_id']} on {document['dataset']}: "
-        f"{count(document['total_queries'], 'query', plural='queries')}, {document['failed_queries']:,} failed"
-    )
-    for name in ("missing", "unknown"):
+    asks_queries = not document["is_without_results"]
+    asked = _queries_in_words(document) if asks_queries else _cases_in_words(document["extraction"])
+    print_line(f"{document['run_id']} on {document['dataset']}: {asked}")
+    for name in ("missing", "unknown") if asks_queries else ():
         ids = document[f"{name}_query_ids"]
         if ids:
             print_line(f"{name}: {', '.join(ids[:5])}{' …' if len(ids) > 5 else ''} ({len(ids):,})")
     _print_standing(document)
     _print_as_of(document)
-    print_line()
     shown = {key: entry for key, entry in document["metrics"].items() if entry["n"]}
-    table(
-        ["metric", "value", "n"],
-        [(key, number(entry["value"]), f"{entry['n']:,}") for key, entry in shown.items()],
-        numbers=["value", "n"],
-    )
-    undefined = [key for key, entry in document["metrics"].items() if not entry["n"]]
-    if undefined:
-        print_line(filled(f"undefined here (nothing to apply to): {', '.join(undefined)}"))
+    if asks_queries:
+        _print_metrics(document, shown)
     frozen = [name for name, entry in document["formulas"].items() if entry.get("frozen")]
     if frozen:
         print_line(
@@ -80,8 +72,30 @@ def _print(document: dict[str, Any], *, with_slices: bool) -> None:
         )
     _print_states(document)
     print_parts(document)
-    if with_slices:
+    if with_slices and asks_queries:
         _print_slices(document, [*(key for key in CORE if key in shown), *shown])
+
+
+def _queries_in_words(document: dict[str, Any]) -> str:
+    queries = count(document["total_queries"], "query", plural="queries")
+    return f"{queries}, {document['failed_queries']:,} failed"
+
+
+def _cases_in_words(extraction: dict[str, Any]) -> str:
+    failed = len(extraction["failed_cases"])
+    return f"{count(len(extraction['cases']) + failed, 'extraction case')}, {failed:,} failed"
+
+
+def _print_metrics(document: dict[str, Any], shown: dict[str, Any]) -> None:
+    print_line()
+    table(
+        ["metric", "value", "n"],
+        [(key, number(entry["value"]), f"{entry['n']:,}") for key, entry in shown.items()],
+        numbers=["value", "n"],
+    )
+    undefined = [key for key in document["metrics"] if key not in shown]
+    if undefined:
+        print_line(filled(f"undefined here (nothing to apply to): {', '.join(undefined)}"))
 
 
 def _print_standing(document: dict[str, Any]) -> None:

@@ -117,6 +117,7 @@ def _comparison_document(
         "identical_pairs": material.noise.pairs,
         "flaky_queries": material.noise.flaky_queries,
         "sensitivity": _sensitivity(material, counts, options) if material.spans else None,
+        "is_without_results": paired.is_without_results,
     }
 
 

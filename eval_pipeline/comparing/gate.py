@@ -41,6 +41,7 @@ from eval_pipeline.store.open import Connection, open_reader
 
 FORMAT: Final = 1
 TOO_FEW: Final = "applies to"
+OF_QUERIES: Final = "metrics of queries: neither run delivered results"
 LOOKED_AT: Final = 120
 FEWEST_NIGHTS: Final = 4
 
@@ -144,7 +145,7 @@ def _decide(evidence: Evidence, registry: Registry, config: GateConfig) -> dict[
     trends = [trend for rule in rules if (trend := _trend(rule, evidence, registry))]
     judged = judge_all(changes, trends, config)
     judged += [_target(rule, evidence) for rule in rules if rule.target is not None]
-    if not trends and config.drift_nights:
+    if not trends and config.drift_nights and not paired.is_without_results:
         skipped = [*skipped, f"drift: fewer than {FEWEST_NIGHTS} comparable nights"]
     notes = list(_stale_alike(paired, registry, rules))
     return _document(paired.a, paired.b, config, judged=judged, skipped=skipped, notes=notes)
@@ -153,13 +154,14 @@ def _decide(evidence: Evidence, registry: Registry, config: GateConfig) -> dict[
 def _asked(evidence: Evidence, config: GateConfig) -> tuple[list[Rule], list[str]]:
     """The rules with their slices; a rule that nobody wrote down is left out where it could never say anything."""
     kept: list[Rule] = []
-    skipped: list[str] = []
+    is_about_queries = not evidence.paired.is_without_results
+    skipped = [] if is_about_queries else [OF_QUERIES]
     for rule in config.rules:
         reason = _beside_the_point(rule, evidence) if rule.is_default else None
-        if reason:
-            skipped.append(f"{rule.metric}: {reason}")
-        else:
+        if reason is None:
             kept.append(rule)
+        elif is_about_queries or rule.metric == EXTRACTION:
+            skipped.append(f"{rule.metric}: {reason}")
     return with_slices(kept, config.slices, evidence.paired.slices), skipped
 
 
@@ -187,6 +189,24 @@ def _preconditions(
     if a.dataset_key != b.dataset_key:
         yield f"the baseline is scored on {a.dataset!r}, the candidate on {b.dataset!r}"
         return
+    asks_queries = any(rule.metric != EXTRACTION for rule in rules)
+    if asks_queries or not (rules or paired.is_without_results):
+        yield from _absent_queries(paired, config)
+    if not rules:
+        too_few = [one for one in skipped if TOO_FEW in one]
+        yield "no rule applies: " + (
+            f"{'; '.join(too_few)}; rules of your own under [gate] have a minimum_n of their own"
+            if too_few
+            else "neither run has any of the metrics that the gate asks for"
+        )
+    yield from _unlike_values(paired, registry, rules)
+    if asks_queries and a.judge != b.judge:
+        yield "the judge configurations differ (model, version, temperature or prompt version)"
+
+
+def _absent_queries(paired: Paired, config: GateConfig) -> Iterator[str]:
+    """Which run answered too few of its queries to say anything about a metric of queries."""
+    a, b = paired.a, paired.b
     for name, run, n in (
         ("baseline", a, len(paired.queries) + len(paired.only_in_a)),
         ("candidate", b, len(paired.queries) + len(paired.only_in_b)),
@@ -196,16 +216,6 @@ def _preconditions(
                 f"the {name} answered {n:,} of {run.n_golden:,} golden queries; at least {config.presence:.0%} are "
                 "needed"
             )
-    if not rules:
-        too_few = [one for one in skipped if TOO_FEW in one]
-        yield "no rule applies: " + (
-            f"{'; '.join(too_few)}; rules of your own under [gate] have a minimum_n of their own"
-            if too_few
-            else "neither run has any of the metrics that the gate asks for"
-        )
-    yield from _unlike_values(paired, registry, rules)
-    if a.judge != b.judge:
-        yield "the judge configurations differ (model, version, temperature or prompt version)"
 
 
 def _unlike_values(paired: Paired, registry: Registry, rules: Sequence[Rule]) -> Iterator[str]:

@@ -77,6 +77,11 @@ class Paired:
         return _versions_match(self.a, self.b)
 
     @property
+    def is_without_results(self) -> bool:
+        """Whether neither run was meant to answer queries."""
+        return self.a.is_without_results and self.b.is_without_results
+
+    @property
     def groups(self) -> list[str | None] | None:
         """The cluster of each paired query; None when every query stands alone."""
         groups = [query.group for query in self.queries]
@@ -160,7 +165,7 @@ def _read_material(
         aggregate_a=aggregates_of(con, a),
         aggregate_b=aggregates_of(con, b),
         regressed=_regressed_chunks(con, a, b, k=options.compare_k) if paired.is_exact else {},
-        spans=None if paired.is_exact else _span_facts(con, a, b, options),
+        spans=None if paired.is_exact or paired.is_without_results else _span_facts(con, a, b, options),
         noise=find_noise(con, a, b, sources=sources, k=options.compare_k),
         stale_labels=_count_stale_labels(con, b) if paired.is_exact else 0,
         parts=(read_parts(con, a.run_id), read_parts(con, b.run_id)),

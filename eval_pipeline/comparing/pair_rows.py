@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from eval_pipeline.formulas.definition import Definition, quoted
 from eval_pipeline.store.open import Connection, first_row, first_value
-from eval_pipeline.store.runs import find_run
+from eval_pipeline.store.runs import find_run, is_without_results
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
@@ -22,7 +22,7 @@ JUDGE = ("judge_model", "judge_version", "judge_temperature", "judge_prompt_vers
 
 @dataclass(frozen=True)
 class ComparedRun:
-    """One of the two runs; `golden_key` is None while its dataset is not there."""
+    """One of the two runs; `golden_key` is None while its dataset is not there, 0 where it needs none."""
 
     run_key: int
     run_id: str
@@ -35,6 +35,7 @@ class ComparedRun:
     n_golden: int
     n_results: int
     n_quarantined: int
+    is_without_results: bool
 
 
 class PairedQuery(NamedTuple):
@@ -105,6 +106,7 @@ def find_compared_run(con: Connection, run_id: str) -> ComparedRun:
         n_golden=_golden_size(con, run.golden_key),
         n_results=int(counts[0]),
         n_quarantined=int(counts[1]),
+        is_without_results=is_without_results(con, run.run_key),
     )
 
 

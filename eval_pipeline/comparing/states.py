@@ -94,6 +94,8 @@ def _unusable(run: ComparedRun, states: RunStates) -> str | None:
             f"run {run.run_id!r} waits for its golden set: load datasets/{run.dataset}/ with "
             "`eval-pipeline load PATH`, then `eval-pipeline run`"
         )
+    if run.is_without_results and states.outdated_facts == "labels":
+        return None
     return {
         None: None,
         "missing": f"run {run.run_id!r} has not been computed yet: `eval-pipeline run {run.run_id}` computes it",

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from eval_pipeline.comparing.material import Material, Paired
 from eval_pipeline.comparing.states import FROZEN, _computed_alike, _formula_differences
+from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.showing.blocks import judge_config_problems
 from eval_pipeline.store.runs import NightRun
@@ -23,10 +24,13 @@ LABELLED_CHUNKS: Final = "labels.expected_chunks"
 def _warnings_of(material: Material, registry: Registry, counts: Mapping[str, int]) -> list[str]:
     """In a fixed order: what is compared, how it was computed, what is missing, how little it is."""
     paired = material.paired
+    if paired.is_without_results:
+        return [*_about_runs(paired, counts), *_about_definitions(registry.summaries, paired)]
     return [
         *_about_runs(paired, counts),
         *_about_chunkers(material, registry, counts),
-        *_about_values(paired, registry),
+        *_about_definitions([*paired.formulas, *registry.summaries], paired),
+        *_about_values(paired),
         *_about_config(paired),
         *_about_queries(paired),
     ]
@@ -60,13 +64,17 @@ def _about_runs(paired: Paired, counts: Mapping[str, int]) -> Iterator[str]:
         yield f"a and b are the same run, {a.run_id!r}: every difference is 0"
     if a.dataset_key != b.dataset_key:
         different = sum(not query.same_labels for query in paired.queries)
+        told = f"different datasets: a is scored on {a.dataset!r}, b on {b.dataset!r}"
         yield (
-            f"different datasets: a is scored on {a.dataset!r}, b on {b.dataset!r}; queries are paired by their id "
-            f"({_queries(len(paired.queries))}), and those that expect different chunks ({different:,}) are not "
-            "comparable"
+            told
+            if paired.is_without_results
+            else (
+                f"{told}; queries are paired by their id ({_queries(len(paired.queries))}), and those that expect "
+                f"different chunks ({different:,}) are not comparable"
+            )
         )
     for name, run in (("a", a), ("b", b)):
-        if run.n_results == 0:
+        if run.n_results == 0 and not paired.is_without_results:
             yield f"{name} ({run.run_id!r}) has no results: there is nothing to pair"
         if run.n_quarantined:
             yield (
@@ -127,8 +135,7 @@ def _about_missing_spans(material: Material) -> Iterator[str]:
             )
 
 
-def _about_values(paired: Paired, registry: Registry) -> Iterator[str]:
-    compared = [*paired.formulas, *registry.summaries]
+def _about_definitions(compared: Sequence[Definition], paired: Paired) -> Iterator[str]:
     differences = _formula_differences(compared, paired.states_a, paired.states_b)
     changed = {one.name: f"{one.name} ({one.what})" for one in differences if one.what != "labels"}
     if changed:
@@ -139,6 +146,9 @@ def _about_values(paired: Paired, registry: Registry) -> Iterator[str]:
     relabelled = [one.name for one in differences if one.what == "labels"]
     if relabelled and paired.a.dataset_key == paired.b.dataset_key:
         yield f"values computed with different labels: {_named(relabelled)}"
+
+
+def _about_values(paired: Paired) -> Iterator[str]:
     for name, states in (("a", paired.states_a), ("b", paired.states_b)):
         missing = sorted(one for one, reason in states.reasons.items() if reason == "missing")
         forgotten = sorted(one for one, reason in states.reasons.items() if reason == FROZEN)

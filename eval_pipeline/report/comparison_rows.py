@@ -66,6 +66,11 @@ def _chosen(wanted: Sequence[str], available: Iterable[str], *, most: int) -> li
     return [key for key in wanted if key in known][:most]
 
 
+def asks_queries(report: Mapping[str, Any]) -> bool:
+    """Whether the run, or one of two, was meant to answer queries; else nothing is said of queries."""
+    return not report.get("is_without_results", False)
+
+
 def moved_queries(report: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """The queries whose first expected chunk moved, farthest first; of equal moves the worse one first."""
     entries = [entry for entry in report["per_query"] if entry["regression"] or entry["kind"] in MOVED]

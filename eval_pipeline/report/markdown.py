@@ -8,6 +8,7 @@ from typing import Any, Final
 from xml.sax.saxutils import quoteattr
 
 from eval_pipeline.report.comparison_rows import (
+    asks_queries,
     defined_metrics,
     moved_queries,
     part_cells,
@@ -74,9 +75,9 @@ def render_report_md(report: Report) -> str:
     """One Markdown file: aggregate deltas, and the wins, losses and regressions."""
     sections = [
         _head(report),
-        _deltas(report),
+        _deltas(report) if asks_queries(report) else "",
         _parts(report),
-        _verdicts(report),
+        _verdicts(report) if asks_queries(report) else "",
         _fallback(report),
         _slices(report),
         _flaky(report),
@@ -108,11 +109,10 @@ def _head(report: Report) -> str:
         "exact": "exact: both runs were chunked alike, expected chunks are matched by id",
         "fallback_doc_span": "fallback_doc_span: chunkers differ, expected chunks are matched by document and span",
     }[mode]
-    lines = [
-        f"# {escaped(report['run_a'])} → {escaped(report['run_b'])}",
-        "",
-        f"{count(len(report['per_query']), 'query', plural='queries')} in both runs. Matching {escaped(matched)}.",
-    ]
+    lines = [f"# {escaped(report['run_a'])} → {escaped(report['run_b'])}"]
+    if asks_queries(report):
+        n = count(len(report["per_query"]), "query", plural="queries")
+        lines += ["", f"{n} in both runs. Matching {escaped(matched)}."]
     if report["causes"]:
         lines += ["", f"Known differences: {', '.join(report['causes'])}."]
     if report["warnings"]:
@@ -348,7 +348,7 @@ def render_short_md(report: Report, gate: Report | None = None) -> str:
         _short_head(report),
         "\n".join(f"- {escaped(warning)}" for warning in report["warnings"]),
         _short_deltas(report),
-        _short_verdicts(report),
+        _short_verdicts(report) if asks_queries(report) else _parts(report),
         _queries(report),
         _gate(gate) if gate else "",
     ]
@@ -372,9 +372,11 @@ def headline_deltas(report: Report) -> Iterator[tuple[str, Report]]:
 def _short_head(report: Report) -> str:
     exact = report["deltas"]["chunker_version_match"] == "exact"
     known = f" Known differences: {escaped(', '.join(report['causes']))}." if report["causes"] else ""
+    runs = f"**{escaped(report['run_a'])} → {escaped(report['run_b'])}**"
+    if not asks_queries(report):
+        return f"{runs}.{known}"
     return (
-        f"**{escaped(report['run_a'])} → {escaped(report['run_b'])}**: "
-        f"{count(len(report['per_query']), 'query', plural='queries')} in both runs, matched "
+        f"{runs}: {count(len(report['per_query']), 'query', plural='queries')} in both runs, matched "
         f"{'by chunk id' if exact else 'by document and span'}.{known}"
     )
 

@@ -37,6 +37,7 @@ def export_run(
     with open_reader(settings.db, notify=notify) as con:
         run = find_run(con, run_id)
         document = run_document(con, registry, run) | {"states": _states_of_run(con, registry, run)}
+        document["is_without_results"] = document.pop("is_without_results")
         identity = {"format": FORMAT, "run_id": run.run_id, "dataset": run.dataset}
         config = identity | (run_file(con, run).get("config") or {}) | identity
         results = _eval_results(con, run, document["extraction"])

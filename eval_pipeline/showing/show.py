@@ -28,6 +28,7 @@ from eval_pipeline.store.runs import (
     computed_with,
     failed_count,
     find_run,
+    is_without_results,
     per_query_values,
     query_ids_of,
     slice_sizes,
@@ -92,6 +93,8 @@ def show_run(
             document["as_of"] = as_of
         else:
             document["states"] = _states_of_run(con, registry, run)
+        # What came later stands last.
+        document["is_without_results"] = document.pop("is_without_results")
         return document
 
 
@@ -174,6 +177,7 @@ def run_document(con: Connection, registry: Registry, run: RunRow) -> dict[str, 
         },
         "night": _night(con, run),
         "quarantined": quarantined_parts(con, run.run_key),
+        "is_without_results": is_without_results(con, run.run_key),
     }
 
 

@@ -76,7 +76,7 @@ def attempts(con: Connection, run_ids: Collection[str] | None = None) -> dict[st
 
 @dataclass(frozen=True)
 class RunRow:
-    """A run as the store knows it; `golden_key` is None while its dataset is not there."""
+    """A run as the store knows it; `golden_key` is None while its dataset is not there, 0 where it needs none."""
 
     run_key: int
     run_id: str
@@ -103,11 +103,18 @@ def run_ids(con: Connection) -> list[str]:
 
 
 def waiting_runs(con: Connection) -> list[str]:
-    """Runs whose dataset has not been delivered yet."""
+    """Runs that ask queries and whose dataset has not been delivered yet."""
     rows = con.execute(
         "select run_id from ledger.runs_in_order where golden_key is null order by ordered_at, run_id"
     ).fetchall()
     return [run_id for (run_id,) in rows]
+
+
+def is_without_results(con: Connection, run_key: int) -> bool:
+    """Whether the run delivered extraction cases and no results: it was never meant to answer queries."""
+    return bool(
+        first_value(con, "select is_without_results from ledger.run_counts where run_key = ?", [run_key])
+    )
 
 
 def query_ids_of(con: Connection, run: RunRow) -> tuple[list[str], list[str], list[str]]:

@@ -216,6 +216,19 @@ def test_a_run_in_the_inbox_is_taken_in_with_its_golden_set(tmp_path, instance):
     assert [record.partition_key for record in golden] == ["kb"]
 
 
+def test_a_run_of_extraction_cases_alone_is_computed_without_a_golden_set(tmp_path, instance):
+    settings = make_settings(tmp_path)
+    folder = settings.inbox / "bundle" / "runs" / "cases"
+    folder.mkdir(parents=True)
+    (folder / "extractions.jsonl").write_text('{"case_id": "e1", "ground_truth": {"a": 1}}\n')
+    (folder / "run.json").write_text('{"run_id": "cases", "dataset": "forms"}')
+    register_runs(instance, ["cases"], may_move=True)
+    assert execute(settings, instance, "cases", "cases").success
+    assert rows(settings, "raw.extraction_cases") != []
+    for name in ("facts.chunk_ranks", "metrics.hit_at_k"):
+        assert [run_id for run_id, _ in computed_at(settings, name)] == ["cases"]
+
+
 def test_rows_that_are_missing_fail_the_check_by_the_name_of_the_run(loaded, tmp_path, instance):
     settings = copied(loaded, tmp_path)
     register_runs(instance, [*RUNS, "r4"], may_move=True)

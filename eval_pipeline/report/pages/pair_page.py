@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from eval_pipeline.report.comparison_rows import _move_of, moved_queries
+from eval_pipeline.report.comparison_rows import _move_of, asks_queries, moved_queries
 from eval_pipeline.report.numbers import NOTHING, rank
 from eval_pipeline.report.pages._about_runs import footer_line, formula_table, run_facts
 from eval_pipeline.report.pages._page import Page, Section, render_page, size_of
@@ -178,6 +178,8 @@ def render_pair_page(material: PairMaterial) -> str:
 
 
 def _lead(document: Mapping[str, Any]) -> Html:
+    if not asks_queries(document):
+        return tag("p", "Two runs of extraction cases, without queries.", class_="lead")
     counts = document["counts"]
     moved_up, moved_down = counts["win"] + counts["rank_up"], counts["loss"] + counts["rank_down"]
     return tag(
@@ -208,10 +210,10 @@ def _sections(material: PairMaterial) -> list[Section]:
     """The queries get what room the other parts leave."""
     document = material.document
     parts = list(_parts(document, material))
-    about = [
-        Section("runs", "The two runs", [_side_by_side(material)]),
-        Section("formulas", "Formulas", [formula_table(material.states, ["a", "b"])]),
-    ]
+    about = [Section("runs", "The two runs", [_side_by_side(material)])]
+    if not asks_queries(document):
+        return [*parts, *about]
+    about.append(Section("formulas", "Formulas", [formula_table(material.states, ["a", "b"])]))
     apart = list(_apart(document))
     room = PAGE_BYTES - size_of([*parts, *about, Section("", "", apart)])
     queries = Section("queries", "Queries", [_pair_query_table(material, room=room), *apart])
@@ -219,10 +221,11 @@ def _sections(material: PairMaterial) -> list[Section]:
 
 
 def _parts(document: Mapping[str, Any], material: PairMaterial) -> Iterator[Section]:
-    yield Section("verdicts", "What moved", [*_verdicts(document), *_ranks(document)])
-    if document["deltas"]["chunker_version_match"] == FALLBACK:
-        yield Section("fallback", "By document and span", fallback_section(document))
-    yield Section("deltas", "Differences", deltas_section(material))
+    if asks_queries(document):
+        yield Section("verdicts", "What moved", [*_verdicts(document), *_ranks(document)])
+        if document["deltas"]["chunker_version_match"] == FALLBACK:
+            yield Section("fallback", "By document and span", fallback_section(document))
+        yield Section("deltas", "Differences", deltas_section(material))
     as_a_whole = parts_table(document)
     if as_a_whole:
         yield Section("parts", "The runs as a whole", [as_a_whole])

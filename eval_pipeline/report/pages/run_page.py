@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from eval_pipeline.report.comparison_rows import _by_family, _chosen, _is_share
+from eval_pipeline.report.comparison_rows import _by_family, _chosen, _is_share, asks_queries
 from eval_pipeline.report.numbers import NOTHING, rank, value
 from eval_pipeline.report.pages._about_runs import (
     footer_line,
@@ -264,6 +264,8 @@ def render_run_page(material: RunMaterial) -> str:
 
 def _lead(material: RunMaterial) -> Html:
     document = material.document
+    if not asks_queries(document):
+        return tag("p", "A run of extraction cases, without queries.", class_="lead")
     total, failed = document["total_queries"], document["failed_queries"]
     missing, unknown = len(document["missing_query_ids"]), len(document["unknown_query_ids"])
     said = [
@@ -295,6 +297,8 @@ def _sections(material: RunMaterial) -> list[Section]:
     """The queries get what room the other parts leave."""
     document = material.document
     parts = list(_parts(material))
+    if not asks_queries(document):
+        return parts
     formulas = Section("formulas", "Formulas", [formula_table([material.states], [""])])
     room = PAGE_BYTES - size_of([*parts, formulas])
     queries = Section("queries", "Queries", [_run_query_table(material, room=room), *_left_out(document)])
@@ -304,8 +308,9 @@ def _sections(material: RunMaterial) -> list[Section]:
 def _parts(material: RunMaterial) -> Iterator[Section]:
     document = material.document
     yield Section("headlines", "Headlines", [_headlines(material)])
-    yield Section("metrics", "All metrics", [_curves(material), _metric_table(material)])
-    yield from _slices_section(material)
+    if asks_queries(document):
+        yield Section("metrics", "All metrics", [_curves(material), _metric_table(material)])
+        yield from _slices_section(material)
     if document["extraction"] is not None:
         content = extraction_section(document["extraction"], material.field_errors)
         yield Section("extraction", "Extraction", content)
@@ -319,8 +324,6 @@ def _headlines(material: RunMaterial) -> Html:
     metrics = material.document["metrics"]
     facts = {one.key: one for one in material.metrics}
     keys = _chosen(HEADLINES, [key for key, entry in metrics.items() if entry["n"]], most=len(HEADLINES))
-    if not keys:
-        return tag("p", "No headline metric is defined for this run.")
     entries: list[tuple[Child, Child, Child]] = [
         (
             breakable_name(key),
@@ -339,7 +342,7 @@ def _headlines(material: RunMaterial) -> Html:
                 f"target {extraction['target']:.2f} {met}",
             )
         )
-    return tiles(entries)
+    return tiles(entries) if entries else tag("p", "No headline metric is defined for this run.")
 
 
 def _curves(material: RunMaterial) -> Html | None:

@@ -395,12 +395,12 @@ def _gate(run: SuiteRun) -> Child:
 
 def _state(run: SuiteRun) -> Html:
     badges = []
-    if run.n_golden == 0:
-        badges.append(badge("waits for its golden set", "bad"))
-    elif not run.is_complete:
-        badges.append(badge("incomplete", "bad"))
-    else:
+    if run.is_complete:
         badges.append(badge("complete", "good"))
+    elif run.n_golden == 0:
+        badges.append(badge("waits for its golden set", "bad"))
+    else:
+        badges.append(badge("incomplete", "bad"))
     if run.replaced_by is not None:
         badges.append(badge("replaced"))
     elif not run.is_shown:
