@@ -63,6 +63,11 @@ class Config:
         """Whose clock the nightly schedule goes by."""
         return str(self.dagster.get("timezone", TIMEZONE))
 
+    def extraction_cases_of(self, dataset: str) -> int | None:
+        """How many extraction cases every run of the dataset should hold, where it is said."""
+        found: int | None = self.datasets.get(dataset, {}).get("extraction_cases")
+        return found
+
     def baseline_of(self, suite: str | None, dataset: str) -> str | None:
         """The run that others of this suite and dataset are held against; a suite's own wins."""
         for name in (suite, dataset):

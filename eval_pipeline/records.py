@@ -15,6 +15,8 @@ Json = Any
 ID_LENGTH = 1024
 # Stands where a text has been; nothing is computed from it.
 FORGOTTEN = "(forgotten)"
+# The part that says which extraction cases runs should hold.
+CASES: Final = "cases"
 
 
 class Record(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -242,6 +244,13 @@ class ExtractionCase(Record):
     total_gt_fields: int | None = None
     discrepancies: list[Discrepancy] | None = None
     error: str | None = None
+
+
+class ExpectedCase(Record):
+    """A case that every run of a dataset should hold."""
+
+    case_id: str
+    ground_truth: dict[str, Any] | None = None
 
 
 class IndexedDocument(Record):

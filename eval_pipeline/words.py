@@ -14,6 +14,11 @@ def count(number: int, noun: str, *, plural: str | None = None) -> str:
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
+def target_words(is_met: bool | None) -> str:
+    """Whether a target is met; nothing is said while a case that should be there is missing."""
+    return {True: "met", False: "not met", None: "undecided"}[is_met]
+
+
 def rounded(value: float | None) -> float | None:
     """As stored: half to even on the double's exact value, undefined is None, zero has no sign."""
     if value is None or not math.isfinite(value):

@@ -31,6 +31,7 @@ BUNDLE_RECORDS: dict[str, type[records.Record]] = {
     "run": records.Run,
     "result": records.Result,
     "extraction_case": records.ExtractionCase,
+    "expected_case": records.ExpectedCase,
     "index_report": records.IndexReport,
     "spot_check": records.SpotCheck,
 }

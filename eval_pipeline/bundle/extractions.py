@@ -1,10 +1,12 @@
-"""extractions.jsonl: one case a line, checked so that its counts can be trusted."""
+"""extractions.jsonl and cases.jsonl: one case a line, checked so that its counts can be trusted."""
 
 # Discrepancies that a producer gives are taken, and must fit what else the case says: which fields are there follows
 # from the documents, whether a value is right may be the producer's own judgement.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,8 +14,9 @@ from typing import Any
 from eval_pipeline.bundle.lines import BadRow, Line, _to_record
 from eval_pipeline.bundle.parts import each_line
 from eval_pipeline.bundle.problems import _id_fault
+from eval_pipeline.errors import InputRejected
 from eval_pipeline.metrics import ERROR_TYPES, MetricInputError, compute_confusion_counts, flatten_fields
-from eval_pipeline.records import Discrepancy, ExtractionCase
+from eval_pipeline.records import Discrepancy, ExpectedCase, ExtractionCase
 
 LARGEST_TOTAL = 1_000_000_000
 DEEPEST = 200
@@ -43,6 +46,54 @@ def read_case(row: dict[str, Any]) -> ExtractionCase:
         _check_total(case, expected)
         _check_against_documents(case, expected, actual)
     return case
+
+
+def read_expected_case(row: dict[str, Any]) -> ExpectedCase:
+    """One case of cases.jsonl."""
+    case = _to_record(row, ExpectedCase)
+    fault = _id_fault(case.case_id)
+    if fault:
+        raise BadRow("case_id", fault)
+    _fields_of(case.ground_truth, "ground_truth")
+    return case
+
+
+def read_case_list(path: Path) -> list[ExpectedCase]:
+    """The cases that every run should hold; a list that cannot be read in full would expect too few."""
+    found: dict[str, ExpectedCase] = {}
+    for line in each_line(path, read_expected_case):
+        if line.record is None:
+            raise InputRejected(line.reason or "", line=line.number, field=line.field, text=line.text)
+        case_id = line.record.case_id
+        if case_id in found:
+            raise InputRejected(
+                f"case_id {case_id!r} stands there twice: every case once",
+                line=line.number,
+                field="case_id",
+                text=line.text,
+            )
+        found[case_id] = line.record
+    if not found:
+        raise InputRejected("the file names no case; without any expected case leave it out")
+    return list(found.values())
+
+
+def truth_hash(ground_truth: dict[str, Any] | None) -> str | None:
+    """The same for documents with the same fields and values, 1 and 1.0 alike; None where there is none."""
+    if ground_truth is None:
+        return None
+    fields = {name: _plain(value) for name, value in flatten_fields(ground_truth).items()}
+    return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items()}
+    return value
 
 
 def has_failed(case: ExtractionCase) -> bool:

@@ -10,6 +10,7 @@ from eval_pipeline.bundle.files import SUFFIXES, _find_part, stem_of
 from eval_pipeline.bundle.parts import name_fault
 from eval_pipeline.bundle.problems import Problem
 from eval_pipeline.errors import InputRejected, UsageError
+from eval_pipeline.records import CASES
 
 # The parts of a run that have rows, and texts in them; the report of the indexing has neither.
 ROW_PARTS = ("results", "extractions", "judge_spot_check")
@@ -19,6 +20,14 @@ PART_SUFFIXES = (*SUFFIXES, ".json", ".yaml", ".yml")
 
 @dataclass(frozen=True)
 class GoldenFile:
+    dataset: str
+    path: Path
+
+
+@dataclass(frozen=True)
+class CaseListFile:
+    """Which extraction cases every run of a dataset should hold."""
+
     dataset: str
     path: Path
 
@@ -55,6 +64,7 @@ class Bundle:
 
     root: Path
     golden_sets: list[GoldenFile] = field(default_factory=list)
+    case_lists: list[CaseListFile] = field(default_factory=list)
     archives: list[ArchiveFile] = field(default_factory=list)
     runs: list[RunFolder] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
@@ -69,7 +79,7 @@ def find_bundle(root: Path) -> Bundle:
     bundle = Bundle(root.resolve())
     if (root / "run.json").is_file():
         _add_run(bundle, root)
-    elif _golden_files(root):
+    elif _golden_files(root) or case_files(root):
         _add_dataset(bundle, root)
     else:
         for folder in _folders(root / "datasets"):
@@ -99,6 +109,11 @@ def _golden_files(folder: Path) -> list[Path]:
     return [folder / name for name in names if (folder / name).is_file()]
 
 
+def case_files(folder: Path) -> list[Path]:
+    """The lists of cases in a dataset's folder; there should be one at most."""
+    return [folder / name for suffix in SUFFIXES if (folder / (name := CASES + suffix)).is_file()]
+
+
 def _add_dataset(bundle: Bundle, folder: Path) -> None:
     fault = name_fault(folder.name)
     if fault:
@@ -113,6 +128,12 @@ def _add_dataset(bundle: Bundle, folder: Path) -> None:
         bundle.problems.append(Problem(str(folder), f"{names} both hold the golden set: keep one of them"))
     elif files:
         bundle.golden_sets.append(GoldenFile(folder.name, files[0]))
+    cases = case_files(folder)
+    if len(cases) > 1:
+        names = " and ".join(path.name for path in cases)
+        bundle.problems.append(Problem(str(cases[0]), f"{names} both list the cases: keep one of them"))
+    elif cases:
+        bundle.case_lists.append(CaseListFile(folder.name, cases[0]))
     _add_archives(bundle, folder / "inventories", dataset=folder.name)
 
 
@@ -148,7 +169,7 @@ def _add_run(bundle: Bundle, folder: Path) -> None:
 
 def _note_what_is_no_file(bundle: Bundle, folder: Path, *, run_id: str | None = None) -> None:
     """Folders, pipes and the like under the name of a part cannot be read, and the rest is taken without them."""
-    known = (*ROW_PARTS, "run", INDEX_REPORT, "queries")
+    known = (*ROW_PARTS, "run", INDEX_REPORT, "queries", CASES)
     for path in sorted(folder.iterdir()):
         is_part = folder.name == "inventories" or stem_of(path) in known
         if is_part and path.name.endswith(PART_SUFFIXES) and path.exists() and not path.is_file():

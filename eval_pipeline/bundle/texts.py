@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from eval_pipeline.bundle.extractions import has_failed, read_extractions
+from eval_pipeline.bundle.extractions import has_failed, read_expected_case, read_extractions
 from eval_pipeline.bundle.golden import golden_lines
 from eval_pipeline.bundle.lines import Line, problem_of
 from eval_pipeline.bundle.packed_lines import write_numbered
@@ -25,6 +25,7 @@ from eval_pipeline.records import (
     ArchiveChunk,
     Citation,
     Discrepancy,
+    ExpectedCase,
     ExtractionCase,
     GoldenRow,
     Judge,
@@ -76,6 +77,11 @@ def case_without_texts(case: ExtractionCase) -> ExtractionCase:
         total_gt_fields=total if total is not None else len(flatten_fields(case.ground_truth)),
         discrepancies=[Discrepancy(field=one.field, error_type=one.error_type) for one in found],
     )
+
+
+def expected_case_without_texts(case: ExpectedCase) -> ExpectedCase:
+    """An expected case keeps its name."""
+    return ExpectedCase(case_id=case.case_id)
 
 
 def check_without_texts(check: SpotCheck) -> SpotCheck:
@@ -197,8 +203,13 @@ def _remove_words(judge: Judge, claim: str) -> None:
         verdict.unsupported_claims = _marks(verdict.unsupported_claims, claim)
 
 
+def _expected_cases(path: Path) -> Iterator[Line[Any]]:
+    return each_line(path, lambda row: expected_case_without_texts(read_expected_case(row)))
+
+
 _ROWS: dict[str, Callable[[Path], Iterable[Line[Any]]]] = {
     "golden_set": golden_lines,
+    "cases": _expected_cases,
     "archive": read_archive,
     "results": _results,
     "extractions": read_extractions,

@@ -172,6 +172,7 @@ def _document(report: LoadReport, *, dry_run: bool) -> dict[str, Any]:
         "warnings": [one.entry() for one in report.warnings],
         "dry_run": dry_run,
         "stopped": report.stopped,
+        "case_lists": report.case_lists,
     }
 
 
@@ -181,6 +182,11 @@ def _print_report(report: LoadReport, *, dry_run: bool) -> None:
         count(report.results, "result"),
         count(len(report.golden_sets), "golden set"),
         count(len(report.archives), "archive"),
+        *(
+            [count(len(report.case_lists), "list of cases", plural="lists of cases")]
+            if report.case_lists
+            else []
+        ),
     ]
     word = "Would load" if dry_run else "Loaded"
     print_line(f"{word} {', '.join(taken)}; {count(report.unchanged, 'part')} unchanged.")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from eval_pipeline.cli.output import number, print_line, table
+from eval_pipeline.cli.output import filled, number, print_line, table
 from eval_pipeline.report.numbers import amount
-from eval_pipeline.words import count
+from eval_pipeline.words import count, target_words
 
 Document = Mapping[str, Any]
 
@@ -40,6 +40,8 @@ def _print_extraction(extraction: Document) -> None:
     ]
     table(["extraction", "precision", "recall", "f1"], rows, numbers=["precision", "recall", "f1"])
     print_line(_verdict(extraction))
+    if extraction["missing_in_words"]:
+        print_line(filled(f"! {extraction['missing_in_words']}"))
     if extraction["failed_cases"]:
         failed = extraction["failed_cases"]
         shown = ", ".join(failed[:5]) + (" …" if len(failed) > 5 else "")
@@ -62,8 +64,9 @@ def _verdict(extraction: Document) -> str:
     cases = count(extraction["eval_count"], "case")
     if not extraction["eval_count"]:
         return "no case was scored"
-    met = "met" if extraction["target_met"] else "not met"
-    return f"macro F1 over {cases}: target {extraction['target']:.2f} {met}"
+    return (
+        f"macro F1 over {cases}: target {extraction['target']:.2f} {target_words(extraction['target_met'])}"
+    )
 
 
 def _latency_lines(performance: Document) -> Iterator[str]:

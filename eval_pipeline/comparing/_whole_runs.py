@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -11,10 +12,12 @@ import numpy as np
 from eval_pipeline.comparing.significance import _compare_values, entries_of
 from eval_pipeline.comparing.verdicts import deltas_of
 from eval_pipeline.computing.history import rows_at
+from eval_pipeline.loading.cases import held_cases
 from eval_pipeline.showing.blocks import NOW, STAGES, run_blocks
 from eval_pipeline.stats import compare_ratios, seed_for
 from eval_pipeline.store.open import Connection
 from eval_pipeline.store.runs import find_run
+from eval_pipeline.words import rounded
 
 EXTRACTION: Final = ("macro_f1", "micro_f1", "macro_strict_f1", "micro_strict_f1")
 TESTED: Final = ("extraction.macro_f1", "extraction.micro_f1")
@@ -26,10 +29,14 @@ Counts = tuple[float, int, int, int]
 
 @dataclass(frozen=True)
 class RunParts:
-    """A run's values by name, and of each extraction case its F1 and its true and false positives and negatives."""
+    """A run's values by name, and of each extraction case its F1 and its true and false positives and negatives.
+
+    `held` are all its cases, and whether each failed to run; None where it delivered none.
+    """
 
     values: Mapping[str, float | None]
     cases: Mapping[str, Counts]
+    held: Mapping[str, bool] | None = None
 
 
 def read_parts(con: Connection, run_id: str) -> RunParts:
@@ -50,6 +57,7 @@ def read_parts(con: Connection, run_id: str) -> RunParts:
             for row in cases or ()
             if row["f1"] is not None
         },
+        held_cases(con, run.run_key),
     )
 
 
@@ -102,6 +110,23 @@ def _tested(a: RunParts, b: RunParts, run_a: str, run_b: str) -> dict[str, dict[
     return {
         name: {key: value for key, value in entry.items() if key != "delta"}
         for name, entry in zip(TESTED, entries_of(results), strict=True)
+    }
+
+
+def compare_cases(a: RunParts, b: RunParts) -> dict[str, Any] | None:
+    """Which cases are in one run only, and how the mean F1 moved over those that both scored; None without cases."""
+    if a.held is None or b.held is None:
+        return None
+    both = sorted(a.cases.keys() & b.cases.keys())
+    means = [math.fsum(run.cases[case][0] for case in both) / len(both) for run in (a, b)] if both else None
+    return {
+        "in_both": len(a.held.keys() & b.held.keys()),
+        "only_in_a": [case for case in a.held if case not in b.held],
+        "only_in_b": [case for case in b.held if case not in a.held],
+        "failed_in_a": [case for case, has_failed in a.held.items() if has_failed],
+        "failed_in_b": [case for case, has_failed in b.held.items() if has_failed],
+        "scored_in_both": len(both),
+        "macro_f1_delta_in_both": rounded(means[1] - means[0]) if means else None,
     }
 
 

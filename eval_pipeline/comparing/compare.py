@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from eval_pipeline.comparing._whole_runs import compare_parts
+from eval_pipeline.comparing._whole_runs import compare_cases, compare_parts
 from eval_pipeline.comparing.material import (
     Material,
     Paired,
@@ -118,6 +118,7 @@ def _comparison_document(
         "flaky_queries": material.noise.flaky_queries,
         "sensitivity": _sensitivity(material, counts, options) if material.spans else None,
         "is_without_results": paired.is_without_results,
+        "cases": compare_cases(*material.parts),
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,6 +34,7 @@ from eval_pipeline.comparing.warnings import _is_judged, chunk_level_metrics
 from eval_pipeline.config import Config, load_config
 from eval_pipeline.errors import InvalidConfig, UsageError
 from eval_pipeline.formulas.registry import Registry
+from eval_pipeline.loading.cases import ExpectedCases, expected_cases
 from eval_pipeline.settings import Settings
 from eval_pipeline.showing.checks import ExtractionScores, extraction_scores
 from eval_pipeline.store.lock import Notify
@@ -48,12 +49,16 @@ FEWEST_NIGHTS: Final = 4
 
 @dataclass(frozen=True)
 class Evidence:
-    """What was read for a gate: the pair, the nights before the candidate, and the extraction scores of both."""
+    """What was read for a gate: the pair, the nights before the candidate, and the extraction scores of both.
+
+    `missing_cases` says which cases the candidate should hold and does not.
+    """
 
     paired: Paired
     nights: Sequence[RecentRun]
     values: Mapping[tuple[str, int], StoredValue]
     extraction: tuple[ExtractionScores | None, ExtractionScores | None]
+    missing_cases: str | None = None
 
 
 def gate(
@@ -122,6 +127,9 @@ def _read_evidence(con: Connection, registry: Registry, paired: Paired, config: 
         nights=nights,
         values=_stored_values(con, sorted(run.run_key for run in nights), sources) if nights else {},
         extraction=(extraction_scores(con, a.run_key), extraction_scores(con, b.run_key)),
+        missing_cases=expected_cases(con, registry.config, [b.run_id])
+        .get(b.run_id, ExpectedCases())
+        .why_undecided,
     )
 
 
@@ -304,7 +312,9 @@ def _trend(rule: Rule, evidence: Evidence, registry: Registry) -> Trend | None:
 def _target(rule: Rule, evidence: Evidence) -> Judged:
     if rule.metric == EXTRACTION:
         before, after = (_macro_f1(scores) for scores in evidence.extraction)
-        return _judge_target(rule, before[0], after[0], n=after[1])
+        judged = _judge_target(rule, before[0], after[0], n=after[1])
+        missing = evidence.missing_cases
+        return replace(judged, verdict="inconclusive", reason=missing) if missing else judged
     for one in evidence.paired.compared:
         if one.metric == rule.metric:
             pairs = one.pairs

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from eval_pipeline.comparing._whole_runs import compare_cases
 from eval_pipeline.comparing.material import Material, Paired
 from eval_pipeline.comparing.states import FROZEN, _computed_alike, _formula_differences
 from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.showing.blocks import judge_config_problems
 from eval_pipeline.store.runs import NightRun
-from eval_pipeline.words import count
+from eval_pipeline.words import count, decimal, signed
 
 SMALL_N: Final = 30
 NAMED: Final = 5
@@ -24,8 +25,9 @@ LABELLED_CHUNKS: Final = "labels.expected_chunks"
 def _warnings_of(material: Material, registry: Registry, counts: Mapping[str, int]) -> list[str]:
     """In a fixed order: what is compared, how it was computed, what is missing, how little it is."""
     paired = material.paired
+    cases = _about_cases(material)
     if paired.is_without_results:
-        return [*_about_runs(paired, counts), *_about_definitions(registry.summaries, paired)]
+        return [*_about_runs(paired, counts), *_about_definitions(registry.summaries, paired), *cases]
     return [
         *_about_runs(paired, counts),
         *_about_chunkers(material, registry, counts),
@@ -33,6 +35,7 @@ def _warnings_of(material: Material, registry: Registry, counts: Mapping[str, in
         *_about_values(paired),
         *_about_config(paired),
         *_about_queries(paired),
+        *cases,
     ]
 
 
@@ -210,6 +213,36 @@ def _about_queries(paired: Paired) -> Iterator[str]:
             f"only {_queries(len(paired.queries))} in both runs: read each difference beside the smallest one that "
             "could have been shown (mde)"
         )
+
+
+def _about_cases(material: Material) -> Iterator[str]:
+    cases = compare_cases(*material.parts)
+    if cases is None:
+        return
+    lacking = [
+        f"{count(len(ids), 'case')} {where}: {_named(ids)}"
+        for ids, where in (
+            (cases["only_in_a"], "only in a"),
+            (cases["only_in_b"], "only in b"),
+            (
+                [case for case in cases["failed_in_a"] if case not in cases["failed_in_b"]],
+                "failed in a alone",
+            ),
+            (
+                [case for case in cases["failed_in_b"] if case not in cases["failed_in_a"]],
+                "failed in b alone",
+            ),
+        )
+        if ids
+    ]
+    if not lacking:
+        return
+    delta = cases["macro_f1_delta_in_both"]
+    moved = "" if delta is None else f", where macro F1 moved by {signed(delta) if delta else decimal(delta)}"
+    yield (
+        f"{'; '.join(lacking)}; the values of extraction are of each run's own cases, its tests of the "
+        f"{count(cases['scored_in_both'], 'case')} scored in both{moved}"
+    )
 
 
 def _queries(n: int) -> str:

@@ -291,9 +291,16 @@ def _check_datasets(config: Config, definitions: Mapping[str, Definition]) -> No
     known = [one.short_name for one in definitions.values() if one.schema == "metrics"]
     for dataset, entry in config.datasets.items():
         place = f"{config.path}: datasets.{dataset}"
-        unknown = sorted(set(entry) - {"formulas"})
+        unknown = sorted(set(entry) - {"formulas", "extraction_cases"})
         if unknown:
-            raise InvalidConfig(f"{place}: unknown field {unknown[0]!r}; there is: formulas")
+            raise InvalidConfig(
+                f"{place}: unknown field {unknown[0]!r}; there is: formulas, extraction_cases"
+            )
+        cases = entry.get("extraction_cases", 1)
+        if not isinstance(cases, int) or isinstance(cases, bool) or cases < 1:
+            raise InvalidConfig(
+                f"{place}: extraction_cases is {cases!r}; it is how many cases every run should hold, from 1"
+            )
         names = entry.get("formulas", [])
         if not isinstance(names, list):
             raise InvalidConfig(f"{place}: formulas is a list of names, not {names!r}")

@@ -1,5 +1,6 @@
 """A bundle becomes rows of the store, all or nothing; what is wrong with it goes to quarantine.
 
+cases         Which extraction cases a run should hold, and what of them is missing.
 context       What every step of a load shares: where it goes, what it may do, and what it has done so far.
 deliveries    Who delivered what when, and what of it was rejected.
 file          One file of results loaded as a run: as it is, or through a mapping.

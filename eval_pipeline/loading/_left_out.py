@@ -17,8 +17,10 @@ def leave_out_sources(load: Load, bundle: Bundle) -> None:
     forgotten = load.before.forgotten
     stay_out = [one.dataset for one in bundle.golden_sets if one.dataset in forgotten.datasets]
     stay_out += [one.dataset for one in bundle.archives if one.dataset and one.dataset in forgotten.datasets]
+    stay_out += [one.dataset for one in bundle.case_lists if one.dataset in forgotten.datasets]
     _say(load, stay_out)
     bundle.golden_sets = [one for one in bundle.golden_sets if one.dataset not in stay_out]
+    bundle.case_lists = [one for one in bundle.case_lists if one.dataset not in stay_out]
     bundle.archives = [one for one in bundle.archives if one.dataset not in stay_out]
 
 

@@ -1,12 +1,13 @@
-"""Golden sets and chunk archives loaded from their files."""
+"""Golden sets, chunk archives and lists of cases loaded from their files."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from eval_pipeline.bundle.extractions import read_case_list
 from eval_pipeline.bundle.files import content_hash, stem_of
 from eval_pipeline.bundle.golden import GoldenSet, read_golden_set
-from eval_pipeline.bundle.layout import ArchiveFile, GoldenFile
+from eval_pipeline.bundle.layout import ArchiveFile, CaseListFile, GoldenFile
 from eval_pipeline.bundle.lines import Line, problem_of
 from eval_pipeline.bundle.packed_lines import PACKED
 from eval_pipeline.bundle.parts import read_archive
@@ -14,13 +15,15 @@ from eval_pipeline.bundle.problems import Problem
 from eval_pipeline.bundle.texts import write_without_texts
 from eval_pipeline.errors import InputRejected
 from eval_pipeline.loading._archives import ArchiveDelivery, write_archive
+from eval_pipeline.loading._case_lists import write_case_list
 from eval_pipeline.loading._left_out import was_forgotten_meanwhile
+from eval_pipeline.loading.cases import FILE
 from eval_pipeline.loading.context import Load, _free_place, _quarantine, _report_problems
-from eval_pipeline.loading.deliveries import _add_quarantine, _take_off_record
+from eval_pipeline.loading.deliveries import Delivery, _add_quarantine, _take_off_record
 from eval_pipeline.loading.lint import _note_golden_set, lint_rows
 from eval_pipeline.loading.runs import _problem_of_rejection
 from eval_pipeline.loading.write_labels import GoldenDelivery, _write_golden_set
-from eval_pipeline.records import ArchiveChunk
+from eval_pipeline.records import CASES, ArchiveChunk, ExpectedCase
 from eval_pipeline.store.kept import keep
 from eval_pipeline.store.open import open_writer, transaction
 
@@ -143,3 +146,50 @@ def _read_archive(load: Load, archive: ArchiveFile) -> tuple[Sequence[Line[Archi
     if load.options.keeps:
         keep(archive.path, place / archive.path.name)
     return lines, [problem_of(line, archive.path) for line in lines if line.record is None]
+
+
+def load_case_list(load: Load, file: CaseListFile) -> None:
+    """Make this list the one that says which cases runs should hold, unless it is already."""
+    content = None
+    try:
+        content = content_hash(file.path)
+        if load.is_taken(content, load.before.case_lists.get(file.dataset), path=file.path):
+            load.report.unchanged += 1
+            return
+        content = load.hash_as_taken(content)
+        cases = _read_case_list(load, file)
+    except InputRejected as rejected:
+        load.report.rejected.append(f"{file.dataset}/{FILE}")
+        problem = _problem_of_rejection(file.path, rejected)
+        _quarantine(load, [problem], content=content, dataset=file.dataset)
+        return
+    if not load.options.dry_run:
+        delivery = Delivery(
+            part=CASES,
+            path=str(file.path),
+            content_hash=content,
+            n_bytes=file.path.stat().st_size,
+            n_rows=len(cases),
+            n_quarantined=0,
+            dataset_id=file.dataset,
+        )
+        with open_writer(load.settings.db, notify=load.notify) as con, transaction(con):
+            if was_forgotten_meanwhile(load, con, file.dataset):
+                return
+            write_case_list(con, delivery, cases, now=load.now)
+            _take_off_record(con, content, dataset=file.dataset, now=load.now)
+        load.before.case_lists[file.dataset] = content
+    load.report.case_lists.append(file.dataset)
+
+
+def _read_case_list(load: Load, file: CaseListFile) -> list[ExpectedCase]:
+    """Its cases, kept as they came or by name alone."""
+    cases = read_case_list(file.path)
+    place = _free_place(load, f"datasets/{file.dataset}", taken=(f"{CASES}.*",))
+    if load.options.no_text:
+        target = place / f"{CASES}{PACKED}"
+        write_without_texts(CASES, file.path, target)
+        return read_case_list(target)
+    if load.options.keeps:
+        keep(file.path, place / file.path.name)
+    return cases

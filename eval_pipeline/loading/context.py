@@ -15,6 +15,7 @@ from eval_pipeline.bundle.problems import Problem
 from eval_pipeline.bundle.results import InvertedSpans
 from eval_pipeline.bundle.texts import textless_hash
 from eval_pipeline.loading._archives import current_archive_hash
+from eval_pipeline.loading._case_lists import current_list_hash
 from eval_pipeline.loading._dry_run import StoredRuns, stored_runs
 from eval_pipeline.loading.deliveries import _add_quarantine
 from eval_pipeline.loading.lint import Finding
@@ -38,12 +39,13 @@ SHOWN_PROBLEMS = 10_000
 class StoreSnapshot:
     """Content hashes of what is there, by name, and the names that no delivery may bring back.
 
-    `golden_sets` and `archives` are kept up to date by the load, which may meet one twice.
+    `golden_sets`, `archives` and `case_lists` are kept up to date by the load, which may meet one twice.
     """
 
     forgotten: Forgotten = field(default_factory=Forgotten)
     golden_sets: dict[str, str | None] = field(default_factory=dict)
     archives: dict[tuple[str | None, str], str | None] = field(default_factory=dict)
+    case_lists: dict[str, str | None] = field(default_factory=dict)
     runs: StoredRuns = field(default_factory=StoredRuns)
 
 
@@ -63,10 +65,12 @@ def _snapshot_of_store(
             _adopt_tombstones(con, settings.db)
         golden = {one.dataset for bundle in bundles for one in bundle.golden_sets}
         archives = {(one.dataset, one.chunker_version) for bundle in bundles for one in bundle.archives}
+        cases = {one.dataset for bundle in bundles for one in bundle.case_lists}
         return StoreSnapshot(
             find_forgotten(con, scopes=scopes),
             {dataset: _current_golden_hash(con, dataset) for dataset in golden},
             {named: current_archive_hash(con, *named) for named in archives},
+            {dataset: current_list_hash(con, dataset) for dataset in cases},
             stored_runs(con),
         )
 
@@ -113,6 +117,7 @@ class LoadReport:
     stopped: bool = False
     runs_left: int = 0
     waiting: list[str] = field(default_factory=list)
+    case_lists: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

@@ -12,32 +12,36 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from eval_pipeline.bundle.files import SUFFIXES, content_hash, stem_of
-from eval_pipeline.bundle.layout import Bundle, find_bundle
+from eval_pipeline.bundle.layout import Bundle, case_files, find_bundle
 from eval_pipeline.bundle.parts import name_fault, parse_time, read_run
 from eval_pipeline.bundle.texts import textless_hash
 from eval_pipeline.errors import InputRejected
 from eval_pipeline.loading._archives import current_archive_hash
+from eval_pipeline.loading._case_lists import current_list_hash
 from eval_pipeline.loading.context import LoadOptions, LoadReport
 from eval_pipeline.loading.load import load_bundles
 from eval_pipeline.loading.write_labels import _current_golden_hash
+from eval_pipeline.records import CASES
 from eval_pipeline.settings import Settings
 from eval_pipeline.store.frozen import parts_without_texts
 from eval_pipeline.store.lock import Notify
 from eval_pipeline.store.open import Connection, open_writer
 from eval_pipeline.store.tombstones import Forgotten, find_forgotten
 
+GOLDEN_SET, ARCHIVE = "golden_set", "archive"
 BUNDLE_FOLDERS = ("datasets", "inventories", "runs")
 GOLDEN_FILES = frozenset(("queries.yaml", "queries.yml", *("queries" + suffix for suffix in SUFFIXES)))
 
 
 @dataclass(frozen=True)
 class SourceFile:
-    """A golden set (chunker_version None) or an archive; `folder` is what has to be loaded for it."""
+    """A golden set, a list of cases or an archive (`part`); `folder` is what has to be loaded for it."""
 
     path: Path
     folder: Path
     dataset: str | None
     chunker_version: str | None = None
+    part: str = GOLDEN_SET
 
     @property
     def is_misnamed(self) -> bool:
@@ -73,7 +77,7 @@ class WaitingRun:
 
 @dataclass(frozen=True)
 class WaitingSources:
-    """Golden sets and archives that the store has not taken in, and the folders to load for them."""
+    """Golden sets, lists of cases and archives that the store has not taken in, and the folders to load for them."""
 
     datasets: tuple[str, ...] = ()
     chunker_versions: tuple[str, ...] = ()
@@ -132,12 +136,15 @@ def _sources_of(root: Path) -> Iterator[SourceFile]:
         golden_sets = [name for name in _names(folder) if name in GOLDEN_FILES]
         for name in golden_sets:
             yield SourceFile(folder / name, folder, folder.name)
-        # A folder without a golden set is no bundle by itself: its archives come with the bundle around it.
-        load = folder if golden_sets else root
+        lists = case_files(folder)
+        for path in lists:
+            yield SourceFile(path, folder, folder.name, part=CASES)
+        # A folder without either is no bundle by itself: its archives come with the bundle around it.
+        load = folder if golden_sets or lists else root
         for path in _archive_files(folder / "inventories"):
-            yield SourceFile(path, load, folder.name, stem_of(path))
+            yield SourceFile(path, load, folder.name, stem_of(path), ARCHIVE)
     for path in _archive_files(root / "inventories"):
-        yield SourceFile(path, root, None, stem_of(path))
+        yield SourceFile(path, root, None, stem_of(path), ARCHIVE)
 
 
 def _archive_files(folder: Path) -> list[Path]:
@@ -255,7 +262,7 @@ def waiting_sources(con: Connection, inbox: Inbox) -> WaitingSources:
         source
         for source in inbox.sources
         if source.dataset not in forgotten.datasets
-        and _is_new(source.path, known.get((source.dataset, source.chunker_version)))
+        and _is_new(source.path, known.get((source.part, source.dataset, source.chunker_version)))
     ]
     named = [source for source in waiting if not source.is_misnamed]
     datasets = {source.dataset for source in named if source.dataset and source.chunker_version is None}
@@ -265,22 +272,25 @@ def waiting_sources(con: Connection, inbox: Inbox) -> WaitingSources:
     return WaitingSources(tuple(sorted(datasets)), tuple(sorted(versions)), folders, signature)
 
 
-def _known_sources(con: Connection) -> dict[tuple[str | None, str | None], _Known]:
+def _known_sources(con: Connection) -> dict[tuple[str, str | None, str | None], _Known]:
     rows = con.execute(
-        "select dataset_id, chunker_version, content_hash, n_bytes, delivered_at from ledger.deliveries "
-        "where part in ('golden_set', 'archive') and superseded_at is null"
+        "select part, dataset_id, chunker_version, content_hash, n_bytes, delivered_at from ledger.deliveries "
+        "where part in (select unnest(?)) and superseded_at is null",
+        [[GOLDEN_SET, ARCHIVE, CASES]],
     ).fetchall()
     return {
-        (dataset, version): _Known(*known)
-        for dataset, version, *known in rows
-        if not _is_emptied(con, dataset, version)
+        (part, dataset, version): _Known(*known)
+        for part, dataset, version, *known in rows
+        if not _is_emptied(con, part, dataset, version)
     }
 
 
-def _is_emptied(con: Connection, dataset: str | None, version: str | None) -> bool:
+def _is_emptied(con: Connection, part: str, dataset: str | None, version: str | None) -> bool:
     """Whether its texts were forgotten since: the same bytes would bring them back."""
     if dataset is None:
         return False
+    if part == CASES:
+        return current_list_hash(con, dataset) is None
     if version is None:
         return _current_golden_hash(con, dataset) is None
     return current_archive_hash(con, dataset, version) is None

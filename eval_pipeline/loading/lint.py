@@ -94,6 +94,22 @@ def _drop_findings(
     )
 
 
+def _replace_findings(
+    con: Connection,
+    found: Sequence[Finding],
+    *,
+    rules: Sequence[str],
+    run_ids: Sequence[str],
+    now: dt.datetime,
+) -> None:
+    """Keep what these rules found in these runs, in the place of what they had found before."""
+    con.execute(
+        "delete from ledger.lint where list_contains($rules, rule) and run_id in (select unnest($run_ids))",
+        {"rules": list(rules), "run_ids": list(run_ids)},
+    )
+    _keep(con, found, now=now)
+
+
 def _add_findings(con: Connection, rows: Sequence[tuple[str | None, ...]], *, now: dt.datetime) -> None:
     """Keep (rule, query id, finding, decision, dataset, run id)."""
     if not rows:

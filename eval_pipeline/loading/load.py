@@ -13,14 +13,17 @@ from eval_pipeline.bundle.files import stem_of
 from eval_pipeline.bundle.layout import Bundle, RunFolder, find_bundle
 from eval_pipeline.config import load_config
 from eval_pipeline.loading._archives import current_archive_hash
+from eval_pipeline.loading._case_lists import current_list_hash, note_cases
 from eval_pipeline.loading._left_out import leave_out_sources
-from eval_pipeline.loading._sources import load_archive, load_golden_set
+from eval_pipeline.loading._sources import load_archive, load_case_list, load_golden_set
 from eval_pipeline.loading._write_runs import known_parts
+from eval_pipeline.loading.cases import FILE
 from eval_pipeline.loading.context import Load, LoadOptions, LoadReport, _quarantine, _snapshot_of_store
 from eval_pipeline.loading.deliveries import RejectedFile, _rejected_files, _resolve_files
 from eval_pipeline.loading.lint import _note_stale_labels
 from eval_pipeline.loading.runs import Progress, _load_runs
 from eval_pipeline.loading.write_labels import _current_golden_hash
+from eval_pipeline.records import CASES
 from eval_pipeline.settings import Settings
 from eval_pipeline.store.kept import kept_folder, stamp_of
 from eval_pipeline.store.lock import Notify
@@ -38,6 +41,7 @@ class _Good:
     parts: Mapping[str, Mapping[str, str]]
     golden_sets: Mapping[str, str | None]
     archives: Mapping[tuple[str | None, str], str | None]
+    case_lists: Mapping[str, str | None]
 
 
 def _finish_load(load: Load, bundles: Sequence[Bundle]) -> None:
@@ -52,6 +56,9 @@ def _finish_load(load: Load, bundles: Sequence[Bundle]) -> None:
             shared = any("/" not in name for name in load.report.archives)
             load.report.warnings += [one for one in known if shared or one.dataset in touched]
         written = set(load.report.runs)
+        load.report.warnings += note_cases(
+            con, run_ids=written, datasets=load.report.case_lists, now=load.now
+        )
         load.report.waiting = [run_id for run_id in waiting_runs(con) if run_id in written]
         rejected = _rejected_files(con)
         if rejected:
@@ -72,11 +79,18 @@ def _good(con: Connection, load: Load, bundles: Sequence[Bundle]) -> _Good:
         for one in bundle.archives
         if "/".join(name for name in (one.dataset, one.chunker_version) if name) not in rejected
     }
+    cases = {
+        one.dataset
+        for bundle in bundles
+        for one in bundle.case_lists
+        if f"{one.dataset}/{FILE}" not in rejected
+    }
     return _Good(
         runs,
         known_parts(con, list(runs)),
         {dataset: _current_golden_hash(con, dataset) for dataset in golden},
         {named: current_archive_hash(con, *named) for named in archives},
+        {dataset: current_list_hash(con, dataset) for dataset in cases},
     )
 
 
@@ -97,6 +111,9 @@ def _is_resolved(rejected: RejectedFile, good: _Good) -> bool:
     if path.parent.name == "inventories":
         named = (rejected.dataset, stem)
         return good.archives.get(named, rejected.content_hash) != rejected.content_hash
+    if stem == CASES:
+        dataset = rejected.dataset or path.parent.name
+        return good.case_lists.get(dataset, rejected.content_hash) not in (rejected.content_hash, None)
     dataset = rejected.dataset or (path.parent.name if stem == "queries" else path.name)
     return good.golden_sets.get(dataset, rejected.content_hash) != rejected.content_hash
 
@@ -136,6 +153,8 @@ def load_bundles(
             leave_out_sources(load, bundle)
             for golden in bundle.golden_sets:
                 load_golden_set(load, golden)
+            for cases in bundle.case_lists:
+                load_case_list(load, cases)
             for archive in bundle.archives:
                 load_archive(load, archive)
         _load_runs(load, [run for bundle in bundles for run in bundle.runs], progress=progress)

@@ -26,6 +26,7 @@ from eval_pipeline.loading.deliveries import OpenProblem, _find_problems, _names
 from eval_pipeline.loading.load import load_bundles
 from eval_pipeline.loading.runs import read_part
 from eval_pipeline.loading.write_labels import _current_golden_hash
+from eval_pipeline.records import CASES
 from eval_pipeline.settings import Settings
 from eval_pipeline.store.kept import kept_places
 from eval_pipeline.store.lock import Notify
@@ -91,6 +92,8 @@ def _plan_retry(
         _plan_golden_set(plan, known, dataset, folder, group)
     for (dataset, path), group in _grouped(problems, _archive_place):
         _plan_archive(plan, known, dataset, path, group)
+    for (_, path), group in _grouped(problems, _case_list_place):
+        _plan_case_list(plan, path, group)
     return plan
 
 
@@ -132,10 +135,17 @@ def _archive_place(problem: OpenProblem) -> Place | None:
 
 def _golden_place(problem: OpenProblem) -> Place | None:
     path = Path(problem.path)
-    if problem.run_id is not None or path.parent.name == INVENTORIES:
+    if problem.run_id is not None or path.parent.name == INVENTORIES or stem_of(path) == CASES:
         return None
     folder = path.parent if stem_of(path) == GOLDEN_STEM else path
     return problem.dataset or folder.name, folder
+
+
+def _case_list_place(problem: OpenProblem) -> Place | None:
+    path = Path(problem.path)
+    if problem.run_id is not None or path.parent.name == INVENTORIES or stem_of(path) != CASES:
+        return None
+    return problem.dataset or path.parent.name, path
 
 
 def _plan_run(plan: RetryPlan, known: _Known, run_id: str, folder: Path, group: list[OpenProblem]) -> None:
@@ -199,6 +209,7 @@ def _plan_golden_set(
         return
     bundle = find_bundle(files[0].parent)
     bundle.archives.clear()
+    bundle.case_lists.clear()
     bundle.golden_sets = [GoldenFile(name, one.path) for one in bundle.golden_sets]
     _add_source(
         plan,
@@ -228,6 +239,17 @@ def _plan_archive(
     bundle = Bundle(path.parent.resolve(), archives=[ArchiveFile(dataset, version, path)])
     read = partial(_archive_problems, inverted_spans=known.inverted_spans)
     _add_source(plan, bundle, path, known.archive(dataset, version), group, read)
+
+
+def _plan_case_list(plan: RetryPlan, path: Path, group: Sequence[OpenProblem]) -> None:
+    """A list is taken as a whole or not at all: what was rejected is nowhere but in its place."""
+    if not path.is_file():
+        plan.unread |= {one.path: GONE for one in group}
+        return
+    bundle = find_bundle(path.parent)
+    bundle.golden_sets.clear()
+    bundle.archives.clear()
+    plan.bundles.append(bundle)
 
 
 def _archive_problems(path: Path, *, inverted_spans: InvertedSpans) -> list[Problem]:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from eval_pipeline.computing.history import Point, delivered_rows, rows_at, run_file
+from eval_pipeline.loading.cases import ExpectedCases
 from eval_pipeline.store.open import Connection
 from eval_pipeline.store.runs import RunRow
 from eval_pipeline.words import rounded
@@ -112,6 +113,21 @@ def _extraction(con: Connection, run: RunRow, point: Point) -> Block:
             for row in sorted(fields, key=lambda row: str(row["field"]))
         },
         "failed_cases": sorted(case["case_id"] for case in outcomes if case["has_failed"]),
+    }
+
+
+def _beside_what_is_expected(extraction: Block | None, expected: ExpectedCases | None) -> Block | None:
+    """The block with the cases that should be there: while one of them is missing, no target is met or missed."""
+    if extraction is None:
+        return None
+    expected = expected or ExpectedCases()
+    return {
+        **extraction,
+        "target_met": None if expected.why_undecided else extraction["target_met"],
+        "expected_cases": expected.n,
+        "missing_cases": expected.missing if isinstance(expected.missing, int) else list(expected.missing),
+        "expected_by": expected.said_by,
+        "missing_in_words": expected.in_words,
     }
 
 

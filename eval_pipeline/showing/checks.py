@@ -11,6 +11,7 @@ from eval_pipeline.bundle.layout import INDEX_REPORT, ROW_PARTS
 from eval_pipeline.computing.derived import table_columns, table_of
 from eval_pipeline.formulas.definition import Definition, quoted
 from eval_pipeline.formulas.registry import Registry
+from eval_pipeline.loading.cases import expected_cases
 from eval_pipeline.loading.lint import Finding, all_findings, stale_label_counts
 from eval_pipeline.showing.blocks import UNSTABLE_ABOVE, judge_config_problems
 from eval_pipeline.showing.runs import unknown_runs
@@ -258,13 +259,17 @@ order by r.run_id
 
 
 def missed_extraction_targets(con: Connection, registry: Registry, run_ids: Collection[str] | None) -> Faults:
-    """Runs whose extraction does not reach its target, held against the unrounded macro F1 (S1.17)."""
+    """Runs whose extraction does not reach its target before rounding (S1.17), or lacks a case that it should hold."""
     if not table_columns(con, EXTRACTION):
         return {}
     rows = con.execute(_MISSED, {"run_ids": _asked(run_ids)}).fetchall()
-    return {
+    faults = {
         run_id: _missed(f1, n, target=target) if n else "no case was scored" for run_id, f1, n, target in rows
     }
+    for run_id, expected in expected_cases(con, registry.config, _asked(run_ids)).items():
+        if expected.why_undecided:
+            faults[run_id] = f"undecided: {expected.why_undecided}"
+    return dict(sorted(faults.items()))
 
 
 def _missed(f1: float, n: int, *, target: float) -> str:

@@ -13,10 +13,11 @@ from eval_pipeline.errors import UsageError
 from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.formulas.text_columns import text_columns
+from eval_pipeline.loading.cases import expected_cases
 from eval_pipeline.loading.deliveries import quarantined_parts
 from eval_pipeline.records import SLICES
 from eval_pipeline.settings import Settings
-from eval_pipeline.showing.blocks import run_blocks
+from eval_pipeline.showing.blocks import NOW, _beside_what_is_expected, run_blocks
 from eval_pipeline.showing.marks import _states_of_run
 from eval_pipeline.store.frozen import emptied_places
 from eval_pipeline.store.lock import Notify
@@ -132,7 +133,7 @@ def _as_they_were(con: Connection, registry: Registry, run: RunRow, point: Point
         ),
         "metrics": _metrics(values.get(("", ""), {}), keys),
         "slices": _slices(values, slice_sizes(con, run), keys),
-        **run_blocks(con, run, point),
+        **_blocks(con, registry, run, point),
         "formulas": {
             name.split(".", 1)[1]: {"version": versions.get(fingerprint), "fingerprint": fingerprint}
             for name, fingerprint in sorted(meanings.items())
@@ -167,7 +168,7 @@ def run_document(con: Connection, registry: Registry, run: RunRow) -> dict[str, 
         "unknown_query_ids": unknown,
         "metrics": _metrics(aggregates.get(("", ""), {}), keys),
         "slices": _slices(aggregates, slice_sizes(con, run), keys),
-        **run_blocks(con, run),
+        **_blocks(con, registry, run),
         "readings": _other_variants(con, registry, run),
         "formulas": {
             one.short_name: computed.get(one.name, {"version": None, "fingerprint": None})
@@ -179,6 +180,12 @@ def run_document(con: Connection, registry: Registry, run: RunRow) -> dict[str, 
         "quarantined": quarantined_parts(con, run.run_key),
         "is_without_results": is_without_results(con, run.run_key),
     }
+
+
+def _blocks(con: Connection, registry: Registry, run: RunRow, point: Point = NOW) -> dict[str, Any]:
+    blocks = run_blocks(con, run, point)
+    expected = expected_cases(con, registry.config, [run.run_id]).get(run.run_id)
+    return blocks | {"extraction": _beside_what_is_expected(blocks["extraction"], expected)}
 
 
 def _metrics(values: Values, keys: list[str]) -> dict[str, dict[str, Any]]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from eval_pipeline.bundle.extractions import read_case
+from eval_pipeline.bundle.extractions import read_case, read_expected_case
 from eval_pipeline.bundle.files import SUFFIXES, stem_of
 from eval_pipeline.bundle.golden import golden_lines
 from eval_pipeline.bundle.lines import BOM, BadRow, Line, decode_object
@@ -21,12 +21,13 @@ from eval_pipeline.bundle.texts import (
     case_without_texts,
     check_without_texts,
     chunk_without_text,
+    expected_case_without_texts,
     golden_without_texts,
     result_without_texts,
     run_without_texts,
 )
 from eval_pipeline.errors import InputRejected, StoreError
-from eval_pipeline.records import Record
+from eval_pipeline.records import CASES, Record
 from eval_pipeline.store.kept import kept_folder
 
 PACKED = ".jsonl.zst"
@@ -51,7 +52,7 @@ def forget_in_run_folder(folder: Path, citations: Collection[str]) -> None:
 
 
 def forget_in_dataset_folder(folder: Path) -> None:
-    """Write the golden set and the archives of a kept dataset anew."""
+    """Write the golden set, the list of cases and the archives of a kept dataset anew."""
     for path in sorted(folder.rglob("*")):
         if not path.is_file():
             continue
@@ -61,6 +62,8 @@ def forget_in_dataset_folder(folder: Path) -> None:
             and path.name.endswith(GOLDEN_SUFFIXES)
         ):
             _rewrite(path, lambda source: _documents(golden_lines(source), golden_without_texts), stem=GOLDEN)
+        elif path.parent == folder and path.name.endswith(SUFFIXES) and stem_of(path) == CASES:
+            _rewrite(path, _expected_cases)
         elif path.parent.name == "inventories" and path.name.endswith(SUFFIXES):
             _rewrite(path, lambda source: _documents(read_archive(source), chunk_without_text))
         else:
@@ -79,6 +82,10 @@ def _results(path: Path, citations: Collection[str]) -> Documents:
 
 def _cases(path: Path, citations: Collection[str]) -> Documents:
     return _documents(each_line(path, read_case), case_without_texts)
+
+
+def _expected_cases(path: Path) -> Documents:
+    return _documents(each_line(path, read_expected_case), expected_case_without_texts)
 
 
 def _checks(path: Path, citations: Collection[str]) -> Documents:

@@ -13,6 +13,7 @@ from typing import Any
 from eval_pipeline.computing.ledger import cell_specs, find_states, unwanted_cells
 from eval_pipeline.errors import StoreMissing, UnknownName, UsageError
 from eval_pipeline.formulas.registry import Registry
+from eval_pipeline.loading.cases import forget_what_is_expected
 from eval_pipeline.settings import Settings, default_file, who_calls
 from eval_pipeline.store.compact import Compacted, Progress, compact
 from eval_pipeline.store.damage import is_there
@@ -197,6 +198,8 @@ def _forget_in_store(
         return
     owners = Owners(target.run_keys, target.golden_keys, target.archive_keys)
     removed = Removed(emptied=empty_texts(con, owners, now=now))
+    if target.is_dataset and (n := forget_what_is_expected(con, request.name, until=now)):
+        removed.emptied["ledger.expected_cases.ground_truth_hash"] = n
     removed.quarantine = empty_quarantine(con, *quarantine_of(target))
     empty_findings(con, target.run_ids, request.name if target.is_dataset else None)
     if request.history:

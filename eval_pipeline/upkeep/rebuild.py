@@ -15,6 +15,7 @@ from pathlib import Path
 
 from eval_pipeline.bundle.layout import ROW_PARTS
 from eval_pipeline.errors import StoreDamaged, StoreMissing, UsageError
+from eval_pipeline.loading.cases import forget_what_is_expected
 from eval_pipeline.loading.context import LoadOptions, LoadReport
 from eval_pipeline.loading.inbox import is_bundle
 from eval_pipeline.loading.load import load_bundles
@@ -163,6 +164,8 @@ def _forget_texts_again(con: Connection, mirror: Mirror, report: RebuildReport, 
             [key for key in target.archive_keys if not _came_after(con, ARCHIVE, key, one.forgotten_at)],
         )
         empty_texts(con, owners, now=one.forgotten_at)
+        if target.is_dataset:
+            forget_what_is_expected(con, one.name, until=one.forgotten_at)
         if one.lifted_at is None:
             empty_quarantine(con, *quarantine_of(target))
             empty_findings(con, target.run_ids, one.name if target.is_dataset else None)

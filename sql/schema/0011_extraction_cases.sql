@@ -12,3 +12,12 @@ select
 from raw.runs as runs
 left join ledger.golden_sets_in_force as golden_sets on runs.dataset_key = golden_sets.dataset_key
 left join ledger.run_counts as counts on runs.run_key = counts.run_key;
+
+-- The extraction cases that every run of a dataset should hold, as they were listed last. Of what is in each of them only
+-- a hash is kept, so that no text stands here: null where none was given, empty where it was forgotten.
+create table ledger.expected_cases (
+    dataset_key integer not null,
+    case_key integer not null,
+    case_no integer not null,
+    ground_truth_hash varchar
+);

@@ -21,7 +21,7 @@ from eval_pipeline.report.pages.figures import _figure
 from eval_pipeline.report.pages.html import Child, Html, _data_text, _join, tag
 from eval_pipeline.report.pages.run_charts import _field_chart, _stage_chart, latency_chart
 from eval_pipeline.showing.blocks import UNSTABLE_ABOVE
-from eval_pipeline.words import DECIMALS, count
+from eval_pipeline.words import DECIMALS, count, target_words
 
 LISTED_CASES: Final = 500
 LISTED_FIELDS: Final = 300
@@ -40,9 +40,10 @@ def extraction_section(extraction: Block, field_errors: Mapping[str, Mapping[str
     """Macro and micro, strict beside, the target, the fields and the cases."""
     if extraction["eval_count"] is None:
         return [tag("p", "Delivered, and not computed yet: ", tag("code", "eval-pipeline run"), ".")]
-    failed = extraction["failed_cases"]
+    failed, missing = extraction["failed_cases"], extraction["missing_in_words"]
     return [
         _verdict(extraction),
+        callout(tag("p", _data_text(f"{missing}."))) if missing else None,
         _averages(extraction),
         _join(
             tag("h3", f"Failed cases ({len(failed):,})"),
@@ -62,7 +63,7 @@ def _verdict(extraction: Block) -> Html:
     is_met = extraction["target_met"]
     return tag(
         "p",
-        badge("target met" if is_met else "target not met", "good" if is_met else "bad"),
+        badge(f"target {target_words(is_met)}", {True: "good", False: "bad", None: None}[is_met]),
         f" Macro F1 is {value(extraction['macro']['f1'])} over {count(extraction['eval_count'], 'document')}; the "
         f"target is {extraction['target']:.2f}.",
         class_="lead",

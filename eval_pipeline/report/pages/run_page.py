@@ -49,7 +49,7 @@ from eval_pipeline.report.pages.html import Child, Html, _data_text, _join, tag
 from eval_pipeline.report.pages.material import MetricFacts, QueryRow, QueryTexts, RunMaterial
 from eval_pipeline.report.pages.run_charts import MOST_BARS, Bar, _curve_chart, _slice_chart
 from eval_pipeline.showing.headlines import HEADLINES, OF_QUERIES, SLICED
-from eval_pipeline.words import count
+from eval_pipeline.words import count, target_words
 
 MOST_METRICS: Final = 5
 ZERO_IS_BAD: Final = ("groundedness", "citation_coverage", "refusal_correctness", "abstention_accuracy")
@@ -334,12 +334,11 @@ def _headlines(material: RunMaterial) -> Html:
     ]
     extraction = material.document["extraction"]
     if extraction is not None and extraction["eval_count"]:
-        met = "met" if extraction["target_met"] else "not met"
         entries.append(
             (
                 "extraction macro F1",
                 value(extraction["macro"]["f1"]),
-                f"target {extraction['target']:.2f} {met}",
+                f"target {extraction['target']:.2f} {target_words(extraction['target_met'])}",
             )
         )
     return tiles(entries) if entries else tag("p", "No headline metric is defined for this run.")
