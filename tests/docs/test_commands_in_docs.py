@@ -25,6 +25,7 @@ DOCUMENTS = (
     "README.md",
     "docs/nights-and-quarantine.md",
     "docs/tutorial.md",
+    "docs/extraction.md",
     "docs/add-a-formula.md",
     "docs/change-a-formula.md",
     "docs/correct-a-label.md",
