@@ -50,9 +50,10 @@ Pair = tuple[str, str]
 
 @dataclass
 class Compared:
-    """What one call stored: pairs with the reason, and those that could not be compared."""
+    """What one call stored: pairs with the reason, which a gate judged, and those that could not be compared."""
 
     reasons: dict[Pair, str] = field(default_factory=dict)
+    judged: set[Pair] = field(default_factory=set)
     errors: dict[Pair, EvalPipelineError] = field(default_factory=dict)
 
 
@@ -170,6 +171,8 @@ def store_comparisons(
         try:
             waiting.append(_make(settings, registry, pair, reason=reason, notify=notify))
             done.reasons[pair] = reason
+            if waiting[-1].gate is not None:
+                done.judged.add(pair)
         except UsageError as error:
             done.errors[pair] = error
         if time.monotonic() - started > TURN_SECONDS:

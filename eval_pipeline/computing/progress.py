@@ -101,27 +101,32 @@ def _cell_states(con: Connection) -> dict[tuple[str, int], str]:
 
 
 @dataclass(frozen=True)
+class PartState:
+    """A definition's rows of one run; `reason` is why this Dagster run computed them, None where it did not."""
+
+    rows: int
+    seconds: float
+    reason: str | None
+
+
+@dataclass(frozen=True)
 class RangeState:
-    """A definition's rows of a range: what they are made of, how many, what this Dagster run spent on which of them."""
+    """A definition's rows of a range: what they are made of, and those of each run that has some."""
 
     version: str
-    rows: int = 0
-    seconds: float = 0.0
-    reasons: Mapping[str, str] = field(default_factory=dict)
+    runs: Mapping[str, PartState] = field(default_factory=dict)
 
 
 def range_states(
     con: Connection, definitions: Collection[str], run_ids: Collection[str], *, dagster_run_id: str
 ) -> dict[str, RangeState]:
-    """The state of each definition for these runs, from the ledger; reasons are by run."""
+    """The state of each definition for these runs, from the ledger."""
     asked = [list(definitions), list(run_ids)]
-    reasons: dict[str, dict[str, str]] = {name: {} for name in definitions}
-    for name, run_id, reason in con.execute(_COMPUTED, [dagster_run_id, *asked]).fetchall():
-        reasons[name][run_id] = reason
-    found = {name: RangeState(digest([])) for name in definitions}
-    for name, version, rows, seconds in con.execute(_MADE_OF, [dagster_run_id, *asked]).fetchall():
-        found[name] = RangeState(version, rows, seconds, reasons[name])
-    return found
+    runs: dict[str, dict[str, PartState]] = {name: {} for name in definitions}
+    for name, run_id, *state in con.execute(_STATES_OF_RUNS, [dagster_run_id, *asked]).fetchall():
+        runs[name][run_id] = PartState(*state)
+    versions = dict(con.execute(_MADE_OF, asked).fetchall())
+    return {name: RangeState(versions.get(name, digest([])), runs[name]) for name in definitions}
 
 
 _MADE_OF = """
@@ -129,9 +134,7 @@ select c.definition,
     md5(string_agg(
         concat_ws(' ', r.run_id, c.source, c.fingerprint, c.results_hash, c.labels_hash, c.archive_hash),
         ',' order by r.run_id, c.source
-    )),
-    cast(sum(c.n_rows) as bigint),
-    coalesce(sum(c.seconds) filter (where c.dagster_run_id = ?), 0)
+    ))
 from ledger.cells c
 join raw.runs r using (run_key)
 where c.definition in (select unnest(?)) and r.run_id in (select unnest(?))
@@ -139,12 +142,18 @@ group by c.definition
 """
 
 
-_COMPUTED = """
-select c.definition, r.run_id, min(c.reason)
-from ledger.cells c
-join raw.runs r using (run_key)
-where c.dagster_run_id = ? and c.definition in (select unnest(?)) and r.run_id in (select unnest(?))
-group by c.definition, r.run_id
+_STATES_OF_RUNS = """
+with named as (
+    select c.definition, r.run_id, c.n_rows, c.seconds, c.reason,
+        coalesce(c.dagster_run_id = ?, false) as is_computed
+    from ledger.cells c
+    join raw.runs r using (run_key)
+    where c.definition in (select unnest(?)) and r.run_id in (select unnest(?))
+)
+select definition, run_id, cast(sum(n_rows) as bigint),
+    coalesce(sum(seconds) filter (where is_computed), 0), min(reason) filter (where is_computed)
+from named
+group by definition, run_id
 """
 
 

@@ -4,6 +4,7 @@ assets           Every fact, metric and aggregate as an asset, made from the reg
 checks           Asset checks: one statement for the whole range, the failing runs by name.
 comparisons      Comparisons and published pages as assets, and the gate as a check.
 event_log        Dagster's SQLite storage for a command that computes many partitions at once.
+events           What a step shows: one event for each partition that it computed, saying what is true of that one.
 jobs             The jobs: the nightly evaluation, recomputation, comparisons, pages, loading sources.
 launches         From due cells to Dagster runs: contiguous ranges of partitions, each launched once.
 location         The code location: everything Dagster shows, for one set of settings.

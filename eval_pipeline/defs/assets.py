@@ -2,13 +2,27 @@
 
 # Siblings are computed in one step: one look at the ledger, one turn at the store, whatever their number.
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
 
 import dagster as dg
 
 from eval_pipeline.computing.measure import measure
-from eval_pipeline.computing.progress import RangeState, range_states
-from eval_pipeline.defs.metadata import _headline_keys, _run_metadata, _static_metadata, _why_it_ran, describe
+from eval_pipeline.computing.progress import PartState, range_states
+from eval_pipeline.defs.events import (
+    NOTHING_TO_COMPUTE,
+    WHY_IT_RAN,
+    Results,
+    _is_answered_in_full,
+    _shown_partitions,
+)
+from eval_pipeline.defs.metadata import (
+    REASON_WORDS,
+    _headline_keys,
+    _run_metadata,
+    _static_metadata,
+    describe,
+)
 from eval_pipeline.defs.partitions import EVAL_RUN
 from eval_pipeline.defs.resources import Listener, StoreResource
 from eval_pipeline.defs.tags import NOTE, _only_named, _only_stale, _wanted_reasons
@@ -27,8 +41,6 @@ RAW_KEYS = {
     "raw.index_reports": dg.AssetKey(["raw", "index_reports"]),
     "raw.spot_checks": dg.AssetKey(["raw", "spot_checks"]),
 }
-
-Results = Iterator[dg.MaterializeResult[None]]
 
 
 def key_of(name: str) -> dg.AssetKey:
@@ -129,11 +141,15 @@ def _compute(
     for one in selected:
         if one.name in errors:
             continue
+        shown = _shown(states[one.name].runs, run_ids, is_in_full=_is_answered_in_full(context.run))
         if ALL_FORMULAS in one.reads:
-            for run_id, summary in summaries.items():
-                metadata = _run_metadata(summary, parts.get(run_id, {}))
-                context.add_asset_metadata(metadata, key_of(one.name), run_id)
-        yield _result(one.name, states[one.name])
+            shown = {
+                run_id: _run_metadata(summaries[run_id], parts.get(run_id, {})) | metadata
+                if run_id in summaries
+                else metadata
+                for run_id, metadata in shown.items()
+            }
+        yield from _shown_partitions(context, key_of(one.name), shown, version=states[one.name].version)
     if errors:
         raise next(iter(errors.values()))
 
@@ -185,13 +201,14 @@ def _measure(
     return errors
 
 
-def _result(name: str, state: RangeState) -> dg.MaterializeResult[None]:
-    return dg.MaterializeResult(
-        asset_key=key_of(name),
-        data_version=dg.DataVersion(state.version),
-        metadata={
-            "rows of the range": state.rows,
-            "seconds for the range": round(state.seconds, 3),
-            "why this partition ran": _why_it_ran(state.reasons),
-        },
-    )
+def _shown(
+    states: Mapping[str, PartState], run_ids: Sequence[str], *, is_in_full: bool
+) -> dict[str, dict[str, Any]]:
+    """What is said of each run that was computed, and where it `is_in_full` of those that had nothing to compute."""
+    found: dict[str, dict[str, Any]] = {}
+    for run_id in run_ids:
+        state = states.get(run_id, PartState(0, 0, None))
+        if state.reason is not None or is_in_full:
+            why = REASON_WORDS[state.reason] if state.reason else NOTHING_TO_COMPUTE
+            found[run_id] = {"rows": state.rows, "seconds": round(state.seconds, 3), WHY_IT_RAN: why}
+    return found

@@ -1,6 +1,7 @@
 """Comparisons and published pages as assets, and the gate as a check."""
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import dagster as dg
@@ -8,34 +9,135 @@ import dagster as dg
 from eval_pipeline.comparing.pair_states import PairState
 from eval_pipeline.comparing.pairs import (
     PAIRS,
-    Compared,
     own_fingerprint,
     pair_of,
     partition_of,
     store_comparisons,
 )
 from eval_pipeline.comparing.states import PAIR_FACTS
-from eval_pipeline.comparing.stored import StoredPair, stored_pairs
+from eval_pipeline.comparing.stored import KIND_COLUMNS, StoredPair, stored_pairs
 from eval_pipeline.defs.assets import key_of
+from eval_pipeline.defs.events import (
+    NOTHING_TO_COMPUTE,
+    WHY_IT_RAN,
+    Results,
+    _is_answered_in_full,
+    _shown_partitions,
+)
 from eval_pipeline.defs.launches import Launch, plan_launches
-from eval_pipeline.defs.metadata import REASON_WORDS, _why_it_ran
+from eval_pipeline.defs.metadata import REASON_WORDS
 from eval_pipeline.defs.partitions import EVAL_COMPARISON, registered_comparisons
 from eval_pipeline.defs.resources import Listener, StoreResource
 from eval_pipeline.defs.tags import _only_stale, _wanted_reasons
+from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.registry import ALL_FORMULAS, Registry
 from eval_pipeline.loading.inbox import digest
 from eval_pipeline.report.markdown import headline_deltas, render_short_md
 from eval_pipeline.report.pages.writing import Page, Published, publish_pages, wanted_pages
 from eval_pipeline.settings import utc_now
 
-COMPARISONS = key_of(PAIRS)
 GATE = "gate"
 LISTED = 20
-DESCRIPTION = """Two runs side by side: what moved, how sure that is, and the verdict about every query.
+
+
+@dataclass(frozen=True)
+class ComparedTable:
+    """A table of comparisons as an asset; `columns` are (type, meaning) beside those that name the pair."""
+
+    name: str
+    description: str
+    columns: Mapping[str, tuple[str, str]]
+    is_of_facts_alone: bool = False
+
+    def reads(self, one: Definition) -> bool:
+        """Whether its rows are made of this definition's."""
+        return one.name in PAIR_FACTS or (ALL_FORMULAS in one.reads and not self.is_of_facts_alone)
+
+
+_PAIR = {
+    "run_a_key": ("integer", "The run that is held against"),
+    "run_b_key": ("integer", "The run in question"),
+}
+_MADE_OF = {
+    "own_fingerprint": ("text", "How pairs are compared: stale when another way is configured"),
+    "results_hash": ("text", "What both runs delivered"),
+    "labels_hash": ("text", "The labels of both"),
+    "archive_hash": ("text", "The archives of their datasets"),
+    "parents_hash": ("text", "The derived tables of both"),
+    "seconds": ("double", "What comparing took"),
+    "computed_at": ("timestamp", "When, in UTC"),
+    "dagster_run_id": ("text", "By which Dagster run, if by one"),
+    "reason": ("text", "Why it was compared"),
+    "product_version": ("text", "By which version of eval-pipeline"),
+}
+PAIRS_TABLE = ComparedTable(
+    PAIRS,
+    """Two runs side by side: what moved, how sure that is, and the verdict about every query.
 
 Each of the newest runs of a suite is compared with the last complete run of the night before, and with the baseline
 that eval-pipeline.toml pins. A comparison is stale when what it was computed from has changed: results, labels,
-archives, formulas."""
+archives, formulas.""",
+    {
+        "chunker_version_match": ("text", "How chunks were matched: by their ids, or by document and span"),
+        "n_queries": ("integer", "Queries that both runs answered"),
+        "n_only_in_a": ("integer", "Queries that only a answered"),
+        "n_only_in_b": ("integer", "Queries that only b answered"),
+        **{
+            column: ("integer", f"Queries with the verdict {kind}")
+            for kind, column in KIND_COLUMNS.items()
+            if kind != "regressions"
+        },
+        "regressions": ("integer", "Queries that lost an expected chunk"),
+        "causes": ("list of text", "Known differences between the runs"),
+        "warnings": ("list of text", "What to know before believing it"),
+        **_MADE_OF,
+    },
+)
+DELTAS_TABLE = ComparedTable(
+    "comparisons.deltas",
+    "How every metric moved between the two runs of a pair, and how sure that is.",
+    {
+        "metric": ("text", "Which metric"),
+        "is_fallback": ("boolean", "Whether chunks were matched by document and span for it"),
+        "a_value": ("double", "Its value of a"),
+        "b_value": ("double", "Its value of b"),
+        "delta": ("double", "b − a"),
+        "ci_low": ("double", "Lower end of the 95 % interval"),
+        "ci_high": ("double", "Upper end of it"),
+        "p_value": ("double", "Of the test, before the number of tests is taken into account"),
+        "p_adjusted": ("double", "The same after that"),
+        "test": ("text", "Which test"),
+        "n": ("integer", "Paired queries"),
+        "mde": ("double", "The least change that so many queries can show"),
+        "caveat": ("text", "Why it does not mean what it seems to"),
+    },
+)
+QUERIES_TABLE = ComparedTable(
+    "comparisons.queries",
+    "The verdict about every query that both runs of a pair answered; with names in the view comparison_queries.",
+    {
+        "query_no": ("integer", "Its place in the golden set"),
+        "query_key": ("integer", "Which query"),
+        "kind": ("text", "The verdict: win, loss, draw, rank_up, rank_down, not_applicable, not_comparable"),
+        "regression": ("boolean", "Whether b lost an expected chunk that a had"),
+        "a_hit_rank": ("integer", "Where a has the first expected chunk"),
+        "b_hit_rank": ("integer", "Where b has it"),
+        "note": ("text", "What to know about the verdict"),
+    },
+    is_of_facts_alone=True,
+)
+GATES_TABLE = ComparedTable(
+    "comparisons.gates",
+    "The last verdict of the gate about a run held against its baseline, by the rules of eval-pipeline.toml.",
+    {
+        "verdict": ("text", "pass, fail or inconclusive"),
+        "document": ("text", "What `eval-pipeline gate --json` says"),
+        "judged_at": ("timestamp", "When, in UTC"),
+    },
+)
+COMPARED = (PAIRS_TABLE, DELTAS_TABLE, QUERIES_TABLE, GATES_TABLE)
+COMPARISONS = key_of(PAIRS)
+COMPARED_KEYS = tuple(key_of(table.name) for table in COMPARED)
 PAGES = dg.AssetKey(["reports", "pages"])
 LINKED = 50
 PAGES_DESCRIPTION = """\
@@ -45,34 +147,43 @@ A page is written when it is not there, or older than the numbers on it; others 
 
 
 def _comparison_assets(registry: Registry, listener: Listener) -> list[dg.AssetsDefinition]:
-    """The pairs; fed by whole tables, since a pair reads two partitions of them."""
+    """The tables of a comparison, made in one step; fed by whole tables, since a pair reads two partitions of them."""
 
-    @dg.asset(
-        key=COMPARISONS,
-        group_name="comparisons",
-        kinds={"duckdb", "python"},
+    @dg.multi_asset(
+        name="comparisons",
+        specs=[_table_spec(table, registry) for table in COMPARED],
         partitions_def=EVAL_COMPARISON,
         backfill_policy=dg.BackfillPolicy.single_run(),
-        deps=[dg.AssetDep(key, partition_mapping=dg.AllPartitionMapping()) for key in _parents(registry)],
-        code_version=own_fingerprint(registry),
-        metadata={"dagster/table_name": PAIRS},
-        description=DESCRIPTION,
     )
-    def compute(context: dg.AssetExecutionContext, store: StoreResource) -> dg.MaterializeResult[None]:
+    def compute(context: dg.AssetExecutionContext, store: StoreResource) -> Results:
         with listener.hearing_errors():
-            return _compute(context, store, registry, listener)
+            yield from _compute(context, store, registry, listener)
 
     return [compute]
 
 
-def _parents(registry: Registry) -> list[dg.AssetKey]:
-    names = [one.name for one in registry if ALL_FORMULAS in one.reads or one.name in PAIR_FACTS]
-    return [key_of(name) for name in names]
+def _table_spec(table: ComparedTable, registry: Registry) -> dg.AssetSpec:
+    parents = [one.name for one in registry if table.reads(one)]
+    columns = [
+        dg.TableColumn(name, kind, meaning) for name, (kind, meaning) in {**_PAIR, **table.columns}.items()
+    ]
+    return dg.AssetSpec(
+        key=key_of(table.name),
+        group_name="comparisons",
+        kinds={"duckdb", "python"},
+        deps=[dg.AssetDep(key_of(name), partition_mapping=dg.AllPartitionMapping()) for name in parents],
+        code_version=own_fingerprint(registry),
+        metadata={
+            "dagster/table_name": table.name,
+            "dagster/column_schema": dg.TableSchema(columns=columns),
+        },
+        description=table.description,
+    )
 
 
 def _compute(
     context: dg.AssetExecutionContext, store: StoreResource, registry: Registry, listener: Listener
-) -> dg.MaterializeResult[None]:
+) -> Results:
     tags = context.run.tags
     pairs = [pair_of(partition) for partition in context.partition_keys]
     with listener.watching() as progress:
@@ -89,26 +200,37 @@ def _compute(
         )
     with store.reading() as con:
         stored = stored_pairs(con, pairs)
-    for pair, found in stored.items():
-        context.add_asset_metadata(_pair_metadata(found), COMPARISONS, partition_of(*pair))
+    version = digest([f"{partition_of(*pair)} {one.version}" for pair, one in stored.items()])
+    for table in COMPARED:
+        made = done.judged if table is GATES_TABLE else done.reasons.keys()
+        shown = {
+            partition_of(*pair): _seen_from(table, one)
+            | _why(done.reasons.get(pair) if pair in made else None)
+            for pair, one in stored.items()
+            if pair in made or _is_answered_in_full(context.run)
+        }
+        yield from _shown_partitions(context, key_of(table.name), shown, version=version)
     if done.errors:
         raise next(iter(done.errors.values()))
-    return _result(stored, done)
 
 
-def _result(stored: Mapping[tuple[str, str], StoredPair], done: Compared) -> dg.MaterializeResult[None]:
-    why = {partition_of(*pair): reason for pair, reason in done.reasons.items()}
-    return dg.MaterializeResult(
-        data_version=dg.DataVersion(
-            digest([f"{partition_of(*pair)} {one.version}" for pair, one in stored.items()])
-        ),
-        metadata={
-            "pairs compared": len(done.reasons),
-            "seconds for the range": round(
-                sum(stored[pair].seconds for pair in done.reasons if pair in stored), 3
-            ),
-            "why this partition ran": _why_it_ran(why),
-        },
+def _why(reason: str | None) -> dict[str, str]:
+    return {WHY_IT_RAN: REASON_WORDS[reason] if reason else NOTHING_TO_COMPUTE}
+
+
+def _seen_from(table: ComparedTable, pair: StoredPair) -> dict[str, Any]:
+    """What one of the tables says of a pair."""
+    document = pair.document
+    if table is PAIRS_TABLE:
+        return _pair_metadata(pair)
+    if table is DELTAS_TABLE:
+        return {"rows": len(document["significance"]) + len(document["fallback_significance"] or {})}
+    if table is QUERIES_TABLE:
+        return {"rows": len(document["per_query"]), "regressions": document["counts"]["regressions"]}
+    return (
+        {"verdict": str(pair.gate["verdict"]), "rules": dg.MetadataValue.md(_told(pair.gate))}
+        if pair.gate
+        else {}
     )
 
 
@@ -128,6 +250,7 @@ def _pair_metadata(pair: StoredPair) -> dict[str, Any]:
     found["matched"] = document["deltas"]["chunker_version_match"]
     if pair.gate is not None:
         found["gate"] = str(pair.gate["verdict"])
+    found["seconds"] = round(pair.seconds, 3)
     return found | {"comparison": dg.MetadataValue.md(render_short_md(document, pair.gate))}
 
 
@@ -192,7 +315,7 @@ def comparison_launches(
     """Ranges of pairs, each launched once."""
     by_name = {partition_of(one.run_a, one.run_b): one for one in due}
     return plan_launches(
-        {name: frozenset((PAIRS,)) for name in by_name},
+        {name: frozenset(table.name for table in COMPARED) for name in by_name},
         order,
         states={name: _state(one) for name, one in by_name.items()},
         why={name: REASON_WORDS[one.reason or "asked"] for name, one in by_name.items()},
@@ -217,7 +340,7 @@ def _report_assets(registry: Registry, listener: Listener) -> list[dg.AssetsDefi
         key=PAGES,
         group_name="reports",
         kinds={"html"},
-        deps=[COMPARISONS, *aggregates],
+        deps=[*COMPARED_KEYS, *aggregates],
         description=PAGES_DESCRIPTION,
     )
     def publish(context: dg.AssetExecutionContext, store: StoreResource) -> dg.MaterializeResult[None]:

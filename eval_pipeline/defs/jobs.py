@@ -8,7 +8,7 @@ from typing import Any
 import dagster as dg
 
 from eval_pipeline.defs.assets import CHUNK_ARCHIVES, COMPUTED, GOLDEN_SETS
-from eval_pipeline.defs.comparisons import COMPARISONS, PAGES
+from eval_pipeline.defs.comparisons import COMPARED_KEYS, PAGES
 
 NIGHTLY_EVALUATION = "nightly_evaluation"
 RECOMPUTE_STALE = "recompute_stale"
@@ -52,7 +52,7 @@ def make_jobs() -> Jobs:
         ),
         new_comparisons=_job(
             NEW_COMPARISONS,
-            only(COMPARISONS),
+            only(*COMPARED_KEYS),
             "Compares runs with the night before and with their pinned baseline, and judges the gate.",
         ),
         publish_pages=_job(

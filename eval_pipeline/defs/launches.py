@@ -103,7 +103,7 @@ def plan_launches(
 
 
 def _joined(before: Launch, after: Launch) -> Launch | None:
-    """Both as one range, or None where that would show too many partitions that have nothing to compute."""
+    """Both as one range, or None where that would plan too many partitions that have nothing to compute."""
     assets = before.assets | after.assets
     covered = (after.places[1] - before.places[0] + 1) * len(assets)
     needed = before.n_partitions * len(before.assets) + after.n_partitions * len(after.assets)

@@ -157,19 +157,6 @@ def _names(tokens: Sequence[Token]) -> set[str]:
     }
 
 
-def _why_it_ran(reasons: Mapping[str, str]) -> str:
-    """One line: for which runs, and because of what."""
-    if not reasons:
-        return "nothing was stale"
-    by_reason: dict[str, list[str]] = {}
-    for run_id, reason in sorted(reasons.items()):
-        by_reason.setdefault(reason, []).append(run_id)
-    return "; ".join(
-        f"{REASON_WORDS.get(reason, reason)}: {_name_runs(run_ids)}"
-        for reason, run_ids in sorted(by_reason.items(), key=lambda entry: (-len(entry[1]), entry[0]))
-    )
-
-
 def why_due(run: StaleRun) -> str:
     """What made a run due, in words: the reason nearest to the cause."""
     return next(words for reason, words in REASON_WORDS.items() if reason in run.reasons.values())

@@ -1,12 +1,13 @@
 """What is delivered, as assets: golden sets and archives by version, the parts of runs by run."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import dagster as dg
 
-from eval_pipeline.defs.assets import CHUNK_ARCHIVES, GOLDEN_SETS, RAW_KEYS, RESULTS, Results
+from eval_pipeline.defs.assets import CHUNK_ARCHIVES, GOLDEN_SETS, RAW_KEYS, RESULTS
+from eval_pipeline.defs.events import Results, _is_answered_in_full, _shown_partitions
 from eval_pipeline.defs.metadata import _name_runs
 from eval_pipeline.defs.partitions import EVAL_CHUNKER, EVAL_DATASET, EVAL_RUN, register_sources
 from eval_pipeline.defs.resources import Listener, StoreResource
@@ -19,6 +20,9 @@ from eval_pipeline.store.open import Connection
 
 DATA_VERSION = "dagster/data_version"
 IS_OWN_VERSION = "dagster/data_version_is_user_provided"
+# Metadata that tells which delivery of a part is shown; the data version is one for all that a step shows.
+CONTENT = "content"
+NOT_DELIVERED = "not delivered"
 
 
 @dataclass(frozen=True)
@@ -173,13 +177,22 @@ def _report_sources(instance: dg.DagsterInstance, con: Connection) -> None:
 
 
 def _shown_version(instance: dg.DagsterInstance, key: dg.AssetKey, partition: str) -> str | None:
+    shown = _last_shown(instance, key, partition)
+    return (shown.tags or {}).get(DATA_VERSION) if shown else None
+
+
+def _shown_content(instance: dg.DagsterInstance, key: dg.AssetKey, run_id: str) -> object:
+    shown = _last_shown(instance, key, run_id)
+    return shown.metadata[CONTENT].value if shown and CONTENT in shown.metadata else None
+
+
+def _last_shown(
+    instance: dg.DagsterInstance, key: dg.AssetKey, partition: str
+) -> dg.AssetMaterialization | None:
     found = instance.fetch_materializations(
         dg.AssetRecordsFilter(asset_key=key, asset_partitions=[partition]), limit=1
     )
-    if not found.records:
-        return None
-    materialization = found.records[0].asset_materialization
-    return (materialization.tags or {}).get(DATA_VERSION) if materialization else None
+    return found.records[0].asset_materialization if found.records else None
 
 
 def _raw_parts(listener: Listener) -> dg.AssetsDefinition:
@@ -208,13 +221,14 @@ def _raw_parts(listener: Listener) -> dg.AssetsDefinition:
                 _report_sources(context.instance, con)
             found = {part.key: run_parts(con, part.part, run_ids) for part in RAW_PARTS}
             absent = unknown_runs(con, run_ids)
-        for key, parts in found.items():
-            if key in context.selected_asset_keys:
-                yield dg.MaterializeResult(
-                    asset_key=key,
-                    data_version=dg.DataVersion(_parts_version(parts)),
-                    metadata=_raw_metadata(parts, absent, report),
-                )
+        if absent:
+            context.log.warning(f"not in the store: {_name_runs(absent)}")
+        for part in RAW_PARTS:
+            if part.key in context.selected_asset_keys:
+                there = [
+                    run_id for run_id in run_ids if run_id not in absent or _is_answered_in_full(context.run)
+                ]
+                yield from _show_part(context, part.key, there, found[part.key], report)
 
     return compute
 
@@ -226,17 +240,35 @@ def _parts_version(found: Sequence[RunPart]) -> str:
     return digest([f"{one.run_id} {one.content_hash}" for one in found])
 
 
-def _raw_metadata(found: Sequence[RunPart], absent: Sequence[str], report: LoadReport) -> Mapping[str, Any]:
+def _show_part(
+    context: dg.AssetExecutionContext,
+    key: dg.AssetKey,
+    run_ids: Sequence[str],
+    found: Sequence[RunPart],
+    report: LoadReport,
+) -> Results:
+    """The runs whose part is not shown as the store has it, or where they were asked for by hand all of them."""
+    parts = {one.run_id: one for one in found}
+    shown = {run_id: _raw_metadata(parts.get(run_id), run_id, report) for run_id in run_ids}
+    if not _is_answered_in_full(context.run):
+        seen = context.instance.get_materialized_partitions(key)
+        shown = {
+            run_id: metadata
+            for run_id, metadata in shown.items()
+            if run_id not in seen or _shown_content(context.instance, key, run_id) != metadata[CONTENT]
+        }
+    yield from _shown_partitions(context, key, shown, version=_parts_version(found))
+
+
+def _raw_metadata(part: RunPart | None, run_id: str, report: LoadReport) -> dict[str, Any]:
     metadata: dict[str, Any] = {
-        "rows of the range": sum(one.n_rows for one in found),
-        "quarantined": sum(one.n_quarantined for one in found),
-        "runs with this part": len(found),
-        "delivered more than once": sum(one.n_deliveries > 1 for one in found),
+        "rows": part.n_rows if part else 0,
+        "quarantined": part.n_quarantined if part else 0,
+        "deliveries": part.n_deliveries if part else 0,
+        CONTENT: part.content_hash if part else NOT_DELIVERED,
     }
-    if report.runs:
-        metadata["taken in from the inbox"] = _name_runs(report.runs)
-    if report.rejected:
-        metadata["rejected"] = _name_runs(report.rejected)
-    if absent:
-        metadata["not in the store"] = _name_runs(absent)
+    if run_id in report.runs:
+        metadata["taken in from the inbox"] = True
+    if run_id in report.rejected:
+        metadata["rejected"] = True
     return metadata

@@ -45,6 +45,7 @@ QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 NEEDED = (CHANGED, "metrics.hit_at_k", "aggregates.run_metrics", "facts.found_chunks", "facts.outcomes")
 NAMES = frozenset((*RAW_NAMES, *NEEDED, "facts.chunk_ranks"))
 PAIRS = ["r1..r2", "r2..r3"]
+TABLES = ("pairs", "deltas", "queries", "gates")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -173,7 +174,47 @@ def test_every_pair_of_the_range_is_shown_with_what_moved(done):
     assert low <= -0.75 <= high
     preview = found["r2..r3"]["comparison"].value
     assert "**r2 → r3**" in preview and "| q2 | loss | 1 | — | b |" in preview
-    assert found["r1..r2"]["why this partition ran"].value == "not computed before: r1..r2, r2..r3"
+    assert found["r1..r2"]["why this partition ran"].value == "not computed before"
+
+
+def test_the_tables_of_a_comparison_are_made_in_one_step_and_each_says_what_it_has_of_a_pair(done):
+    assert {event.step_key for event in done.result.all_events if event.is_successful_output} >= {
+        "comparisons"
+    }
+    counted = {
+        table: dict(rows(done.settings, f"select run_b_key, count(*) from comparisons.{table} group by all"))
+        for table in ("deltas", "queries", "gates")
+    }
+    with open_reader(done.settings.db) as con:
+        keys = dict(con.sql("select run_id, run_key from raw.runs").fetchall())
+    for table in ("deltas", "queries"):
+        found = materializations(done.result, dg.AssetKey(["comparisons", table]))
+        assert {pair: metadata["rows"].value for pair, metadata in found.items()} == {
+            pair: counted[table][keys[pair.split("..")[1]]] for pair in PAIRS
+        }
+    gates = materializations(done.result, dg.AssetKey(["comparisons", "gates"]))
+    assert gates["r2..r3"]["verdict"].value == "fail" and set(counted["gates"]) == {keys["r3"]}
+    assert gates["r1..r2"]["why this partition ran"].value.endswith("nothing to compute")
+
+
+def test_the_columns_shown_of_comparisons_are_those_of_their_tables_in_their_order(done):
+    graph = build_definitions(done.settings).resolve_asset_graph()
+    words = {"VARCHAR": "text", "VARCHAR[]": "list of text"}
+    for table in TABLES:
+        metadata = graph.get(dg.AssetKey(["comparisons", table])).metadata
+        shown = [(one.name, one.type) for one in metadata["dagster/column_schema"].columns]
+        stored = rows(done.settings, f"select column_name, column_type from (describe comparisons.{table})")
+        assert shown == [(name, words.get(kind, kind.lower())) for name, kind in stored]
+
+
+def test_of_a_range_only_the_pairs_that_were_stale_are_shown(computed, tmp_path, instance):
+    settings = copied(computed, tmp_path)
+    store_comparisons(settings, load_registry(settings), [("r1", "r2")], now=utc_now())
+    register_comparisons(instance, PAIRS, may_move=True)
+    result = execute(settings, instance, *PAIRS, tags={ONLY_STALE: "true"})
+    assert result.success
+    shown = {table: set(materializations(result, dg.AssetKey(["comparisons", table]))) for table in TABLES}
+    assert shown == {"pairs": {"r2..r3"}, "deltas": {"r2..r3"}, "queries": {"r2..r3"}, "gates": set()}
 
 
 def test_a_failed_gate_is_a_warning_in_the_words_of_its_rules(done):

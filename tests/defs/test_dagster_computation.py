@@ -108,9 +108,9 @@ def test_every_partition_of_the_range_is_shown_as_materialized(done):
 
 def test_a_materialization_says_how_many_rows_and_why(done):
     metadata = materializations(done.result, "metrics.hit_at_k")["r2"]
-    assert metadata["rows of the range"].value == 6
-    assert metadata["why this partition ran"].value == "not computed before: r1, r2, r3"
-    assert metadata["seconds for the range"].value >= 0
+    assert metadata["rows"].value == 2
+    assert metadata["why this partition ran"].value == "not computed before"
+    assert metadata["seconds"].value >= 0
 
 
 def test_the_aggregates_show_each_run_its_own_numbers(done):
@@ -153,8 +153,8 @@ def test_a_range_that_is_told_to_do_only_what_is_stale_leaves_fresh_cells_alone(
         done.settings, done.instance, "r1", "r3", assets=["metrics.hit_at_k"], tags={ONLY_STALE: "true"}
     )
     assert computed_at(done.settings, "metrics.hit_at_k") == before
-    metadata = materializations(result, "metrics.hit_at_k")["r1"]
-    assert metadata["why this partition ran"].value == "nothing was stale"
+    assert result.success
+    assert materializations(result, "metrics.hit_at_k") == {}
 
 
 def test_the_same_inputs_and_formula_give_the_same_data_version(done):
@@ -181,7 +181,7 @@ def test_stale_cells_of_another_reason_than_asked_for_are_left(computed, tmp_pat
         for (_, after), (_, earlier) in zip(computed_at(settings, CHANGED), before, strict=True)
     )
     why = materializations(result, CHANGED)["r1"]["why this partition ran"].value
-    assert why == "its formula changed: r1, r2, r3"
+    assert why == "its formula changed"
 
 
 def test_one_broken_formula_does_not_keep_its_siblings_from_being_computed(loaded, tmp_path, instance):
@@ -209,9 +209,9 @@ def test_a_run_in_the_inbox_is_taken_in_with_its_golden_set(tmp_path, instance):
     register_runs(instance, ["r1"], may_move=True)
     result = execute(settings, instance, "r1", "r1", assets=["raw.results", "raw.extractions"])
     metadata = materializations(result, "raw.results")["r1"]
-    assert metadata["taken in from the inbox"].value == "r1"
-    assert metadata["rows of the range"].value == 2
-    assert materializations(result, "raw.extractions")["r1"]["rows of the range"].value == 0
+    assert metadata["taken in from the inbox"].value is True
+    assert metadata["rows"].value == 2
+    assert materializations(result, "raw.extractions")["r1"]["rows"].value == 0
     golden = instance.fetch_materializations(dg.AssetKey(["sources", "golden_sets"]), limit=5).records
     assert [record.partition_key for record in golden] == ["kb"]
 

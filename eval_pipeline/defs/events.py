@@ -1,0 +1,70 @@
+"""What a step shows: one event for each partition that it computed, saying what is true of that one."""
+
+# Of a range Dagster shows every partition, each with the same metadata, and has no public way of leaving one out. So
+# the output is marked as one whose events were made already, and they are made here, in order, from a first one that
+# Dagster fills with its tags (code version, data versions of what was read).
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import dagster as dg
+from dagster._core.definitions.assets.definition.asset_spec import AssetExecutionType
+from dagster._core.definitions.source_asset import SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION
+from dagster._core.events import DagsterEvent, DagsterEventBatchMetadata
+from dagster._core.execution.plan.execute_step import _get_output_asset_events
+
+from eval_pipeline.defs.tags import _only_stale
+
+BACKFILL = "dagster/backfill"
+WHY_IT_RAN = "why this partition ran"
+NOTHING_TO_COMPUTE = "asked for, and there was nothing to compute"
+
+Metadata = Mapping[str, Any]
+Results = Iterator[dg.MaterializeResult[None] | DagsterEvent]
+
+
+def _is_answered_in_full(run: dg.DagsterRun) -> bool:
+    """Whether every partition of the range gets its event: asked for by hand, and of a backfill, which waits for it."""
+    return not _only_stale(run.tags) or BACKFILL in run.tags
+
+
+def _shown_partitions(
+    context: dg.AssetExecutionContext,
+    key: dg.AssetKey,
+    by_partition: Mapping[str, Metadata],
+    *,
+    version: str,
+) -> Results:
+    """The result of one asset of the step: these partitions and no others, each with its metadata."""
+    batch = str(uuid.uuid4())
+    context.set_data_version(key, dg.DataVersion(version))
+    tags: Mapping[str, str] = {}
+    for place, (partition, metadata) in enumerate(by_partition.items(), start=1):
+        tags = tags or _tags_of_dagster(context, key, partition)
+        event = dg.AssetMaterialization(key, partition=partition, metadata=metadata, tags=tags)
+        is_last = place == len(by_partition)
+        yield DagsterEvent.asset_materialization(
+            context.get_step_execution_context(), event, DagsterEventBatchMetadata(batch, is_last)
+        )
+    yield dg.MaterializeResult(asset_key=key, metadata={SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION: True})
+
+
+def _tags_of_dagster(
+    context: dg.AssetExecutionContext, key: dg.AssetKey, partition: str
+) -> Mapping[str, str]:
+    """What Dagster would write on the materialization of a partition; the same for all of a step."""
+    step = context.get_step_execution_context()
+    name = context.assets_def.get_output_name_for_asset_key(key)
+    (event,) = _get_output_asset_events(
+        key,
+        [partition],
+        dg.Output(None, output_name=name),
+        step.op_def.output_def_named(name),
+        {},
+        step,
+        AssetExecutionType.MATERIALIZATION,
+    )
+    return event.tags or {}

@@ -1,0 +1,153 @@
+"""A run of Dagster shows exactly the partitions that it computed, each with its own reason and rows."""
+
+from __future__ import annotations
+
+import shutil
+
+import dagster as dg
+import pytest
+
+from eval_pipeline.computing.measure import measure
+from eval_pipeline.defs.event_log import open_home
+from eval_pipeline.defs.jobs import make_jobs
+from eval_pipeline.defs.location import build_definitions
+from eval_pipeline.defs.resources import StoreResource
+from eval_pipeline.defs.sensors import stale_metrics
+from eval_pipeline.defs.tags import RANGE_END, RANGE_START
+from eval_pipeline.formulas.registry import load_registry
+from eval_pipeline.launch import run_in_dagster
+from eval_pipeline.store.open import open_reader
+
+from .deliveries import (
+    change_a_formula,
+    compute,
+    copied,
+    deliver_golden,
+    deliver_run,
+    load,
+    make_settings,
+    utc_now,
+)
+from .ticks import NAMES, Watch, assets, ranges
+
+pytestmark = pytest.mark.usefixtures("few_definitions")
+RUNS = [f"r{number:02}" for number in range(1, 12)]
+# Applied before, and no neighbours.
+FRESH = {"r03", "r06", "r09"}
+# Its results came again after the formula had changed, so it is stale for another reason than the others.
+AGAIN = "r07"
+
+
+@pytest.fixture(scope="module")
+def eleven(tmp_path_factory, new_home, few_definitions):
+    """Eleven computed runs; since then a formula changed and was applied to three of them, and one came again."""
+    settings = make_settings(tmp_path_factory.mktemp("eleven"))
+    shutil.copytree(new_home, settings.dagster_home)
+    root = settings.db.parent / "bundle"
+    deliver_golden(root)
+    for day, run_id in enumerate(RUNS, start=1):
+        deliver_run(root, run_id, day=day)
+    load(settings, root)
+    run_in_dagster(settings, reasons=None)
+    change_a_formula(settings)
+    measure(settings, load_registry(settings), now=utc_now(), reasons=None, run_ids=FRESH)
+    load(settings, deliver_run(root, AGAIN, day=7, hits={"q1": ["a"]}))
+    return settings
+
+
+@pytest.fixture
+def settings(eleven, tmp_path):
+    return copied(eleven, tmp_path)
+
+
+def shown_by(settings, dagster_run_ids):
+    """(table, run) → its metadata, as any program reads it of Dagster's home."""
+    found = {}
+    with dg.DagsterInstance.from_config(str(settings.dagster_home)) as instance:
+        for run_id in dagster_run_ids:
+            for record in instance.all_logs(run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION):
+                event = record.dagster_event.step_materialization_data.materialization
+                place = (".".join(event.asset_key.path), event.partition)
+                assert place not in found
+                found[place] = {name: one.value for name, one in event.metadata.items()}
+    return found
+
+
+def computed_by(settings, dagster_run_ids):
+    """(table, run) → its reasons and rows, as the ledger has them."""
+    with open_reader(settings.db) as con:
+        rows = con.execute(
+            "select c.definition, r.run_id, list(distinct c.reason), sum(c.n_rows) from ledger.cells c "
+            "join raw.runs r using (run_key) where c.dagster_run_id in (select unnest(?)) group by all",
+            [dagster_run_ids],
+        ).fetchall()
+    return {(definition, run_id): (set(reasons), rows) for definition, run_id, reasons, rows in rows}
+
+
+def assert_shown_as_computed(settings, dagster_run_ids):
+    shown, computed = shown_by(settings, dagster_run_ids), computed_by(settings, dagster_run_ids)
+    tables = {place: told for place, told in shown.items() if not place[0].startswith("raw.")}
+    assert tables.keys() == computed.keys()
+    assert {run_id for _, run_id in computed} == set(RUNS) - FRESH
+    words = {"formula": "its formula changed", "parent": "something it reads changed"}
+    for place, (reasons, _) in computed.items():
+        wanted = {words.get(reason, "results delivered anew") for reason in reasons}
+        assert tables[place]["why this partition ran"] in wanted
+    one = [place for place in tables if place[0] == "metrics.reciprocal_rank"]
+    assert {place: tables[place]["rows"] for place in one} == {
+        place: int(computed[place][1]) for place in one
+    }
+    assert {place for place in shown if place[0].startswith("raw.")} == {("raw.results", AGAIN)}
+
+
+def test_a_command_shows_what_it_computed_and_nothing_of_the_runs_between(settings):
+    found = run_in_dagster(settings, reasons=None)
+    assert_shown_as_computed(settings, list(found.dagster_run_ids))
+
+
+def test_what_the_sensor_launches_shows_what_was_computed_and_nothing_of_the_runs_between(settings):
+    run_in_dagster(settings, reasons=("results",), run_ids=[AGAIN])
+    with open_home(settings.dagster_home) as instance:
+        requests, _ = Watch(stale_metrics(make_jobs(), NAMES), instance, StoreResource.of(settings)).tick()
+        (request,) = requests
+        assert ranges(requests) == [(RUNS[0], RUNS[-1])]
+        assert assets(request) == {"metrics.reciprocal_rank", "aggregates.run_metrics"}
+        result = (
+            build_definitions(settings)
+            .resolve_job_def(request.job_name)
+            .execute_in_process(
+                instance=instance,
+                asset_selection=request.asset_selection,
+                tags=dict(request.tags),
+                run_config=request.run_config,
+            )
+        )
+        shown, computed = shown_by(settings, [result.run_id]), computed_by(settings, [result.run_id])
+        assert shown.keys() == computed.keys()
+        assert {run_id for _, run_id in computed} == set(RUNS) - FRESH - {AGAIN}
+        status = instance.get_status_by_partition(
+            dg.AssetKey(["metrics", "reciprocal_rank"]), RUNS, dg.DynamicPartitionsDefinition(name="eval_run")
+        )
+    assert {str(one.value) for one in status.values()} == {"MATERIALIZED"}
+
+
+def test_a_backfill_is_answered_for_every_partition_that_it_waits_for(settings):
+    compute(settings)
+    with open_home(settings.dagster_home) as instance:
+        key = dg.AssetKey(["metrics", "reciprocal_rank"])
+        tags = {
+            RANGE_START: "r01",
+            RANGE_END: "r03",
+            "dagster/backfill": "some",
+            "eval_pipeline/only_stale": "true",
+        }
+        result = (
+            build_definitions(settings)
+            .resolve_job_def("recompute_stale")
+            .execute_in_process(instance=instance, asset_selection=[key], tags=tags)
+        )
+    shown = shown_by(settings, [result.run_id])
+    assert {run_id for _, run_id in shown} == {"r01", "r02", "r03"}
+    assert {told["why this partition ran"] for told in shown.values()} == {
+        "asked for, and there was nothing to compute"
+    }
