@@ -118,7 +118,7 @@ def _body(
 ) -> Callable[[dg.AssetExecutionContext, StoreResource], Results]:
     def compute(context: dg.AssetExecutionContext, store: StoreResource) -> Results:
         selected = [one for one in definitions if key_of(one.name) in context.selected_asset_keys]
-        with listener.hearing_errors():
+        with listener.hearing_errors(), store.limited():
             yield from _compute(context, store, registry, listener, selected)
 
     return compute

@@ -156,7 +156,7 @@ def _comparison_assets(registry: Registry, listener: Listener) -> list[dg.Assets
         backfill_policy=dg.BackfillPolicy.single_run(),
     )
     def compute(context: dg.AssetExecutionContext, store: StoreResource) -> Results:
-        with listener.hearing_errors():
+        with listener.hearing_errors(), store.limited():
             yield from _compute(context, store, registry, listener)
 
     return [compute]
@@ -344,7 +344,7 @@ def _report_assets(registry: Registry, listener: Listener) -> list[dg.AssetsDefi
         description=PAGES_DESCRIPTION,
     )
     def publish(context: dg.AssetExecutionContext, store: StoreResource) -> dg.MaterializeResult[None]:
-        with listener.hearing_errors():
+        with listener.hearing_errors(), store.limited():
             with listener.watching() as progress:
                 published = publish_pages(store.settings, registry, notify=listener.notify, progress=progress)
             if published.errors:

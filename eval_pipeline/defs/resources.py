@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 from dagster_duckdb import DuckDBResource
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from eval_pipeline.computing.measure import Progress
 from eval_pipeline.defs.processes import _sign_run
+from eval_pipeline.errors import InvalidConfig
 from eval_pipeline.settings import Settings
+from eval_pipeline.store.engine import Limits, limited
 from eval_pipeline.store.lock import Notify
 from eval_pipeline.store.open import Connection, open_reader, open_writer
 
@@ -60,7 +63,10 @@ class Listener:
 class StoreResource(DuckDBResource):
     """The DuckDB file and the folders beside it.
 
-    Every connection goes through the lock that the whole product shares; a plain `duckdb.connect` beside it would fail.
+    The base would connect by itself, and try ten times more while somebody else has the file. Here every connection
+    goes through the lock that the whole product shares: readers and writers take turns, and a process uses its engine
+    again (docs/adr 0001 and 0012). A plain `duckdb.connect` beside that would fail, so the base's is not used. Of its
+    `connection_config` the limits hold, for every connection and for what the assets compute.
     """
 
     inbox: str = Field(description="Where bundles are delivered.")
@@ -88,12 +94,62 @@ class StoreResource(DuckDBResource):
         if context.instance and context.run:
             _sign_run(context.instance, context.run)
 
+    @field_validator("connection_config")
+    @classmethod
+    def _only_limits(cls, asked: dict[str, Any]) -> dict[str, Any]:
+        _limits_of(asked)
+        return asked
+
+    @contextmanager
+    def limited(self) -> Iterator[None]:
+        """Whatever the block computes keeps to the limits, also where it opens the store by its settings."""
+        with limited(_limits_of(self.connection_config)):
+            yield
+
     @contextmanager
     def get_connection(self) -> Iterator[Connection]:
         """The store for reading and writing, for as short as can be: everybody else waits."""
-        with open_writer(self.settings.db) as con:
+        with self.limited(), open_writer(self.settings.db) as con:
             yield con
 
-    def reading(self) -> AbstractContextManager[Connection]:
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
         """The store for reading, for the length of a query or two."""
-        return open_reader(self.settings.db)
+        with self.limited(), open_reader(self.settings.db) as con:
+            yield con
+
+
+def _limits_of(asked: Mapping[str, Any]) -> Limits:
+    """The limits that a connection_config names; what else it names would contradict how the product connects."""
+    for name, value in asked.items():
+        if name not in _LIMITS:
+            raise InvalidConfig(
+                f"connection_config has no {name!r}; there is: {', '.join(_LIMITS)}; how the file is opened "
+                "otherwise is settled, since all connections share one lock"
+            )
+        is_possible, what_it_is = _LIMITS[name]
+        if not is_possible(value):
+            raise InvalidConfig(f"connection_config: {name} is {value!r}; it is {what_it_is}")
+    return Limits(**asked)
+
+
+def _is_size(value: Any) -> bool:
+    found = _SIZE.fullmatch(value) if isinstance(value, str) else None
+    return bool(found and float(found[1]) > 0)
+
+
+def _is_folder(value: Any) -> bool:
+    """Made when it is first needed; a file cannot become one."""
+    return isinstance(value, str) and bool(value.strip()) and not Path(value).is_file()
+
+
+_SIZE = re.compile(r"(\d+(?:\.\d+)?) ?(?:[KMGT]i?B)", re.IGNORECASE)
+# Of every key whether a value is possible, and in words what is.
+_LIMITS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    "threads": (
+        lambda value: isinstance(value, int) and not isinstance(value, bool) and value >= 1,
+        "a whole number from 1",
+    ),
+    "memory_limit": (_is_size, 'a size such as "500MB" or "2GiB"'),
+    "temp_directory": (_is_folder, "a folder for what does not fit into memory"),
+}

@@ -112,7 +112,8 @@ def _source_asset(
         description=description,
     )
     def compute(context: dg.AssetExecutionContext, store: StoreResource) -> dg.MaterializeResult[None]:
-        report = take_in_sources(store.settings, now=utc_now())
+        with store.limited():
+            report = take_in_sources(store.settings, now=utc_now())
         with store.reading() as con:
             return _source_result(context.partition_keys, versions(con), report)
 
@@ -214,7 +215,7 @@ def _raw_parts(listener: Listener) -> dg.AssetsDefinition:
     )
     def compute(context: dg.AssetExecutionContext, store: StoreResource) -> Results:
         run_ids = list(context.partition_keys)
-        with listener.hearing_errors():
+        with listener.hearing_errors(), store.limited():
             report = take_in_runs(store.settings, set(run_ids), now=utc_now(), notify=listener.notify)
         with store.reading() as con:
             if report.golden_sets or report.archives:

@@ -11,6 +11,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -45,6 +46,43 @@ class _Engine:
     uses: int = 0
 
 
+@dataclass(frozen=True)
+class Limits:
+    """What an engine may take of the machine; None leaves it as it is for everybody."""
+
+    threads: int | None = None
+    memory_limit: str | None = None
+    temp_directory: str | None = None
+
+
+_EVERYBODYS = Limits()
+_limits: ContextVar[Limits] = ContextVar("limits", default=_EVERYBODYS)
+
+
+@contextmanager
+def limited(limits: Limits) -> Iterator[None]:
+    """Whatever is attached in the block keeps to these limits."""
+    before = _limits.get()
+    _limits.set(limits)
+    try:
+        yield
+    finally:
+        _limits.set(before)
+
+
+def _keep_to(con: duckdb.DuckDBPyConnection, limits: Limits) -> None:
+    """Set the limits that are not everybody's; `_as_for_everybody` takes them back."""
+    for name in ("threads", "memory_limit"):
+        value = getattr(limits, name)
+        if value is not None:
+            con.execute(f"set {name} = ?", [value])
+
+
+def _as_for_everybody(con: duckdb.DuckDBPyConnection) -> None:
+    con.execute("reset threads")
+    con.execute("set memory_limit = ?", [MEMORY_LIMIT])
+
+
 # Engines that nobody uses; taken and given back whole, which needs no lock.
 _idle: list[_Engine] = []
 
@@ -60,10 +98,12 @@ def attached(
     """
     engine = _Engine(_new()) if for_others else _take()
     con = engine.con.cursor()
+    limits = _limits.get()
     try:
         if place is not None:
             # What does not fit into memory goes beside the file that it comes from.
-            con.execute("set temp_directory = ?", [f"{place}.tmp"])
+            con.execute("set temp_directory = ?", [limits.temp_directory or f"{place}.tmp"])
+        _keep_to(con, limits)
         con.execute(f"attach {literal(str(place or MEMORY))} as {STORE}{' (read_only)' if read_only else ''}")
         con.execute(f"use {STORE}")
         if for_others:
@@ -73,6 +113,8 @@ def attached(
         if for_others:
             engine.con.close()
         else:
+            if limits != _EVERYBODYS:
+                _as_for_everybody(engine.con)
             _give_back(engine)
     except BaseException as error:
         # What went wrong may have left the engine in any state.

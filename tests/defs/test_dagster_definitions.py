@@ -9,6 +9,8 @@ import pytest
 from eval_pipeline.defs.assets import computed_definitions, key_of
 from eval_pipeline.defs.location import build_definitions
 from eval_pipeline.defs.metadata import column_lineage, describe
+from eval_pipeline.defs.resources import StoreResource
+from eval_pipeline.errors import InvalidConfig
 from eval_pipeline.formulas.registry import Registry, load_registry
 from eval_pipeline.settings import load_settings
 from eval_pipeline.store.open import open_reader
@@ -172,7 +174,62 @@ def test_the_nightly_job_holds_everything_from_raw_to_aggregates(definitions, re
 
 
 def test_the_resource_carries_the_settings_of_the_call(tmp_path):
-    from eval_pipeline.defs.resources import StoreResource
-
     settings = replace(make_settings(tmp_path), own_sql=Path("/somewhere"))
     assert StoreResource.of(settings).settings == settings
+
+
+LIMITS = {"threads": 1, "memory_limit": "111MiB"}
+ASKED_FOR = (
+    "select current_setting('threads'), current_setting('memory_limit'), current_setting('temp_directory')"
+)
+
+
+def test_the_limits_of_the_resource_hold_for_what_a_run_opens_and_for_nothing_afterwards(
+    empty_store, tmp_path
+):
+    settings = replace(make_settings(tmp_path), db=empty_store)
+    usual = {name: getattr(StoreResource.of(settings), name) for name in StoreResource.model_fields}
+    resource = StoreResource(
+        **{**usual, "connection_config": {**LIMITS, "temp_directory": str(tmp_path / "t")}}
+    )
+    seen = []
+
+    def look(con):
+        seen.append(con.sql(ASKED_FOR).fetchall()[0])
+
+    @dg.asset
+    def looked(store: StoreResource):
+        with store.reading() as con:
+            look(con)
+        # As what the product computes opens the file.
+        with store.limited(), open_reader(store.settings.db) as con:
+            look(con)
+
+    with open_reader(empty_store) as con:
+        look(con)
+    assert dg.materialize([looked], resources={"store": resource}).success
+    with open_reader(empty_store) as con:
+        look(con)
+    wanted = (1, "111.0 MiB", str(tmp_path / "t"))
+    before, *limited, after = seen
+    assert limited == [wanted, wanted]
+    assert before == after != wanted
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"access_mode": "READ_ONLY"}, "there is: threads, memory_limit, temp_directory"),
+        ({"threads": 1, "worker_threads": 4}, "no 'worker_threads'"),
+        ({"threads": 0}, "a whole number from 1"),
+        ({"threads": True}, "a whole number from 1"),
+        ({"memory_limit": "much"}, 'such as "500MB"'),
+        ({"memory_limit": "0MB"}, 'such as "500MB"'),
+        ({"temp_directory": __file__}, "a folder"),
+    ],
+)
+def test_what_a_connection_cannot_be_configured_to_is_refused_in_words(tmp_path, asked, said):
+    settings = make_settings(tmp_path)
+    usual = {name: getattr(StoreResource.of(settings), name) for name in StoreResource.model_fields}
+    with pytest.raises(InvalidConfig, match=said):
+        StoreResource(**{**usual, "connection_config": asked})
