@@ -16,6 +16,7 @@ TABLES = ("formulas", "datasets", "comparison", "gate", "baselines", "dagster", 
 LAUNCH = "launch"
 PLAN = "plan"
 STALE_METRICS_SECONDS = 60
+STALE_METRICS_MOST_SECONDS = 600
 NIGHTLY = "02:00"
 TIMEZONE = "UTC"
 _HOUR = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)")
@@ -50,6 +51,11 @@ class Config:
     def stale_metrics_seconds(self) -> int:
         """How long the sensor stale_metrics waits between two looks."""
         return int(self.dagster.get("stale_metrics_seconds", STALE_METRICS_SECONDS))
+
+    @property
+    def stale_metrics_most_seconds(self) -> int:
+        """What takes longer than this the sensor stale_metrics leaves to somebody, and only plans."""
+        return int(self.dagster.get("stale_metrics_most_seconds", STALE_METRICS_MOST_SECONDS))
 
     @property
     def nightly(self) -> str:
@@ -138,16 +144,18 @@ def _is_timezone(value: Any) -> bool:
     return True
 
 
+def _is_seconds(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
 # Of every key whether a value is possible, and in words what is.
 _DAGSTER: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "stale_metrics": (
         lambda value: value in (LAUNCH, PLAN),
         f'"{LAUNCH}" (compute what is stale) or "{PLAN}" (only say what would be computed)',
     ),
-    "stale_metrics_seconds": (
-        lambda value: isinstance(value, int) and not isinstance(value, bool) and value >= 1,
-        "a whole number of seconds from 1",
-    ),
+    "stale_metrics_seconds": (_is_seconds, "a whole number of seconds from 1"),
+    "stale_metrics_most_seconds": (_is_seconds, "a whole number of seconds from 1"),
     "nightly": (
         lambda value: isinstance(value, str) and bool(_HOUR.fullmatch(value) or _CRON.fullmatch(value)),
         'an hour such as "02:00", or a cron text of five fields such as "30 1 * * 1-5"',

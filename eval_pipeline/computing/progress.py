@@ -15,11 +15,15 @@ from eval_pipeline.store.open import Connection
 
 @dataclass
 class StaleRun:
-    """What of one run is to be computed: definitions with the reason, and a state that changes whenever these do."""
+    """What of one run is to be computed: definitions with the reason, and a state that changes whenever these do.
+
+    `seconds` is what it will probably take.
+    """
 
     run_id: str
     reasons: dict[str, str] = field(default_factory=dict)
     n_cells: int = 0
+    seconds: float = 0.0
     state: str = ""
 
     @property
@@ -51,16 +55,67 @@ def stale_runs(
         definitions=definitions,
         force=False,
     )
-    states = _cell_states(con)
+    states, costs = _cell_states(con), measured_costs(con)
     found: dict[str, StaleRun] = {}
     texts: dict[str, list[str]] = {}
     for cell in due:
         run = found.setdefault(cell.run_id, StaleRun(cell.run_id))
         run.n_cells += 1
+        run.seconds += costs.of(cell.wanted.definition, cell.wanted.source)
         run.reasons.setdefault(cell.wanted.definition, cell.reason)
         texts.setdefault(cell.run_id, []).append(states[cell.wanted.name, cell.run_key])
     for run_id, run in found.items():
         run.state = digest(sorted(texts[run_id]))
+    return found
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Seconds that a cell of a kind takes, by what its like took; what was never computed costs what others cost."""
+
+    measured: Mapping[tuple[str, str], float]
+
+    def of(self, definition: str, source: str) -> float:
+        """For one cell; 0 while nothing at all was measured."""
+        known = self.measured
+        return known.get((definition, source), sum(known.values()) / len(known) if known else 0.0)
+
+
+def measured_costs(con: Connection) -> Costs:
+    """What the cells of the store took when they were computed."""
+    rows = con.execute(
+        "select definition, source, avg(seconds) from ledger.cells group by definition, source order by all"
+    ).fetchall()
+    return Costs({(definition, source): seconds for definition, source, seconds in rows})
+
+
+@dataclass
+class Outdated:
+    """A derived table that is not as its definition says: of how many of its runs, why, and what making it so takes."""
+
+    n_runs: int
+    n_outdated: int = 0
+    seconds: float = 0.0
+    reasons: set[str] = field(default_factory=set)
+
+
+def outdated_tables(con: Connection) -> dict[str, Outdated]:
+    """Every table with what is due of it, whoever computes that, after `stale_runs` has looked."""
+    costs = measured_costs(con)
+    counted = con.execute(
+        "with due as (select definition, run_key, true as is_due from temp.cell_states "
+        "where reason is not null and not is_pinned), "
+        "runs as (from due union all select definition, run_key, false from ledger.cells) "
+        "select definition, count(distinct run_key), count(distinct run_key) filter (where is_due) "
+        "from runs group by definition"
+    ).fetchall()
+    found = {definition: Outdated(n_runs, n_outdated) for definition, n_runs, n_outdated in counted}
+    for definition, source, reason, n_cells in con.execute(
+        "select definition, source, reason, count(*) from temp.cell_states "
+        "where reason is not null and not is_pinned group by all"
+    ).fetchall():
+        found[definition].seconds += n_cells * costs.of(definition, source)
+        found[definition].reasons.add(reason)
     return found
 
 

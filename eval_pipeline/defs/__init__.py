@@ -13,7 +13,7 @@ partitions       Partitions: runs and pairs of runs in run order, datasets, chun
 processes        Dagster runs whose process has died are marked as failed.
 report_existing  Dagster brought up to what the store and the inbox hold.
 resources        The store as a Dagster resource, and what a command hears of its computation.
-schedule         The nightly schedule, at the hour that eval-pipeline.toml says.
+schedule         The schedule that takes the night in, at the hour that eval-pipeline.toml says.
 sensors          The sensors of inbox, ledger and comparisons.
 sources          What is delivered, as assets: golden sets and archives by version, the parts of runs by run.
 stale_memory     What the sensor stale_metrics remembers between two looks, and what it may launch.

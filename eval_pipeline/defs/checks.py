@@ -1,11 +1,13 @@
 """Asset checks: one statement for the whole range, the failing runs by name."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import dagster as dg
 
-from eval_pipeline.defs.assets import GOLDEN_SETS, RESULTS, key_of
+from eval_pipeline.computing.progress import Outdated, outdated_tables, stale_runs
+from eval_pipeline.defs.assets import GOLDEN_SETS, RESULTS, computed_definitions, key_of
+from eval_pipeline.defs.metadata import REASON_WORDS
 from eval_pipeline.defs.resources import StoreResource
 from eval_pipeline.defs.sources import RAW_PARTS
 from eval_pipeline.formulas.definition import Definition
@@ -31,6 +33,7 @@ NOTHING_IN_QUARANTINE = "nothing_in_quarantine"
 LABELS_MAKE_SENSE = "labels_make_sense"
 LISTED = 20
 VALUES_IN_RANGE = "values_in_range"
+UP_TO_DATE = "up_to_date"
 LABELLED = "facts.chunk_ranks"
 Find = Callable[[Connection, Collection[str] | None], Faults]
 
@@ -94,6 +97,7 @@ def _all_checks(registry: Registry) -> list[dg.AssetChecksDefinition]:
             undelivered_rows,
         ),
         _values_in_range(registry.formulas),
+        _up_to_date(computed_definitions(registry), registry),
         *(_query_check(one, registry) for one in aggregates),
         *_quality_checks(registry),
         *_delivery_checks(),
@@ -161,6 +165,68 @@ def _values_in_range(formulas: Sequence[Definition]) -> dg.AssetChecksDefinition
             yield _result(faults, {}, run_ids, key=key, name=VALUES_IN_RANGE)
 
     return check
+
+
+def _up_to_date(definitions: Sequence[Definition], registry: Registry) -> dg.AssetChecksDefinition:
+    """One check per computed table, in one step; the sensor stale_metrics reports it at its looks without a run."""
+
+    @dg.multi_asset_check(
+        name=UP_TO_DATE,
+        specs=[
+            dg.AssetCheckSpec(
+                UP_TO_DATE,
+                asset=key_of(one.name),
+                description="Every run's rows are those that definition, results, labels and archives give now.",
+            )
+            for one in definitions
+        ],
+        can_subset=True,
+    )
+    def check(context: dg.AssetCheckExecutionContext, store: StoreResource) -> Iterator[dg.AssetCheckResult]:
+        with store.reading() as con:
+            stale_runs(con, registry, reasons=None)
+            tables = outdated_tables(con)
+        for asked in context.selected_asset_check_keys:
+            yield dg.AssetCheckResult(**_up_to_date_fields(asked.asset_key, tables))
+
+    return check
+
+
+def _up_to_date_key(definition: Definition) -> dg.AssetCheckKey:
+    """The check of a computed table."""
+    return dg.AssetCheckKey(key_of(definition.name), UP_TO_DATE)
+
+
+def _up_to_date_events(names: Iterable[str], tables: Mapping[str, Outdated]) -> list[dg.AssetCheckEvaluation]:
+    """The answers about these tables, to be reported without a run."""
+    return [dg.AssetCheckEvaluation(**_up_to_date_fields(key_of(name), tables)) for name in names]
+
+
+def _up_to_date_fields(key: dg.AssetKey, tables: Mapping[str, Outdated]) -> dict[str, Any]:
+    name = ".".join(key.path)
+    table = tables.get(name, Outdated(0))
+    metadata: dict[str, Any] = {"runs": table.n_runs, "runs to compute": table.n_outdated}
+    if table.n_outdated:
+        metadata["seconds it would take"] = round(table.seconds, 1)
+        metadata["look at it"] = f"eval-pipeline plan --only {name}"
+        metadata["do it"] = f"eval-pipeline apply --only {name}"
+    return {
+        "asset_key": key,
+        "check_name": UP_TO_DATE,
+        "passed": not table.n_outdated,
+        "severity": dg.AssetCheckSeverity.WARN,
+        "metadata": metadata,
+        "description": _outdated_in_words(name, table) if table.n_outdated else None,
+    }
+
+
+def _outdated_in_words(name: str, table: Outdated) -> str:
+    """What is to be computed, why, how long that takes and by which command."""
+    why = "; ".join(words for reason, words in REASON_WORDS.items() if reason in table.reasons)
+    return (
+        f"{table.n_outdated:,} of {table.n_runs:,} runs to compute: {why}; about {table.seconds:.1f} s: "
+        f"`eval-pipeline plan --only {name}` shows it, `eval-pipeline apply --only {name}` does it"
+    )
 
 
 def _range_in_words(formula: Definition) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,18 +37,22 @@ class Jobs:
         return list(vars(self).values())
 
 
-def make_jobs() -> Jobs:
-    """Define the jobs; a job has one kind of partitions, so sources have jobs of their own."""
+def make_jobs(reported: Collection[dg.AssetCheckKey] = ()) -> Jobs:
+    """Define the jobs; a job has one kind of partitions, so sources have jobs of their own.
+
+    Checks that are `reported` by a sensor are in none of them: each would cost a step and an event in every run.
+    """
     only = dg.AssetSelection.assets
+    left_out = dg.AssetSelection.checks(*reported)
     return Jobs(
         nightly_evaluation=_job(
             NIGHTLY_EVALUATION,
-            dg.AssetSelection.groups("raw", *COMPUTED),
+            dg.AssetSelection.groups("raw", *COMPUTED) - left_out,
             "Loads runs and computes everything of them that is missing or was delivered again.",
         ),
         recompute_stale=_job(
             RECOMPUTE_STALE,
-            dg.AssetSelection.groups(*COMPUTED),
+            dg.AssetSelection.groups(*COMPUTED) - left_out,
             "Computes what is stale, whatever made it so: a formula, labels, an archive.",
         ),
         new_comparisons=_job(

@@ -6,8 +6,8 @@ import warnings
 
 import dagster as dg
 
-from eval_pipeline.defs.assets import _computed_assets
-from eval_pipeline.defs.checks import _all_checks
+from eval_pipeline.defs.assets import _computed_assets, computed_definitions
+from eval_pipeline.defs.checks import _all_checks, _up_to_date_key
 from eval_pipeline.defs.comparisons import _comparison_assets, _comparison_checks, _report_assets
 from eval_pipeline.defs.jobs import make_jobs
 from eval_pipeline.defs.launches import all_names
@@ -27,7 +27,8 @@ def build_definitions(
     hears = listener or Listener()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dg.BetaWarning)
-        jobs, names = make_jobs(), all_names(registry)
+        names = all_names(registry)
+        jobs = make_jobs([_up_to_date_key(one) for one in computed_definitions(registry)])
         return dg.Definitions(
             assets=[
                 *_delivered_assets(hears),

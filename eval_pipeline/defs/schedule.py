@@ -1,4 +1,4 @@
-"""The nightly schedule, at the hour that eval-pipeline.toml says."""
+"""The schedule that takes the night in, at the hour that eval-pipeline.toml says."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from eval_pipeline.loading.inbox import look_into, take_in_sources
 from eval_pipeline.settings import utc_now
 
 DESCRIPTION = (
-    "Loads what lies in the inbox and computes what is missing or was delivered again. The sensor "
+    "Takes the night in: loads what lies in the inbox and computes what is missing or was delivered again, unless the "
+    "sensor new_runs has done it already. It evaluates nothing: no system and no judge is called. The sensor "
     "new_comparisons then compares the runs and publishes their pages."
 )
 

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import dagster as dg
 
 from eval_pipeline.comparing.pairs import find_pairs, is_due, is_of_an_upgrade
 from eval_pipeline.computing.ledger import DATA_REASONS, DEFINITION_REASONS, NEW_DATA_REASONS
-from eval_pipeline.computing.progress import StaleRun, count_stale, count_upgraded, stale_runs
+from eval_pipeline.computing.progress import (
+    Outdated,
+    StaleRun,
+    count_stale,
+    count_upgraded,
+    outdated_tables,
+    stale_runs,
+)
 from eval_pipeline.config import STALE_METRICS_SECONDS
+from eval_pipeline.defs.assets import computed_definitions
+from eval_pipeline.defs.checks import _up_to_date_events
 from eval_pipeline.defs.comparisons import comparison_launches, names_of
 from eval_pipeline.defs.jobs import (
     NEW_CHUNK_ARCHIVES,
@@ -38,9 +47,10 @@ from eval_pipeline.defs.report_existing import report_existing
 from eval_pipeline.defs.resources import StoreResource
 from eval_pipeline.defs.stale_memory import (
     Memory,
+    _answers,
     _free_reasons,
-    _in_words,
     _meaning_of,
+    _only_planned,
     _read_memory,
     _what_is_left,
 )
@@ -162,9 +172,10 @@ def stale_metrics(
         name="stale_metrics",
         jobs=[jobs.recompute_stale, jobs.new_comparisons],
         minimum_interval_seconds=seconds,
-        default_status=dg.DefaultSensorStatus.STOPPED,
+        default_status=dg.DefaultSensorStatus.RUNNING,
         description="Computes what the ledger says is stale: exactly these tables for exactly these runs, once; "
-        "then the comparisons computed from them.",
+        "then the comparisons computed from them. What would take longer than [dagster] stale_metrics_most_seconds, "
+        "and what an upgrade made stale, it only plans. It reports the check up_to_date.",
     )
     def watch(context: dg.SensorEvaluationContext, store: StoreResource) -> dg.SensorResult:
         not_now = _not_now(context, store)
@@ -174,28 +185,66 @@ def stale_metrics(
         if seen == memory.seen:
             return dg.SensorResult(skip_reason=memory.said or NOTHING_NEW, cursor=context.cursor)
         registry = load_registry(store.settings)
-        meaning = _meaning_of(registry)
-        reasons = _free_reasons(memory, meaning)
-        with store.reading() as con:
-            due = stale_runs(con, registry, reasons=reasons)
-            upgraded = count_upgraded(con, registry)
-            left = count_stale(con, DEFINITION_REASONS) - upgraded if reasons == DATA_REASONS else 0
-            _show(context.instance, con, look_into(store.settings.inbox))
-        wanted = {run_id: run.definitions & names for run_id, run in due.items()}
-        launches = _launches(context.instance, wanted, due)
-        if registry.config.only_plans:
-            memory = Memory(seen, memory.meaning, _in_words(launches, due))
-            return dg.SensorResult(skip_reason=memory.said, cursor=memory.text())
-        requests = _requests(context.instance, launches, RECOMPUTE_STALE, reasons)
-        # What is compared rests on everything: not on what waits for somebody to apply an upgrade.
-        settled = reasons - {"parent"} if upgraded else reasons
-        requests = requests or _comparison_requests(context.instance, store, registry, settled)
-        if not requests:
-            memory = Memory(seen, meaning, _what_is_left(left, upgraded))
-            return dg.SensorResult(skip_reason=memory.said, cursor=memory.text())
-        return dg.SensorResult(run_requests=requests[:LAUNCHES_PER_TICK], cursor=context.cursor)
+        look = _look_for_stale(context.instance, store, registry, memory)
+        told = _answers(look.tables, [one.name for one in computed_definitions(registry)])
+        events = _up_to_date_events(
+            [name for name in told if told[name] != memory.told.get(name)], look.tables
+        )
+        launches = _launches(
+            context.instance, {run_id: run.definitions & names for run_id, run in look.due.items()}, look.due
+        )
+        planned = _only_planned(registry.config, launches, look.due)
+        requests = [] if planned else _stale_requests(context.instance, store, registry, look, launches)
+        if requests:
+            memory = replace(memory, told=told)
+            return dg.SensorResult(
+                run_requests=requests[:LAUNCHES_PER_TICK], cursor=memory.text(), asset_events=events
+            )
+        said = planned or _what_is_left(look.n_left, look.n_upgraded)
+        memory = Memory(seen, memory.meaning if planned else look.meaning, said, told)
+        return dg.SensorResult(skip_reason=said, cursor=memory.text(), asset_events=events)
 
     return watch
+
+
+@dataclass(frozen=True)
+class StaleLook:
+    """What one look for stale cells found: what may be launched, what is left to somebody, the state of every table."""
+
+    meaning: str
+    reasons: frozenset[str]
+    due: dict[str, StaleRun]
+    n_upgraded: int
+    n_left: int
+    tables: dict[str, Outdated]
+
+
+def _look_for_stale(
+    instance: dg.DagsterInstance, store: StoreResource, registry: Registry, memory: Memory
+) -> StaleLook:
+    meaning = _meaning_of(registry)
+    reasons = _free_reasons(memory, meaning)
+    with store.reading() as con:
+        due = stale_runs(con, registry, reasons=reasons)
+        upgraded = count_upgraded(con, registry)
+        left = count_stale(con, DEFINITION_REASONS) - upgraded if reasons == DATA_REASONS else 0
+        tables = outdated_tables(con)
+        _show(instance, con, look_into(store.settings.inbox))
+    return StaleLook(meaning, reasons, due, upgraded, left, tables)
+
+
+def _stale_requests(
+    instance: dg.DagsterInstance,
+    store: StoreResource,
+    registry: Registry,
+    look: StaleLook,
+    launches: Sequence[Launch],
+) -> list[dg.RunRequest]:
+    """Tables of runs, and once there are none to compute, the comparisons that rest on them."""
+    requests = _requests(instance, launches, RECOMPUTE_STALE, look.reasons)
+    # What is compared rests on everything: not on what waits for somebody to apply an upgrade.
+    settled = look.reasons - {"parent"} if look.n_upgraded else look.reasons
+    return requests or _comparison_requests(instance, store, registry, settled)
 
 
 def _is_busy(instance: dg.DagsterInstance) -> str | None:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Final
 
 from eval_pipeline.computing.ledger import DATA_REASONS, DEFINITION_REASONS
-from eval_pipeline.computing.progress import StaleRun
+from eval_pipeline.computing.progress import Outdated, StaleRun
+from eval_pipeline.config import Config
 from eval_pipeline.defs.launches import Launch
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.loading.inbox import digest
@@ -26,11 +27,15 @@ SHOWN_TABLES: Final = 4
 
 @dataclass(frozen=True)
 class Memory:
-    """The sensor's cursor: what it saw last, what its definitions meant when all was computed, and what it said."""
+    """The sensor's cursor: what it saw last, what its definitions meant when all was computed, and what it said.
+
+    `told` holds of every table the last answer that the check up_to_date was given, empty where that is yes.
+    """
 
     seen: str = ""
     meaning: str = ""
     said: str = ""
+    told: Mapping[str, str] = field(default_factory=dict)
 
     def text(self) -> str:
         """As a cursor."""
@@ -75,8 +80,18 @@ def _what_is_left(n_cells: int, n_upgraded: int) -> str:
     )
 
 
-def _in_words(launches: Sequence[Launch], due: Mapping[str, StaleRun]) -> str:
-    """What would be launched, for who only wants to be told."""
+def _only_planned(config: Config, launches: Sequence[Launch], due: Mapping[str, StaleRun]) -> str | None:
+    """Why nothing is launched and what would be, where it is only planned: told so, or it would take too long.
+
+    While nothing was ever computed there is nothing to predict by, and it is launched: that measures it.
+    """
+    seconds, most = sum(run.seconds for run in due.values()), config.stale_metrics_most_seconds
+    if config.only_plans:
+        why = "[dagster] stale_metrics"
+    elif launches and seconds > most:
+        why = f"it would take about {seconds:,.0f} s, more than [dagster] stale_metrics_most_seconds = {most}"
+    else:
+        return None
     if not launches:
         return NOTHING_STALE
     n_cells = sum(run.n_cells for run in due.values())
@@ -86,9 +101,20 @@ def _in_words(launches: Sequence[Launch], due: Mapping[str, StaleRun]) -> str:
     )
     more = len(launches) - SHOWN_LAUNCHES
     return (
-        f"only planned ([dagster] stale_metrics): would compute {n_cells:,} cells of {len(due):,} runs in "
-        f"{len(launches):,} Dagster runs: {shown}{f'; and {more:,} more' if more > 0 else ''}"
+        f"only planned ({why}): would compute {n_cells:,} cells of {len(due):,} runs in {len(launches):,} Dagster "
+        f"runs, about {seconds:,.1f} s: {shown}{f'; and {more:,} more' if more > 0 else ''}. "
+        "`eval-pipeline plan` shows it, `eval-pipeline apply` does it"
     )
+
+
+def _answers(tables: Mapping[str, Outdated], names: Iterable[str]) -> dict[str, str]:
+    """What is remembered of each table: it changes when the check up_to_date has something else to say."""
+    return {
+        name: digest([str(tables[name].n_outdated), *sorted(tables[name].reasons)])
+        if name in tables and tables[name].n_outdated
+        else ""
+        for name in names
+    }
 
 
 def _some(names: Iterable[str]) -> str:

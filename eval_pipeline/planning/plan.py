@@ -21,6 +21,7 @@ from eval_pipeline.comparing.pairs import (
 )
 from eval_pipeline.computing.definition_versions import version_text, versions_of
 from eval_pipeline.computing.ledger import cell_specs, find_states, unwanted_cells, with_parents
+from eval_pipeline.computing.progress import measured_costs
 from eval_pipeline.computing.upgrades import upgraded_cells
 from eval_pipeline.errors import UnknownName, UsageError
 from eval_pipeline.formulas.catalogue import find_definition
@@ -102,15 +103,6 @@ where (reason is not null or (is_offered and $definitions is not null)) and ($wi
     and {_SELECTED}
 """
 
-_COSTS = """
-with known as (
-    select definition, source, avg(seconds) as seconds from ledger.cells group by definition, source
-)
-select coalesce(sum(coalesce(known.seconds, (select avg(seconds) from known))), 0)
-from stale_cells
-left join known using (definition, source)
-"""
-
 
 def find_plan(
     settings: Settings,
@@ -130,7 +122,7 @@ def _plan_document(con: Connection, registry: Registry, selection: Selection) ->
     reasons = _stale_by_reason(con)
     pairs = _stale_pairs(con, registry, selection)
     runs = _runs_of_plan(con, pairs, selection)
-    seconds = con.execute(_COSTS).fetchall()[0][0] + estimated_seconds(con, pairs)
+    seconds = _seconds_of_cells(con) + estimated_seconds(con, pairs)
     meanings = _old_versions(con, registry)
     because = _because(con, registry)
     assets = [
@@ -153,6 +145,14 @@ def _plan_document(con: Connection, registry: Registry, selection: Selection) ->
         "assets": assets,
         "offered": _offered(con, selection),
     }
+
+
+def _seconds_of_cells(con: Connection) -> float:
+    costs = measured_costs(con)
+    rows = con.execute(
+        "select definition, source, count(*) from stale_cells group by all order by all"
+    ).fetchall()
+    return float(sum(n_cells * costs.of(definition, source) for definition, source, n_cells in rows))
 
 
 def _find_stale_cells(con: Connection, registry: Registry, selection: Selection) -> None:

@@ -164,7 +164,8 @@ def test_the_public_names_of_jobs_sensors_and_the_schedule_stand(definitions):
     }
     nightly = repository.get_schedule_def("nightly")
     assert (nightly.cron_schedule, nightly.default_status) == ("0 2 * * *", dg.DefaultScheduleStatus.STOPPED)
-    assert repository.get_sensor_def("stale_metrics").default_status == dg.DefaultSensorStatus.STOPPED
+    assert {sensor.default_status for sensor in repository.sensor_defs} == {dg.DefaultSensorStatus.RUNNING}
+    assert "Takes the night in" in nightly.description
 
 
 def test_the_nightly_job_holds_everything_from_raw_to_aggregates(definitions, registry):

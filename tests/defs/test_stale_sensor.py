@@ -11,6 +11,7 @@ import pytest
 from eval_pipeline.config import load_config
 from eval_pipeline.defs import launches, sensors
 from eval_pipeline.defs.jobs import make_jobs
+from eval_pipeline.defs.location import build_definitions
 from eval_pipeline.defs.processes import fail_dead_runs
 from eval_pipeline.defs.resources import StoreResource
 from eval_pipeline.defs.sensors import stale_metrics
@@ -18,6 +19,8 @@ from eval_pipeline.defs.stale_memory import NOTHING_STALE
 from eval_pipeline.errors import InvalidConfig
 from eval_pipeline.formulas.lock_file import FILE
 from eval_pipeline.formulas.registry import load_registry
+from eval_pipeline.planning.plan import find_plan, select_cells
+from eval_pipeline.store.open import open_writer
 from tests.few_definitions import shipping
 from tests.versions import of_version
 
@@ -169,12 +172,116 @@ def test_told_to_plan_only_the_sensor_says_what_it_would_launch_and_launches_not
     assert assets(request) == STALE
 
 
+@pytest.fixture
+def slow_watch(watch, computed):
+    """What is computed here took 250 seconds per run and formula when it was."""
+    with open_writer(computed.db) as con:
+        con.execute("update ledger.cells set seconds = 250 where definition = ?", [CHANGED])
+        con.execute("update ledger.cells set seconds = 0 where definition <> ?", [CHANGED])
+    return watch
+
+
+def test_what_would_take_longer_than_the_ceiling_is_only_planned_and_says_how_long(
+    slow_watch, computed, instance
+):
+    change_a_formula(computed)
+    for _ in range(2):
+        requests, said = slow_watch.tick()
+        assert requests == []
+        assert "about 750 s, more than [dagster] stale_metrics_most_seconds = 600" in said
+        assert "would compute 6 cells of 3 runs" in said
+        assert "eval-pipeline plan" in said and "eval-pipeline apply" in said
+    text = computed.config.read_text() + "[dagster]\nstale_metrics_most_seconds = 750\n"
+    computed.config.write_text(text)
+    (request,), _ = slow_watch.tick()
+    assert assets(request) == STALE
+
+
+def test_what_the_sensor_predicts_is_what_the_plan_predicts(slow_watch, computed):
+    change_a_formula(computed)
+    _, said = slow_watch.tick()
+    registry = load_registry(computed)
+    plan = find_plan(computed, registry, select_cells(registry, only=[CHANGED]))
+    assert f"about {plan['estimated_seconds']:.1f} s" in said
+
+
+def test_where_nothing_was_ever_computed_there_is_nothing_to_predict_by_and_it_is_launched(
+    three_loaded, tmp_path, instance
+):
+    settings = copied(three_loaded, tmp_path)
+    settings.config.write_text("[dagster]\nstale_metrics_most_seconds = 1\n")
+    requests, _ = watch_of(settings, instance).tick()
+    assert ranges(requests) == [("r1", "r3")]
+
+
+def test_a_new_table_is_taken_to_cost_what_the_measured_ones_cost(slow_watch, computed, instance):
+    """Of the four tables one took 250 s per run and three nothing; the aggregate's cells of two formulas count apart."""
+    with open_writer(computed.db) as con:
+        kinds = con.sql("select count(distinct (definition, source)) from ledger.cells").fetchall()[0][0]
+        con.execute("delete from ledger.cells where definition = 'metrics.hit_at_k'")
+        con.execute("delete from ledger.cells where source = 'metrics.hit_at_k'")
+    computed.config.write_text("[dagster]\nstale_metrics_most_seconds = 1\n")
+    _, said = slow_watch.tick()
+    expected = 2 * 3 * 250 / (kinds - 2)
+    assert f"about {expected:,.0f} s" in said
+
+
+def answers(instance, table):
+    """What the check says of the table now, and how often it said something."""
+    key = dg.AssetCheckKey(dg.AssetKey(table.split(".")), "up_to_date")
+    found = instance.event_log_storage.get_asset_check_execution_history(key, limit=20)
+    evaluation = found[0].event.dagster_event.event_specific_data
+    return evaluation, len(found)
+
+
+def test_the_check_up_to_date_says_what_is_stale_how_long_it_takes_and_by_which_command(
+    slow_watch, computed, instance
+):
+    slow_watch.tick()
+    assert answers(instance, CHANGED)[0].passed and answers(instance, "metrics.hit_at_k")[0].passed
+    change_a_formula(computed)
+    slow_watch.tick()
+    slow_watch.tick()
+    said, times = answers(instance, CHANGED)
+    assert (said.passed, said.severity, times) == (False, dg.AssetCheckSeverity.WARN, 2)
+    assert said.description == (
+        "3 of 3 runs to compute: its formula changed; about 750.0 s: "
+        f"`eval-pipeline plan --only {CHANGED}` shows it, `eval-pipeline apply --only {CHANGED}` does it"
+    )
+    assert answers(instance, "aggregates.run_metrics")[0].description.startswith(
+        "3 of 3 runs to compute: something it reads changed"
+    )
+    assert answers(instance, "metrics.hit_at_k")[1] == 1
+    compute(computed)
+    slow_watch.tick()
+    assert answers(instance, CHANGED)[0].passed
+
+
+def test_the_check_up_to_date_can_be_asked_by_hand_and_is_in_no_run_of_a_job(computed, instance):
+    change_a_formula(computed)
+    definitions = build_definitions(computed)
+    keys = {
+        dg.AssetCheckKey(dg.AssetKey(name.split(".")), "up_to_date") for name in (CHANGED, "metrics.hit_at_k")
+    }
+    result = (
+        definitions.resolve_implicit_global_asset_job_def()
+        .get_subset(asset_check_selection=keys, asset_selection=frozenset())
+        .execute_in_process(instance=instance)
+    )
+    found = {check.asset_key.path[1]: check.passed for check in result.get_asset_check_evaluations()}
+    assert found == {"reciprocal_rank": False, "hit_at_k": True}
+    for job in ("nightly_evaluation", "recompute_stale"):
+        steps = {node.name for node in definitions.resolve_job_def(job).nodes}
+        assert "values_in_range" in steps and "up_to_date" not in steps
+
+
 @pytest.mark.parametrize(
     ("entry", "said"),
     [
         ('stale_metrics = "off"', '"launch"'),
         ("stale_metrics_seconds = 0", "whole number"),
         ("stale_metrics_seconds = true", "whole number"),
+        ("stale_metrics_most_seconds = 0", "whole number"),
         ("sensor = 1", "stale_metrics_seconds"),
         ('nightly = "25:00"', "02:00"),
         ("nightly = 2", "02:00"),

@@ -16,7 +16,7 @@ NAMES = frozenset((*RAW_NAMES, "facts.chunk_ranks", "metrics.hit_at_k", CHANGED,
 
 
 class Watch:
-    """A sensor that keeps its cursor from tick to tick, as the daemon does."""
+    """A sensor that keeps its cursor from tick to tick, and reports its events, as the daemon does."""
 
     def __init__(self, sensor, instance, store):
         self.sensor, self.instance, self.store, self.cursor = sensor, instance, store, None
@@ -27,6 +27,8 @@ class Watch:
         )
         result = self.sensor(context)
         self.cursor = result.cursor
+        for event in result.asset_events:
+            self.instance.report_runless_asset_event(event)
         return list(
             result.run_requests or []
         ), result.skip_reason.skip_message if result.skip_reason else None
