@@ -149,7 +149,7 @@ class Work:
 
     def execute(self, launch: Launch | None, job: str, asked: Asked) -> None:
         """Execute a job, of a range of partitions where there is a launch; errors are remembered, not raised."""
-        result = _execute_job(self.definitions, self.instance, job, launch, asked)
+        result = _execute_job(self, job, launch, asked)
         self.started.append(result.run_id)
         self.failed_checks += [
             f"{check.asset_key.to_user_string()}: {check.check_name}: {check.description}"
@@ -216,19 +216,19 @@ def _due_launches(
     return launches, sum(run.n_cells for run in due.values()) + len(pairs)
 
 
-def _execute_job(
-    definitions: dg.Definitions,
-    instance: dg.DagsterInstance,
-    job: str,
-    launch: Launch | None,
-    asked: Asked,
-) -> dg.ExecuteInProcessResult:
+def _execute_job(work: Work, job: str, launch: Launch | None, asked: Asked) -> dg.ExecuteInProcessResult:
+    from eval_pipeline.defs.comparisons import launch_checks
     from eval_pipeline.defs.processes import PROCESS_TAG, this_process
 
+    executed = work.definitions.resolve_job_def(job)
+    if launch:
+        executed = executed.get_subset(
+            asset_selection=frozenset(launch.selection()),
+            asset_check_selection=frozenset(launch_checks(launch, work.registry)),
+        )
     range_tags = launch.tags(asked.reasons) if launch else {}
-    return definitions.resolve_job_def(job).execute_in_process(
-        instance=instance,
-        asset_selection=launch.selection() if launch else None,
+    return executed.execute_in_process(
+        instance=work.instance,
         tags=range_tags | {PROCESS_TAG: this_process()} | _asked_tags(asked),
         run_config=QUIET,
         raise_on_error=False,

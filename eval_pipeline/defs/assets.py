@@ -213,5 +213,5 @@ def _shown(
         state = states.get(run_id, PartState(0, 0, None))
         if state.reason is not None or is_in_full:
             why = REASON_WORDS[state.reason] if state.reason else NOTHING_TO_COMPUTE
-            found[run_id] = {"rows": state.rows, "seconds": round(state.seconds, 3), WHY_IT_RAN: why}
+            found[run_id] = {"rows": state.rows, "seconds": round(state.seconds, 5), WHY_IT_RAN: why}
     return found

@@ -104,6 +104,12 @@ def _all_checks(registry: Registry) -> list[dg.AssetChecksDefinition]:
     ]
 
 
+def _checks_of_runs(registry: Registry, keys: Collection[dg.AssetKey]) -> list[dg.AssetCheckKey]:
+    """What is checked of these assets after they were computed; up_to_date is not, whose answer a sensor reports."""
+    found = [key for check in _all_checks(registry) for key in check.check_keys]
+    return [key for key in found if key.asset_key in keys and key.name != UP_TO_DATE]
+
+
 def _quality_checks(registry: Registry) -> list[dg.AssetChecksDefinition]:
     """What to know before believing the numbers; none of it makes them wrong."""
     wanted: list[tuple[str, str, str, Find]] = [

@@ -17,6 +17,7 @@ from eval_pipeline.comparing.pairs import (
 from eval_pipeline.comparing.states import PAIR_FACTS
 from eval_pipeline.comparing.stored import KIND_COLUMNS, StoredPair, stored_pairs
 from eval_pipeline.defs.assets import key_of
+from eval_pipeline.defs.checks import _checks_of_runs
 from eval_pipeline.defs.events import (
     NOTHING_TO_COMPUTE,
     WHY_IT_RAN,
@@ -272,6 +273,13 @@ def _comparison_checks() -> list[dg.AssetChecksDefinition]:
         return gate_result([one.gate for one in stored.values() if one.gate is not None])
 
     return [check]
+
+
+def launch_checks(launch: Launch, registry: Registry) -> list[dg.AssetCheckKey]:
+    """What a run of this launch checks; without being told Dagster would take every check there is."""
+    keys = launch.selection()
+    gates = [dg.AssetCheckKey(COMPARISONS, GATE)] if COMPARISONS in keys else []
+    return gates + _checks_of_runs(registry, keys)
 
 
 def gate_result(verdicts: Sequence[Mapping[str, Any]]) -> dg.AssetCheckResult:

@@ -36,7 +36,7 @@ def nightly(jobs: Jobs, names: frozenset[str], config: Config) -> dg.ScheduleDef
             take_in_sources(store.settings, now=utc_now())
         registry = load_registry(store.settings)
         look = _look(context.instance, store, inbox, registry)
-        requests = _run_requests(context.instance, look, names)
+        requests = _run_requests(context.instance, look, names, registry)
         requests = requests or _ending_requests(context.instance, store, registry)
         return requests or dg.SkipReason(look.nothing_to_do)
 

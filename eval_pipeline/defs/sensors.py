@@ -22,7 +22,7 @@ from eval_pipeline.computing.progress import (
 from eval_pipeline.config import STALE_METRICS_SECONDS
 from eval_pipeline.defs.assets import computed_definitions
 from eval_pipeline.defs.checks import _up_to_date_events
-from eval_pipeline.defs.comparisons import comparison_launches, names_of
+from eval_pipeline.defs.comparisons import comparison_launches, launch_checks, names_of
 from eval_pipeline.defs.jobs import (
     NEW_CHUNK_ARCHIVES,
     NEW_COMPARISONS,
@@ -119,7 +119,7 @@ def new_runs(jobs: Jobs, names: frozenset[str]) -> dg.SensorDefinition:
         registry = load_registry(store.settings)
         look = _look(context.instance, store, inbox, registry)
         requests = _source_requests(context.instance, look.sources)
-        requests = requests or _run_requests(context.instance, look, names)
+        requests = requests or _run_requests(context.instance, look, names, registry)
         if not requests:
             return dg.SensorResult(skip_reason=look.nothing_to_do, cursor=seen)
         return dg.SensorResult(run_requests=requests[:LAUNCHES_PER_TICK], cursor=context.cursor)
@@ -241,7 +241,7 @@ def _stale_requests(
     launches: Sequence[Launch],
 ) -> list[dg.RunRequest]:
     """Tables of runs, and once there are none to compute, the comparisons that rest on them."""
-    requests = _requests(instance, launches, RECOMPUTE_STALE, look.reasons)
+    requests = _requests(instance, launches, RECOMPUTE_STALE, look.reasons, registry)
     # What is compared rests on everything: not on what waits for somebody to apply an upgrade.
     settled = look.reasons - {"parent"} if look.n_upgraded else look.reasons
     return requests or _comparison_requests(instance, store, registry, settled)
@@ -305,12 +305,14 @@ def _source_requests(instance: dg.DagsterInstance, sources: WaitingSources) -> l
     return []
 
 
-def _run_requests(instance: dg.DagsterInstance, look: Look, names: frozenset[str]) -> list[dg.RunRequest]:
+def _run_requests(
+    instance: dg.DagsterInstance, look: Look, names: frozenset[str], registry: Registry
+) -> list[dg.RunRequest]:
     wanted = wanted_assets(look.due, names, shown_runs(instance))
     arrived = {run.run_id: run.signature for run in look.waiting}
     wanted |= dict.fromkeys(arrived, names)
     launches = _launches(instance, wanted, look.due, arrived)
-    return _requests(instance, launches, NIGHTLY_EVALUATION, NEW_DATA_REASONS)
+    return _requests(instance, launches, NIGHTLY_EVALUATION, NEW_DATA_REASONS, registry)
 
 
 def _ending_requests(
@@ -335,7 +337,7 @@ def _comparison_requests(
         one for one in pairs if one.is_ready and is_due(one, reasons=reasons) and not is_of_an_upgrade(one)
     ]
     launches = comparison_launches(due, registered_comparisons(instance))
-    return _requests(instance, launches, NEW_COMPARISONS, reasons)
+    return _requests(instance, launches, NEW_COMPARISONS, reasons, registry)
 
 
 def _page_requests(
@@ -370,6 +372,7 @@ def _requests(
     launches: Sequence[Launch],
     job: str,
     reasons: Collection[str] | None,
+    registry: Registry,
 ) -> list[dg.RunRequest]:
     found: list[dg.RunRequest] = []
     for launch in launches:
@@ -381,6 +384,7 @@ def _requests(
                     run_config=QUIET,
                     job_name=job,
                     asset_selection=launch.selection(),
+                    asset_check_keys=launch_checks(launch, registry),
                     tags=launch.tags(reasons),
                 )
             )

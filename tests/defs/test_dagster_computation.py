@@ -287,7 +287,8 @@ def test_a_golden_query_without_its_row_in_a_metric_fails_the_check(computed, tm
         assets=["aggregates.run_metrics"],
         tags={ONLY_STALE: "true"},
     )
-    (check,) = result.get_asset_check_evaluations()
+    checks = {check.check_name: check for check in result.get_asset_check_evaluations()}
+    check = checks["every_query_scored_or_listed"]
     assert not check.passed
     assert check.metadata["what is wrong"].value == "- `r3`: metrics.hit_at_k has 1 of 2 queries"
 

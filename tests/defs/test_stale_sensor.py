@@ -270,6 +270,11 @@ def test_the_check_up_to_date_can_be_asked_by_hand_and_is_in_no_run_of_a_job(com
     )
     found = {check.asset_key.path[1]: check.passed for check in result.get_asset_check_evaluations()}
     assert found == {"reciprocal_rank": False, "hit_at_k": True}
+    (request,), _ = watch_of(computed, instance).tick()
+    assert {key.name for key in request.asset_check_keys} == {
+        "values_in_range",
+        "every_query_scored_or_listed",
+    }
     for job in ("nightly_evaluation", "recompute_stale"):
         steps = {node.name for node in definitions.resolve_job_def(job).nodes}
         assert "values_in_range" in steps and "up_to_date" not in steps

@@ -103,6 +103,14 @@ def assert_shown_as_computed(settings, dagster_run_ids):
 def test_a_command_shows_what_it_computed_and_nothing_of_the_runs_between(settings):
     found = run_in_dagster(settings, reasons=None)
     assert_shown_as_computed(settings, list(found.dagster_run_ids))
+    with dg.DagsterInstance.from_config(str(settings.dagster_home)) as instance:
+        checked = {
+            record.dagster_event.event_specific_data.check_name
+            for run_id in found.dagster_run_ids
+            for record in instance.all_logs(run_id, of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION)
+        }
+    assert {"values_in_range", "every_query_scored_or_listed"} <= checked
+    assert "up_to_date" not in checked
 
 
 def test_what_the_sensor_launches_shows_what_was_computed_and_nothing_of_the_runs_between(settings):
