@@ -20,11 +20,11 @@ from eval_pipeline.formulas.definition import Definition, Helper, quoted
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.formulas.text_columns import text_columns
 from eval_pipeline.settings import Settings
+from eval_pipeline.showing.sqlite_base import _is_knowledge_base, _write_back
 from eval_pipeline.store.frozen import emptied_places
 from eval_pipeline.store.lock import Notify
 from eval_pipeline.store.open import Connection, first_value, open_reader, open_writer, transaction
 from eval_pipeline.store.runs import RunRow, find_run
-from eval_pipeline.store.sqlite_base import is_knowledge_base, write_back
 from eval_pipeline.words import rounded
 
 
@@ -137,8 +137,8 @@ def store_aggregate(
     settings: Settings, run_id: str, aggregate: Mapping[str, Any], *, notify: Notify | None = None
 ) -> None:
     """Make the aggregate the run's aggregate_json; an unknown run is an error, no other run changes."""
-    if is_knowledge_base(settings.db):
-        write_back(settings.db, run_id, to_json(_checked_document(aggregate, run_id=run_id)))
+    if _is_knowledge_base(settings.db):
+        _write_back(settings.db, run_id, to_json(_checked_document(aggregate, run_id=run_id)))
         return
     # Asked read-only first: an unknown name, or no store at all, must not leave a new file behind.
     with open_reader(settings.db, notify=notify) as con:

@@ -12,7 +12,6 @@ lock         Who may use the store's file, one writer or many readers, until the
 open         The store opened: configured alike, behind the lock, for as short as can be.
 runs         Runs found by name, in run order, as attempts at their nights, with what is stored of them.
 schema       The store's schema: numbered files applied in order, and the views that people and notebooks read.
-sqlite_base  Somebody's knowledge base in SQLite: a run's aggregate is written back into its table eval_runs.
 tombstones   What was forgotten on purpose and must not come back, in the store and beside it.
 versions     Which versions of the product wrote to a store: the newest of them says who may open it.
 """

@@ -11,7 +11,7 @@ import pytest
 
 import eval_pipeline
 from eval_pipeline.errors import NotAStore, StoreBusy, StoreError, UnknownName, UsageError
-from eval_pipeline.store import sqlite_base
+from eval_pipeline.showing import sqlite_base
 
 RATES = {"1": 0.5, "3": 0.5, "5": 0.75, "10": 1.0}
 AGGREGATE = {

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from eval_pipeline.errors import StoreBusy, StoreError, UnknownName
-from eval_pipeline.store._formats import SQLITE
-from eval_pipeline.store.damage import is_there
 
+HEADER: Final = b"SQLite format 3\0"
 BUSY_SECONDS: Final = 5.0
 UPDATE: Final = "UPDATE eval_runs SET aggregate_json = :json WHERE run_id = :id"
 _LOCKED = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
@@ -18,15 +17,15 @@ _NOT_WRITABLE = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLIT
 _MISSING = ("no such table", "no such column")
 
 
-def is_knowledge_base(db: Path) -> bool:
+def _is_knowledge_base(db: Path) -> bool:
     """Whether the file begins as a database of SQLite does."""
-    if not is_there(db):
+    if not db.is_file():
         return False
     with db.open("rb") as file:
-        return file.read(len(SQLITE)) == SQLITE
+        return file.read(len(HEADER)) == HEADER
 
 
-def write_back(db: Path, run_id: str, aggregate_json: str) -> None:
+def _write_back(db: Path, run_id: str, aggregate_json: str) -> None:
     """Make this the run's aggregate_json, in one transaction; an unknown run is an error and nothing is written."""
     try:
         with closing(_connect(db)) as con, con:
