@@ -18,7 +18,7 @@ from eval_pipeline.settings import load_settings, shipped_sql
 
 
 def write_few(folder: Path, *names: str) -> Path:
-    """A shipped folder with these definitions in SQL, what they read and what they call."""
+    """A shipped folder with these definitions, what they read and what they call."""
     shipped = load_registry(load_settings({}))
     shutil.copytree(shipped_sql() / "functions", folder / "functions")
     waiting = list(names)
@@ -26,9 +26,16 @@ def write_few(folder: Path, *names: str) -> Path:
         one = shipped.definitions.get(waiting.pop())
         if one is not None:
             (folder / one.schema).mkdir(exist_ok=True)
-            shutil.copyfile(one.path, folder / one.schema / one.path.name)
+            for path in (one.path, *modules_beside(one.path)):
+                shutil.copyfile(path, folder / one.schema / path.name)
             waiting += one.reads
     return folder
+
+
+def modules_beside(path: Path) -> list[Path]:
+    """What formulas in Python may import: the modules of their folder that are no formulas."""
+    others = path.parent.glob("*.py") if path.suffix == ".py" else []
+    return [one for one in others if "@formula" not in one.read_text("utf-8")]
 
 
 def program_with(folder: Path) -> list[str]:

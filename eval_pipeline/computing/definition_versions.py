@@ -59,6 +59,7 @@ def _header(one: Definition) -> dict[str, Any]:
         "scale": one.header.scale,
         "grain": list(one.header.grain),
         "function": one.path.stem,
+        **({"taken": one.taken} if one.taken else {}),
     }
 
 
@@ -111,6 +112,7 @@ def _find_version(
         own_fingerprint=own,
         fingerprint=fingerprint,
         columns=tuple(header["columns"]),
+        taken=tuple(tuple(columns) for columns in header.get("taken", ())),
     )
     helpers = [
         Helper(helper, Header(keys={}, arguments=tuple(entry["arguments"])), entry["body"], path, "")

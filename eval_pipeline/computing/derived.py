@@ -146,7 +146,7 @@ def _first_line(error: Exception) -> str:
 def _python_frame(con: Connection, definition: Definition) -> str:
     """Run a Python formula on Polars frames of what it reads; its result is seen by SQL as a table."""
     function = load_function(definition.path, definition.body)
-    frames = [con.sql(f"from {table}").pl() for table in definition.reads]
+    frames = [_frame(con, definition, place) for place in range(len(definition.reads))]
     try:
         result = function(*frames, **_used_parameters(function, definition))
     except (Exception, SystemExit) as error:
@@ -169,6 +169,15 @@ def _python_frame(con: Connection, definition: Definition) -> str:
         f"(select coalesce(({condition}), false) as {quoted(APPLIES)}, formula_result.* "
         f"from {first}{joins} inner join formula_result using ({grain}))"
     )
+
+
+def _frame(con: Connection, definition: Definition, place: int) -> Any:
+    """What arrives of one of the tables that it reads."""
+    taken = definition.taken[place] if definition.taken else ()
+    try:
+        return con.sql(f"select {', '.join(map(quoted, taken)) or '*'} from {definition.reads[place]}").pl()
+    except StatementError as error:
+        raise DefinitionError(f"{definition.path}: {_first_line(error)}") from error
 
 
 def _used_parameters(function: Callable[..., Any], definition: Definition) -> dict[str, Any]:

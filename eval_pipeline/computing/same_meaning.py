@@ -58,7 +58,7 @@ def find_earlier(
         )
     file = Path(old)
     if file.is_file():
-        found = Earlier(with_other_text(registry, one, file.read_text("utf-8-sig"), folder))
+        found = Earlier(with_other_text(registry, one, file, folder))
     else:
         definition, helpers = _find_earlier_version(settings, one, old, notify=notify)
         found = Earlier(definition, tuple(helpers))

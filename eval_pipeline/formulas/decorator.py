@@ -9,9 +9,16 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def formula(
-    *, reads: Sequence[str], keys: Mapping[str, str], examples: Sequence[str] = (), **header: Any
+    *,
+    reads: Sequence[str] | Mapping[str, Sequence[str]],
+    keys: Mapping[str, str],
+    examples: Sequence[str] = (),
+    **header: Any,
 ) -> Callable[[F], F]:
     """Declare a formula: `reads` names the tables that arrive as Polars frames, in the order of the arguments.
+
+    Where it names the columns of each (`{"raw.runs": ["run_key", "suite_time_ms"]}`), only these arrive: less is
+    copied, and forgetting other texts of the table leaves the formula as it is.
 
     The function returns a frame with run_key, query_key (or the columns that `grain` names) and one column per key.
     `parameters` arrive as keyword arguments. `examples` are texts `{given} => {expected}`, as in a SQL header. All of

@@ -36,7 +36,8 @@ class Definition:
     """What stands in one file under sql/, with the parameters that hold now; `is_own`: in a folder of the user's.
 
     `own_fingerprint` is of what it means, `written_fingerprint` of its text: they are two where definitions.lock says
-    that the text was rewritten without another meaning.
+    that the text was rewritten without another meaning. `taken`: beside each table that a function reads, the columns
+    that arrive of it; empty where all do.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Definition:
     columns: tuple[str, ...] = ()
     is_own: bool = False
     written_fingerprint: str = ""
+    taken: tuple[tuple[str, ...], ...] = ()
 
     @property
     def schema(self) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from eval_pipeline.config import Config, load_config
 from eval_pipeline.errors import DefinitionError, InvalidConfig, UnknownName
@@ -214,14 +215,26 @@ def _check_parameters(header: Header, text: str, *, path: Path) -> None:
 def _read_python(path: Path, schema: str) -> Definition:
     name = _name(path, schema)
     declared = _declaration(path, path.stem)
-    reads = declared.pop("reads", None)
-    if not isinstance(reads, list | tuple) or not reads:
-        raise DefinitionError(f'{path}: @formula names the tables it reads: reads=["facts.chunk_ranks"]')
+    reads, taken = _tables_read(declared.pop("reads", None), path=path)
     lines = [f"- {example}" for example in declared.pop("examples", ())]
     shown = _parse_header("\n".join(["examples:", *lines]), path=path) if lines else None
     header = _header_of(declared, examples=shown.examples if shown else (), path=path)
     calls = tuple(sorted(called_functions(header.applies or "")))
-    return Definition(name, header, _text_of(path), path, tuple(reads), calls=calls, is_python=True)
+    return Definition(name, header, _text_of(path), path, reads, calls=calls, is_python=True, taken=taken)
+
+
+def _tables_read(reads: Any, *, path: Path) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    """The tables, and beside each the columns that arrive of it where they are named."""
+    is_named = isinstance(reads, dict) and all(
+        isinstance(columns, list | tuple) and columns and all(isinstance(name, str) for name in columns)
+        for columns in reads.values()
+    )
+    if not reads or not (is_named or isinstance(reads, list | tuple)):
+        raise DefinitionError(
+            f'{path}: @formula names the tables it reads: reads=["facts.chunk_ranks"], or each with the columns it '
+            'needs: reads={"facts.chunk_ranks": ["run_key", "query_key", "first_rank"]}'
+        )
+    return tuple(reads), tuple(tuple(columns) for columns in reads.values()) if is_named else ()
 
 
 def _read_helpers(folder: Path) -> Iterator[Helper]:
@@ -351,17 +364,25 @@ def _fingerprinted(
 def _written_fingerprint(draft: Definition, helpers: Mapping[str, Helper]) -> str:
     body = canonical(draft.body)
     if draft.is_python:
-        body = f"reads {' '.join(draft.reads)}\n{canonical_source(draft.path, draft.path.stem)}"
+        body = f"reads {' '.join(_as_declared(draft))}\n{canonical_source(draft.path, draft.path.stem)}"
     called = [(helper, helpers[helper].fingerprint) for helper in draft.calls if helper in helpers]
     return own_fingerprint(draft.header, body, called)
 
 
-def with_other_text(registry: Registry, one: Definition, text: str, folder: Path) -> Definition:
-    """The definition as another text has it, which is written to `folder` beside what lies beside its own."""
+def _as_declared(draft: Definition) -> list[str]:
+    """Table by table, each with its columns where they are named."""
+    if not draft.taken:
+        return list(draft.reads)
+    return [f"{table}({','.join(columns)})" for table, columns in zip(draft.reads, draft.taken, strict=True)]
+
+
+def with_other_text(registry: Registry, one: Definition, file: Path, folder: Path) -> Definition:
+    """The definition as another file has it, in SQL or in Python; its text goes to `folder`."""
     place = folder / one.schema
     shutil.copytree(one.path.parent, place)
-    path = place / one.path.name
-    path.write_text(text, "utf-8")
-    draft = _read_python(path, one.schema) if one.is_python else _read_sql(path, one.schema, _text_of(path))
+    suffix = file.suffix if file.suffix in (".py", ".sql") else one.path.suffix
+    path = place / f"{one.short_name}{suffix}"
+    path.write_text(_text_of(file), "utf-8")
+    draft = _read_python(path, one.schema) if suffix == ".py" else _read_sql(path, one.schema, _text_of(path))
     written = _written_fingerprint(draft, registry.helpers)
     return replace(draft, own_fingerprint=written, written_fingerprint=written)

@@ -1,7 +1,8 @@
 """Which texts a definition reads: what freezes it where those texts were forgotten."""
 
 # Table by table and column by column. A column counts as read when the definition's text names it and the definition
-# reads its table; where that cannot be told (`select *`, a whole row, Python) every text column of the table counts.
+# reads its table; where that cannot be told (`select *`, a whole row, Python that names no columns) every text
+# column of the table counts.
 
 from __future__ import annotations
 
@@ -57,12 +58,18 @@ def read_here(definition: Definition) -> frozenset[str]:
     """The text columns that the definition itself reads."""
     tables = tuple(name for name in definition.reads if name in TEXT_COLUMNS)
     if definition.is_python:
-        return _all_of(tables)
+        return _all_of(tables) & _taken(definition) if definition.taken else _all_of(tables)
     return _named(definition.body, definition.header.applies or "", tables) if tables else frozenset()
 
 
 def _all_of(tables: Sequence[str]) -> frozenset[str]:
     return frozenset(f"{table}.{column}" for table in tables for column in TEXT_COLUMNS[table])
+
+
+def _taken(definition: Definition) -> frozenset[str]:
+    """Every column that arrives, where a function names them."""
+    pairs = zip(definition.reads, definition.taken, strict=True)
+    return frozenset(f"{table}.{column}" for table, columns in pairs for column in columns)
 
 
 @lru_cache(maxsize=1024)

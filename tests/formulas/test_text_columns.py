@@ -14,9 +14,10 @@ from eval_pipeline.settings import shipped_sql
 RESULTS = {f"raw.results.{column}" for column in TEXT_COLUMNS["raw.results"]}
 
 
-def texts(sql, *, reads=("raw.results",), applies=None, is_python=False):
+def texts(sql, *, reads=("raw.results",), applies=None, is_python=False, taken=()):
     header = Header(keys={}, applies=applies)
-    return read_here(Definition("facts.some", header, sql, Path("some.sql"), reads, is_python=is_python))
+    one = Definition("facts.some", header, sql, Path("some.sql"), reads, is_python=is_python, taken=taken)
+    return read_here(one)
 
 
 @pytest.mark.parametrize(
@@ -51,6 +52,12 @@ def test_a_python_formula_reads_every_text_of_its_tables():
     assert texts("", reads=("raw.spot_checks", "facts.outcomes"), is_python=True) == {
         "raw.spot_checks.judge_scores_delivered"
     }
+
+
+def test_a_python_formula_that_names_its_columns_reads_their_texts_alone():
+    columns = (("run_key", "error", "n_hits"), ("run_key", "suite_time_ms"))
+    named = texts("", reads=("raw.results", "raw.runs"), is_python=True, taken=columns)
+    assert named == {"raw.results.error"}
 
 
 def test_every_text_column_is_one_of_the_schema():

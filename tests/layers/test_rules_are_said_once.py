@@ -53,4 +53,4 @@ def test_rounding_to_what_is_stored_is_written_in_one_module():
         for path in PACKAGE.rglob("*.py")
         if FOUR_DECIMALS.search(path.read_text("utf-8"))
     }
-    assert found == {"formulas/polars/aggregates/extraction_summary.py"}
+    assert found == {"formulas/polars/aggregates/exact.py"}

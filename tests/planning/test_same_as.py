@@ -191,3 +191,42 @@ def rows_of(bundle, name):
     return [
         json.loads(line) for path in bundle.rglob(f"{name}.jsonl") for line in path.open(encoding="utf-8")
     ]
+
+
+IN_POLARS = """import polars as pl
+
+from eval_pipeline.formulas.decorator import formula
+
+
+@formula(
+    reads={{"facts.noise": ["run_key", "query_key", {column!r}]}},
+    keys={{"loud": "twice the number of hits"}},
+    version=1,
+    scale="count",
+)
+def loud(noise: pl.DataFrame) -> pl.DataFrame:
+    return noise.select("run_key", "query_key", loud=2 * pl.col("n_noise"))
+"""
+
+
+def test_a_formula_in_polars_is_the_same_as_one_in_sql(world):
+    earlier = world.folder / "in-sql.sql"
+    (world.own_sql / "metrics" / "loud.sql").rename(earlier)
+    world.own("metrics/loud.py", IN_POLARS.format(column="n_noise"))
+    assert world.plan() == CELLS
+    code, out, _ = said(world, "loud", "--same-as", str(earlier))
+    assert (code, "same bit for bit" in out) == (0, True)
+    assert world.plan() == {}
+
+
+def test_a_formula_in_polars_that_names_a_column_that_is_not_there_says_which(world):
+    earlier = world.folder / "in-sql.sql"
+    (world.own_sql / "metrics" / "loud.sql").rename(earlier)
+    world.own("metrics/loud.py", IN_POLARS.format(column="n_nois"))
+    code, out, _ = said(world, "loud", "--same-as", str(earlier))
+    assert code == 1
+    assert "loud.py" in out and "n_nois" in out
+    world.own("metrics/loud.py", IN_POLARS.format(column="n_noise").replace('["run_key"', '["run_key", 1'))
+    code, _, err = said(world, "loud")
+    assert code == 2
+    assert "each with the columns it needs" in err

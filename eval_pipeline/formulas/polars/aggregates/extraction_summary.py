@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
 import polars as pl
 
 from eval_pipeline.formulas.decorator import formula
+from eval_pipeline.formulas.polars.aggregates.exact import rounded_by
 from eval_pipeline.metrics import EXTRACTION_FORMULA_VERSION, compute_aggregate_metrics, is_target_met
 
 AVERAGES = ("macro", "micro", "macro_strict", "micro_strict")
@@ -97,7 +97,9 @@ def summary_of(evals: list[Mapping[str, Any]], target: float, rounding: str) -> 
     aggregate = compute_aggregate_metrics(evals)
     values: Mapping[str, Any] = {**aggregate}
     rates = {
-        f"{average}_{rate}": stored(values[average][rate], rounding) for average in AVERAGES for rate in RATES
+        f"{average}_{rate}": rounded_by(values[average][rate], rounding)
+        for average in AVERAGES
+        for rate in RATES
     }
     totals = {name: values[name] for name in TOTALS}
     met = is_target_met(aggregate, target=target)
@@ -108,10 +110,3 @@ def summary_of(evals: list[Mapping[str, Any]], target: float, rounding: str) -> 
         "target_met": met,
         "formula_version": EXTRACTION_FORMULA_VERSION,
     }
-
-
-def stored(rate: float, rounding: str) -> float:
-    """Rounded to 4 decimals of the double itself."""
-    if rounding == "half_up":
-        return float(Decimal(rate).quantize(Decimal("0.0001"), rounding=ROUND_HALF_UP)) + 0.0
-    return round(rate, 4) + 0.0

@@ -1,0 +1,49 @@
+"""Whether two verdicts about the same answer agree."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from eval_pipeline.formulas.decorator import formula
+
+
+@formula(
+    reads={
+        "raw.spot_checks": [
+            "run_key",
+            "check_no",
+            "first_score",
+            "first_binary",
+            "second_score",
+            "second_binary",
+        ]
+    },
+    keys={
+        "is_comparable": "Both sides have a score from 0 to 5, or both have a verdict of yes or no",
+        "disagrees": "The scores are further apart than ${tolerance}, or the verdicts differ; "
+        "null when neither can be compared",
+    },
+    grain=["run_key", "check_no"],
+    version=1,
+    parameters={"tolerance": 1},
+    why="docs/decisions.md#a2-21",
+    examples=[
+        "{spot_checks: [{first: {score: 4}, second: {score: 2}}]} => {is_comparable: true, disagrees: true}",
+        "{spot_checks: [{first: {score: 4}, second: {score: 3}}]} => {disagrees: false}",
+        "{spot_checks: [{first: {score: 4, binary: true}, second: {score: 4, binary: false}}]} => {disagrees: true}",
+        "{spot_checks: [{first: {score: 4}, second: {binary: true}}]} => {is_comparable: false, disagrees: null}",
+        "{spot_checks: [{first: {score: 9}, second: {score: 1}}]} => {is_comparable: false, disagrees: null}",
+    ],
+)
+def spot_checks(pairs: pl.DataFrame, *, tolerance: float) -> pl.DataFrame:
+    """One row per pair of verdicts."""
+    first, second = pl.col("first_score"), pl.col("second_score")
+    are_scores = first.is_between(0, 5) & second.is_between(0, 5)
+    scores_differ = pl.when(are_scores).then((first - second).abs() > tolerance)
+    verdicts_differ = pl.col("first_binary") != pl.col("second_binary")
+    return pairs.select(
+        "run_key",
+        "check_no",
+        pl.coalesce(scores_differ, verdicts_differ).is_not_null().alias("is_comparable"),
+        pl.max_horizontal(scores_differ, verdicts_differ).alias("disagrees"),
+    )
