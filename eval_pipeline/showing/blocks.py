@@ -9,8 +9,10 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from eval_pipeline.computing.history import Point, delivered_rows, rows_at, run_file
+from eval_pipeline.computing.history import Point, computed_parameters, delivered_rows, rows_at, run_file
+from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.loading.cases import ExpectedCases
+from eval_pipeline.metrics import EXTRACTION_FORMULA_VERSION
 from eval_pipeline.store.open import Connection
 from eval_pipeline.store.runs import RunRow
 from eval_pipeline.words import rounded
@@ -26,6 +28,7 @@ RATES = ("precision", "recall", "f1")
 CASE_RATES = (*RATES, "recall_strict", "f1_strict")
 CASE_COUNTS = ("true_positives", "false_positives", "false_negatives", "total_gt_fields", "correct_fields")
 TOTALS = ("total_true_positives", "total_false_positives", "total_false_negatives", "eval_count")
+CASES: Final = "metrics.extraction"
 VERSIONS = ("chunker_version", "embedding_model", "index_version")
 Row = Mapping[str, Any]
 Block = dict[str, Any]
@@ -100,7 +103,7 @@ def _latency(row: Row, stage: str) -> Block:
 
 def _extraction(con: Connection, run: RunRow, point: Point) -> Block:
     summary = _only(rows_at(con, "aggregates.extraction_summary", run, point))
-    cases = rows_at(con, "metrics.extraction", run, point) or []
+    cases = rows_at(con, CASES, run, point) or []
     outcomes = rows_at(con, "facts.extraction_outcomes", run, point) or []
     fields = rows_at(con, "aggregates.field_accuracy", run, point) or []
     averages = ("macro", "micro", "macro_strict", "micro_strict")
@@ -129,6 +132,16 @@ def _beside_what_is_expected(extraction: Block | None, expected: ExpectedCases |
         "expected_by": expected.said_by,
         "missing_in_words": expected.in_words,
     }
+
+
+def guide_version(con: Connection, registry: Registry, run: RunRow) -> str:
+    """The version of the Metric Computation Guide that scored the run's cases; another reading of it says so.
+
+    Of a run that none has scored yet: the one that would.
+    """
+    would = registry.definitions[CASES].header.parameters if CASES in registry.definitions else {}
+    policy = (computed_parameters(con, CASES, run) or would).get("fn_policy", "code")
+    return EXTRACTION_FORMULA_VERSION + ("" if policy == "code" else f"+fn_policy={policy}")
 
 
 def _case_metrics(case: Row) -> Block:

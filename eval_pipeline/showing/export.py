@@ -14,7 +14,7 @@ from eval_pipeline.errors import UsageError
 from eval_pipeline.formulas.definition import PER_QUERY
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.settings import Settings
-from eval_pipeline.showing.blocks import _case_metrics
+from eval_pipeline.showing.blocks import CASES, _case_metrics, guide_version
 from eval_pipeline.showing.marks import _states_of_run
 from eval_pipeline.showing.show import FORMAT, run_document
 from eval_pipeline.store.lock import Notify
@@ -25,7 +25,6 @@ METRICS = "metrics.json"
 CONFIG = "config.json"
 EVAL_RESULTS = "eval-results.json"
 PER_QUERY_TABLE = "per_query.parquet"
-CASES = "metrics.extraction"
 
 Document = dict[str, Any]
 
@@ -40,7 +39,7 @@ def export_run(
         document["is_without_results"] = document.pop("is_without_results")
         identity = {"format": FORMAT, "run_id": run.run_id, "dataset": run.dataset}
         config = identity | (run_file(con, run).get("config") or {}) | identity
-        results = _eval_results(con, run, document["extraction"])
+        results = _eval_results(con, registry, run, document["extraction"])
         table = _per_query_table(con, registry, run)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -54,9 +53,10 @@ def export_run(
         raise UsageError(f"{folder} cannot be written to: {error.strerror or error}") from error
 
 
-def _eval_results(con: Connection, run: RunRow, extraction: Mapping[str, Any] | None) -> Document:
+def _eval_results(
+    con: Connection, registry: Registry, run: RunRow, extraction: Mapping[str, Any] | None
+) -> Document:
     """Every extraction case and their aggregate, with the version of the formulas that computed them."""
-    summary = next(iter(computed_rows(con, "aggregates.extraction_summary", run)), {})
     outcomes: dict[str, dict[str, str]] = {}
     for row in computed_rows(con, "facts.field_outcomes", run):
         outcomes.setdefault(row["case_id"], {})[row["field"]] = row["outcome"]
@@ -67,9 +67,9 @@ def _eval_results(con: Connection, run: RunRow, extraction: Mapping[str, Any] | 
         "run_id": run.run_id,
         "dataset": run.dataset,
         "formula": {
-            "formula_version": summary.get("formula_version"),
             **computed_with(con, run).get(CASES, {"version": None, "fingerprint": None}),
             "parameters": computed_parameters(con, CASES, run),
+            "guide_version": guide_version(con, registry, run),
         },
         "eval_results": [
             {

@@ -196,6 +196,7 @@ def big_run(letter: str) -> RunMaterial:
         texts=big_texts(letter, 1),
         latencies=[],
         field_errors={},
+        guide_version="1.0.0",
     )
 
 

@@ -65,6 +65,7 @@ def test_macro_and_micro_stand_with_their_strict_readings_and_the_verdict(
     ]
     assert extraction["target_met"] is False
     assert "target not met" in readers["run"].text
+    assert "Metric Computation Guide says, version 1.0.0." in readers["run"].text
     assert "crashed <i>" in readers["run"].text
 
 

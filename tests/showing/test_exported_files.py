@@ -89,7 +89,10 @@ def test_eval_results_json_feeds_the_public_aggregate_and_names_its_formula(
     assert document["aggregate"]["micro"] == again["micro"]
     assert document["aggregate"]["macro"] == again["macro"]
     formula = document["formula"]
-    assert (formula["formula_version"], formula["parameters"]) == ("1.0.0", {"fn_policy": "table"})
+    assert (formula["guide_version"], formula["parameters"]) == (
+        "1.0.0+fn_policy=table",
+        {"fn_policy": "table"},
+    )
     assert formula["fingerprint"] == store[1].get("metrics.extraction").fingerprint
     first, second = document["eval_results"]
     assert first["field_outcomes"] == {"a": "correct", "b": "wrong_value"}
@@ -105,6 +108,7 @@ def test_a_run_without_extractions_exports_an_empty_list(
     document = read(tmp_path / "eval-results.json")
     assert isinstance(document, dict)
     assert (document["eval_results"], document["aggregate"], document["failed_cases"]) == ([], None, [])
+    assert document["formula"]["guide_version"] == "1.0.0+fn_policy=table"
 
 
 def test_the_parquet_holds_the_unrounded_scores_in_golden_order(

@@ -36,7 +36,9 @@ AVERAGES: Final = {
 Block = Mapping[str, Any]
 
 
-def extraction_section(extraction: Block, field_errors: Mapping[str, Mapping[str, int]]) -> list[Child]:
+def extraction_section(
+    extraction: Block, field_errors: Mapping[str, Mapping[str, int]], guide_version: str
+) -> list[Child]:
     """Macro and micro, strict beside, the target, the fields and the cases."""
     if extraction["eval_count"] is None:
         return [tag("p", "Delivered, and not computed yet: ", tag("code", "eval-pipeline run"), ".")]
@@ -44,6 +46,7 @@ def extraction_section(extraction: Block, field_errors: Mapping[str, Mapping[str
     return [
         _verdict(extraction),
         callout(tag("p", _data_text(f"{missing}."))) if missing else None,
+        tag("p", f"Computed as the Metric Computation Guide says, version {guide_version}."),
         _averages(extraction),
         _join(
             tag("h3", f"Failed cases ({len(failed):,})"),

@@ -102,6 +102,7 @@ def _read_run(
     notify: Notify | None = None,
 ) -> RunMaterial:
     """Everything that the page of a run shows."""
+    from eval_pipeline.showing.blocks import guide_version
     from eval_pipeline.showing.show import run_document
 
     with open_reader(settings.db, notify=notify) as con:
@@ -118,6 +119,7 @@ def _read_run(
             texts=_texts(con, [run], [row.query_key for row in queries[:QUERIES_READ]], queries),
             latencies=page_rows.recorded_latencies(con, run),
             field_errors=_field_errors(con, run),
+            guide_version=guide_version(con, registry, run),
             with_text=with_text,
         )
 

@@ -107,6 +107,7 @@ class RunMaterial:
     texts: Mapping[str, QueryTexts]
     latencies: Sequence[float]
     field_errors: Mapping[str, Mapping[str, int]]
+    guide_version: str
     with_text: bool = True
 
 

@@ -312,7 +312,7 @@ def _parts(material: RunMaterial) -> Iterator[Section]:
         yield Section("metrics", "All metrics", [_curves(material), _metric_table(material)])
         yield from _slices_section(material)
     if document["extraction"] is not None:
-        content = extraction_section(document["extraction"], material.field_errors)
+        content = extraction_section(document["extraction"], material.field_errors, material.guide_version)
         yield Section("extraction", "Extraction", content)
     yield from latency_section(document["performance"], material.latencies)
     yield from judge_section(document)
