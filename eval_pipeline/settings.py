@@ -88,6 +88,11 @@ def default_file(settings: Settings, runs: Sequence[str], suite: str | None) -> 
     return settings.reports / ("suites.html" if suite is None else f"suite-{_file_name(suite)}.html")
 
 
+def documents_beside(page: Path) -> Path:
+    """The folder that holds the documents of a run beside its published page."""
+    return page.with_suffix(".files")
+
+
 def _file_name(name: str, *, is_taken: bool = False) -> str:
     """The name as it is, where a file may have it; else made safe, and unlike other names made safe."""
     safe = SAFE_NAME.sub("-", name)[:80].replace("..", "-")

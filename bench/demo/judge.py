@@ -32,7 +32,7 @@ class JudgeSettings:
 
 
 def judge_row(
-    question: Question, answer: Answer, *, hits: Sequence[Hit], settings: JudgeSettings, keep_input: bool
+    question: Question, answer: Answer, *, hits: Sequence[Hit], settings: JudgeSettings
 ) -> dict[str, Any]:
     """What the judge says about one answer; groundedness only where something was claimed."""
     row: dict[str, Any] = {}
@@ -43,9 +43,8 @@ def judge_row(
     if question.rule:
         row["conflict"] = {"acknowledged": answer.acknowledges_conflict}
     row["tokens"] = _tokens(question, answer, hits=hits)
-    if keep_input:
-        context = [hit.chunk.chunk_id for hit in hits]
-        row["input"] = {"question": question.query, "answer": answer.text, "context_chunk_ids": context}
+    context = [hit.chunk.text for hit in hits]
+    row["input"] = {"question": question.query, "answer": answer.text, "context": context}
     return row
 
 

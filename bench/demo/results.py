@@ -146,7 +146,7 @@ def _outcome(
 
 
 def _judged(question: Question, answer: Answer, *, hits: tuple[Hit, ...], night: Night) -> dict[str, Any]:
-    return judge_row(question, answer, hits=hits, settings=night.judge, keep_input=night.keep_texts)
+    return judge_row(question, answer, hits=hits, settings=night.judge)
 
 
 def _latency(question: Question, night: Night, *, failure: str | None) -> dict[str, int]:

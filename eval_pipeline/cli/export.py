@@ -31,6 +31,7 @@ def command(run_id: str, folder: Path, settings: Settings, as_json: bool) -> Non
     config.json         the configuration the run was made with
     eval-results.json   every extraction case and their aggregate, with the version of the formulas
     per_query.parquet   a row per query, a column per metric, unrounded
+    judge_inputs.jsonl  per query what its judge was given, to judge again
     """
     from eval_pipeline.formulas.registry import load_registry
     from eval_pipeline.showing.export import export_run

@@ -79,6 +79,72 @@ def _rank_faults(con: Connection, run_ids: Sequence[str]) -> dict[str, RankFault
     return {run_id: RankFault(*fault) for run_id, *fault in rows}
 
 
+# The first text of a query is nearly always in its judge's input: the others are looked for only where it is not.
+_OCCURS: Final = "contains(i.text, t.text) or contains(i.text, trim(cast(to_json(t.text) as varchar), '\"'))"
+_INCOMPLETE: Final = f"""
+with judged as (
+    select x.run_key, x.query_key, x.row_no, x.judge_input_key, r.dataset_key, r.chunker_version
+    from raw.results x
+    join raw.runs r using (run_key)
+    where x.run_key between $first and $last and x.run_key in (select unnest($keys))
+        and x.judge_input_key is not null
+),
+archived as (
+    select a.dataset_key, a.chunker_version, c.chunk_key, c.text_key
+    from ledger.archives_in_force a
+    join raw.archive_chunks c using (archive_key)
+    where a.is_newest
+),
+retrieved as (
+    select j.run_key, j.query_key, j.judge_input_key, h.rank, coalesce(h.text_key, a.text_key) as text_key
+    from judged j
+    join raw.hits h using (run_key, query_key)
+    left join archived a using (dataset_key, chunker_version, chunk_key)
+    where coalesce(h.text_key, a.text_key) is not null
+),
+firsts as (
+    select run_key, query_key, judge_input_key, arg_min(text_key, rank) as text_key from retrieved group by all
+),
+lacking as (
+    select f.run_key, f.query_key
+    from firsts f
+    join raw.texts i on i.text_key = f.judge_input_key
+    join raw.texts t on t.text_key = f.text_key
+    where not ({_OCCURS})
+),
+incomplete as (
+    select h.run_key, h.query_key
+    from retrieved h
+    semi join lacking l on l.run_key = h.run_key and l.query_key = h.query_key
+    join raw.texts i on i.text_key = h.judge_input_key
+    join raw.texts t on t.text_key = h.text_key
+    group by h.run_key, h.query_key
+    having not bool_or({_OCCURS})
+)
+select r.run_id, count(*), arg_min(q.query_id, j.row_no)
+from incomplete
+join judged j using (run_key, query_key)
+join raw.runs r using (run_key)
+join raw.query_ids q using (query_key)
+group by r.run_id
+order by r.run_id
+"""
+
+
+def _incomplete_inputs(con: Connection, run_ids: Sequence[str]) -> list[tuple[str, int, str]]:
+    """(run, how many inputs of its judge have the text of no hit, the first such query); unknown texts do not count."""
+    keys = con.execute(
+        "select distinct run_key from raw.results where judge_input_key is not null and run_key in "
+        "(select run_key from raw.runs where run_id in (select unnest(?))) order by run_key",
+        [list(run_ids)],
+    ).fetchall()
+    if not keys:
+        return []
+    run_keys = [key for (key,) in keys]
+    parameters = {"keys": run_keys, "first": run_keys[0], "last": run_keys[-1]}
+    return con.execute(_INCOMPLETE, parameters).fetchall()
+
+
 def _drop_findings(
     con: Connection,
     *,
@@ -310,8 +376,24 @@ def _stale_in_words(chunks: Sequence[str]) -> str:
     return f"has {ids} in no inventory of its dataset: {_named(chunks)}"
 
 
-def _note_ranks(con: Connection, run_ids: Sequence[str], *, now: dt.datetime) -> list[Finding]:
-    """Hold the rank fields of these runs against the places of their hits; call it where the runs are written."""
+def _note_results(con: Connection, run_ids: Sequence[str], *, now: dt.datetime) -> list[Finding]:
+    """Look at what these runs delivered and keep what was found; call it where the runs are written."""
+    found = [*_of_ranks(con, run_ids), *_of_judge_inputs(con, run_ids)]
+    _drop_findings(con, run_ids=run_ids)
+    _keep(con, found, now=now)
+    return found
+
+
+def _of_judge_inputs(con: Connection, run_ids: Sequence[str]) -> Iterator[Finding]:
+    """An input that holds nothing of what was retrieved is not what the judge saw, so that nobody can ask it again."""
+    for run_id, n, query_id in _incomplete_inputs(con, run_ids):
+        more = f", and so do those of {count(n - 1, 'more query', plural='more queries')}" if n > 1 else ""
+        words = f"the input of the judge lacks the text of every hit{more}; it is not enough to judge again"
+        yield Finding("judge_input_incomplete", query_id, words, "S2.25", run_id=run_id)
+
+
+def _of_ranks(con: Connection, run_ids: Sequence[str]) -> list[Finding]:
+    """Hold the rank fields of these runs against the places of their hits."""
     found: list[Finding] = []
     for run_id, fault in _rank_faults(con, run_ids).items():
         if fault.counts_from_zero:
@@ -326,8 +408,6 @@ def _note_ranks(con: Connection, run_ids: Sequence[str], *, now: dt.datetime) ->
             )
         query_id = None if fault.counts_from_zero else fault.query_id
         found.append(Finding("rank_disagrees", query_id, words, "AX.2", run_id=run_id))
-    _drop_findings(con, run_ids=run_ids)
-    _keep(con, found, now=now)
     return found
 
 

@@ -32,7 +32,7 @@ from eval_pipeline.loading._left_out import leave_out_runs, leave_out_written
 from eval_pipeline.loading._write_parts import PartDelivery
 from eval_pipeline.loading._write_runs import RunDelivery, RunRejected, known_parts, write_runs
 from eval_pipeline.loading.context import Load, _free_place, _quarantine, _report_problems, _throw_away
-from eval_pipeline.loading.lint import _note_ranks
+from eval_pipeline.loading.lint import _note_results
 from eval_pipeline.records import Run
 from eval_pipeline.store.kept import keep
 from eval_pipeline.store.lock import yield_lock
@@ -365,7 +365,7 @@ def _write(load: Load, batch: Sequence[RunDelivery]) -> tuple[list[RunDelivery],
         if new:
             write_runs(con, new, now=load.now)
             run_ids = [delivery.run.run_id for delivery in new]
-            load.report.warnings += _note_ranks(con, run_ids, now=load.now)
+            load.report.warnings += _note_results(con, run_ids, now=load.now)
     return new, {delivery.run.run_id for delivery in new} & stored.parts.keys()
 
 

@@ -1,4 +1,4 @@
-"""A run as files: its document, its configuration, its extraction results, and one row per query."""
+"""A run as files: its documents, a row per query, and what its judge was given."""
 
 from __future__ import annotations
 
@@ -25,30 +25,48 @@ METRICS = "metrics.json"
 CONFIG = "config.json"
 EVAL_RESULTS = "eval-results.json"
 PER_QUERY_TABLE = "per_query.parquet"
+JUDGE_INPUTS = "judge_inputs.jsonl"
+
+DOCUMENTS = (METRICS, CONFIG, EVAL_RESULTS)
 
 Document = dict[str, Any]
+Files = dict[str, Callable[[Path], object]]
 
 
 def export_run(
     settings: Settings, registry: Registry, run_id: str, folder: Path, *, notify: Notify | None = None
 ) -> list[Path]:
-    """Write the run's four files into the folder, over earlier ones; returns their paths."""
+    """Write the run's files into the folder, over earlier ones; returns their paths."""
     with open_reader(settings.db, notify=notify) as con:
         run = find_run(con, run_id)
-        document = run_document(con, registry, run) | {"states": _states_of_run(con, registry, run)}
-        document["is_without_results"] = document.pop("is_without_results")
-        identity = {"format": FORMAT, "run_id": run.run_id, "dataset": run.dataset}
-        config = identity | (run_file(con, run).get("config") or {}) | identity
-        results = _eval_results(con, registry, run, document["extraction"])
-        table = _per_query_table(con, registry, run)
+        files = _documents(con, registry, run)
+        files[PER_QUERY_TABLE] = _as_parquet(_per_query_table(con, registry, run))
+        files[JUDGE_INPUTS] = _as_lines(_judge_inputs(con, run))
+    return _write_all(folder, files)
+
+
+def export_documents(
+    settings: Settings, registry: Registry, run_id: str, folder: Path, *, notify: Notify | None = None
+) -> list[Path]:
+    """Write only the run's three documents: its numbers, its configuration and its extraction results."""
+    with open_reader(settings.db, notify=notify) as con:
+        files = _documents(con, registry, find_run(con, run_id))
+    return _write_all(folder, files)
+
+
+def _documents(con: Connection, registry: Registry, run: RunRow) -> Files:
+    document = run_document(con, registry, run) | {"states": _states_of_run(con, registry, run)}
+    document["is_without_results"] = document.pop("is_without_results")
+    identity = {"format": FORMAT, "run_id": run.run_id, "dataset": run.dataset}
+    config = identity | (run_file(con, run).get("config") or {}) | identity
+    results = _eval_results(con, registry, run, document["extraction"])
+    return {METRICS: _as_json(document), CONFIG: _as_json(config), EVAL_RESULTS: _as_json(results)}
+
+
+def _write_all(folder: Path, files: Files) -> list[Path]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        return [
-            _write(folder / METRICS, _as_json(document)),
-            _write(folder / CONFIG, _as_json(config)),
-            _write(folder / EVAL_RESULTS, _as_json(results)),
-            _write(folder / PER_QUERY_TABLE, _as_parquet(table)),
-        ]
+        return [_write(folder / name, write) for name, write in files.items()]
     except OSError as error:
         raise UsageError(f"{folder} cannot be written to: {error.strerror or error}") from error
 
@@ -115,8 +133,35 @@ def _per_query_table(con: Connection, registry: Registry, run: RunRow) -> pa.Tab
     return pa.table(columns)
 
 
+def _judge_inputs(con: Connection, run: RunRow) -> list[Document]:
+    """What the judge was given for every query, whole, as it was delivered; without those that were forgotten."""
+    rows = con.execute(
+        "select i.query_id, t.text from raw.results x join raw.query_ids i using (query_key) "
+        "join raw.texts t on t.text_key = x.judge_input_key where x.run_key = ? order by x.row_no",
+        [run.run_key],
+    ).fetchall()
+    return [
+        {"run_id": run.run_id, "query_id": query_id, "input": _delivered(text)} for query_id, text in rows
+    ]
+
+
+def _delivered(text: str) -> Any:
+    """A document is kept as JSON, a text as it is; a text that is a JSON document of its own counts as one."""
+    if not text.lstrip().startswith(("{", "[")):
+        return text
+    try:
+        return json.loads(text, parse_constant=str)
+    except ValueError:
+        return text
+
+
 def _as_json(document: Mapping[str, Any]) -> Callable[[Path], object]:
     text = json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
+    return lambda path: path.write_text(text, "utf-8")
+
+
+def _as_lines(documents: Sequence[Document]) -> Callable[[Path], object]:
+    text = "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in documents)
     return lambda path: path.write_text(text, "utf-8")
 
 

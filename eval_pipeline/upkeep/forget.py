@@ -14,7 +14,7 @@ from eval_pipeline.computing.ledger import cell_specs, find_states, unwanted_cel
 from eval_pipeline.errors import StoreMissing, UnknownName, UsageError
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.loading.cases import forget_what_is_expected
-from eval_pipeline.settings import Settings, default_file, who_calls
+from eval_pipeline.settings import Settings, default_file, documents_beside, who_calls
 from eval_pipeline.store.compact import Compacted, Progress, compact
 from eval_pipeline.store.damage import is_there
 from eval_pipeline.store.frozen import (
@@ -285,8 +285,10 @@ def _write_mirror_if_needed(con: Connection, settings: Settings) -> None:
 
 def _beside(settings: Settings, target: Target) -> list[str]:
     """What may still show it and is not ours to delete: files moved aside by a rebuild, pages of its runs."""
-    names = {default_file(settings, (run_id,), None).stem for run_id in target.run_ids}
+    own = [default_file(settings, (run_id,), None) for run_id in target.run_ids]
+    names = {path.stem for path in own}
     pages = [path for path in settings.reports.glob("*.html") if names & set(path.stem.split(".."))]
+    pages += [folder for path in own if (folder := documents_beside(path)).is_dir()]
     moved = settings.db.parent.glob(f"{settings.db.name}.broken-*")
     return sorted(str(path) for path in (*moved, *pages))
 

@@ -280,8 +280,14 @@ def test_the_command_line_compares_what_it_computed_and_publishes_where_asked(lo
     assert rows(settings, "select count(*) from comparisons.pairs") == [(2,)]
     assert {path.name for path in settings.reports.iterdir()} == {
         *("r1.html", "r2.html", "r3.html", "r1..r2.html", "r2..r3.html"),
+        *("r1.files", "r2.files", "r3.files"),
         "suites.html",
     }
+    for run_id in ("r1", "r2", "r3"):
+        found_beside = {path.name: path for path in (settings.reports / f"{run_id}.files").iterdir()}
+        assert set(found_beside) == {"metrics.json", "config.json", "eval-results.json"}
+        metrics = json.loads(found_beside["metrics.json"].read_text("utf-8"))
+        assert metrics["run_id"] == run_id and "judge_reliability" in metrics
     again = run_in_dagster(settings, reasons=NEW_DATA_REASONS)
     assert (again.n_cells, again.dagster_run_ids) == (0, ())
 

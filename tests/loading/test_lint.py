@@ -167,6 +167,34 @@ def test_a_rank_that_is_not_the_place_is_told_with_its_query(settings, bundle):
     assert warnings(settings) == []
 
 
+def judged(query_id, given, *chunks):
+    return {"query_id": query_id, "hits_top_k": [*chunks], "judge": {"input": given}}
+
+
+def test_an_input_of_the_judge_without_any_retrieved_text_is_told(settings, bundle):
+    """Texts stand in the hits, or in the archive of the run's chunker; what nobody knows cannot be missed."""
+    spoken = 'He said "no",\nand\tmeant *äh*.'
+    write_archive(bundle, "v1", [{"chunk_id": "d/1", "doc_id": "d", "text": spoken}])
+    first, second, unknown = ({"chunk_id": f"d/{n}", "doc_id": "d"} for n in (1, 2, 3))
+    second["text"] = "Of the second."
+    rows = [
+        judged("q1", {"context": [f"Found: {spoken}"]}, first),
+        judged("q2", f"Judge this: {spoken}", second, first),
+        judged("q3", {"context_chunk_ids": ["d/3"]}, unknown),
+        judged("q4", {"context_chunk_ids": []}),
+        {"query_id": "q5", "hits_top_k": [first]},
+    ]
+    write_run(bundle, "whole", rows, config={"chunker_version": "v1"})
+    lacking = [judged(query_id, {"context_chunk_ids": ["d/1"]}, first, second) for query_id in ("q8", "q7")]
+    write_run(bundle, "lacking", [rows[0], *lacking], config={"chunker_version": "v1"})
+    load(settings, bundle)
+    ((run_id, query_id, words),) = [
+        rest for rule, *rest in warnings(settings) if rule == "judge_input_incomplete"
+    ]
+    assert (run_id, query_id) == ("lacking", "q8")
+    assert "lacks the text of every hit, and so do those of 1 more query" in words
+
+
 def test_findings_are_those_of_the_golden_set_that_scores(settings, bundle):
     write_golden(bundle, [{"query_id": "q1", "must_contain": [""]}, {"query_id": "q2", "multi_hop": True}])
     load(settings, bundle, on=1)

@@ -34,9 +34,14 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> tuple[Settings, Registry]
                 "query_id": "q1",
                 "hits_top_k": [],
                 "latency_ms": {"total": 5.5},
-                "judge": {"tokens": {"prompt": 3}},
+                "judge": {"tokens": {"prompt": 3}, "input": {"question": "ü?", "context": ["text of a"]}},
             },
-            {"query_id": "q2", "hits_top_k": ["a"], "answer": {"text": "x"}},
+            {
+                "query_id": "q2",
+                "hits_top_k": ["a"],
+                "answer": {"text": "x"},
+                "judge": {"input": "How good is x?"},
+            },
         ],
         extractions=[
             {"case_id": "1", "ground_truth": {"a": 1, "b": 2}, "extracted": {"a": 1, "b": 3}},
@@ -125,6 +130,19 @@ def test_the_parquet_holds_the_unrounded_scores_in_golden_order(
     assert frame["judge_prompt_tokens"].to_list() == [None, 3.0]
 
 
+def test_the_inputs_of_the_judge_are_written_as_they_were_delivered(
+    store: tuple[Settings, Registry], tmp_path: Path
+) -> None:
+    export_run(*store, "full", tmp_path / "full")
+    export_run(*store, "bare", tmp_path / "bare")
+    lines = (tmp_path / "full" / "judge_inputs.jsonl").read_text("utf-8").splitlines()
+    assert [json.loads(line) for line in lines] == [
+        {"run_id": "full", "query_id": "q1", "input": {"question": "ü?", "context": ["text of a"]}},
+        {"run_id": "full", "query_id": "q2", "input": "How good is x?"},
+    ]
+    assert (tmp_path / "bare" / "judge_inputs.jsonl").read_bytes() == b""
+
+
 def test_a_second_export_replaces_the_first(store: tuple[Settings, Registry], tmp_path: Path) -> None:
     (tmp_path / "metrics.json").write_text("old", "utf-8")
     paths = export_run(*store, "full", tmp_path)
@@ -154,7 +172,7 @@ def test_the_command_prints_the_files_it_wrote(
         main(["export", "full", "--to", "out", "--db", str(store[0].db), "--json"])
     assert left.value.code == 0
     document = json.loads(capsys.readouterr().out)
-    names = ["metrics.json", "config.json", "eval-results.json", "per_query.parquet"]
+    names = ["metrics.json", "config.json", "eval-results.json", "per_query.parquet", "judge_inputs.jsonl"]
     assert [Path(path).name for path in document["files"]] == names
     assert all((tmp_path / path).is_file() for path in document["files"])
 

@@ -13,7 +13,8 @@ from eval_pipeline.computing.measure import Progress
 from eval_pipeline.errors import EvalPipelineError
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.report.pages.collect import pair_page, run_page, suite_page, write_page
-from eval_pipeline.settings import Settings, default_file
+from eval_pipeline.settings import Settings, default_file, documents_beside
+from eval_pipeline.showing.export import DOCUMENTS, export_documents
 from eval_pipeline.store.lock import Notify
 from eval_pipeline.store.open import Connection, first_value, open_reader
 
@@ -71,9 +72,16 @@ class Page:
         return "all suites" if self.suite is None else f"suite {self.suite}"
 
     @property
+    def documents(self) -> Path | None:
+        """The folder beside the page of one run that holds its documents."""
+        return documents_beside(self.path) if len(self.runs) == 1 else None
+
+    @property
     def is_due(self) -> bool:
-        """Whether it is not there, or was written before its numbers were made."""
+        """Whether it or a document beside it is not there, or was written before its numbers were made."""
         if not self.path.is_file():
+            return True
+        if self.documents and not all((self.documents / name).is_file() for name in DOCUMENTS):
             return True
         written = dt.datetime.fromtimestamp(self.path.stat().st_mtime, dt.UTC).replace(tzinfo=None)
         return written < self.made_at
@@ -127,6 +135,8 @@ def publish_pages(
     errors: list[EvalPipelineError] = []
     for position, page in enumerate(due, start=1):
         try:
+            if page.documents:
+                export_documents(settings, registry, page.runs[0], page.documents, notify=notify)
             write_page(_text(settings, registry, page, notify=notify), page.path)
             written.append(page)
         except EvalPipelineError as error:
