@@ -23,7 +23,7 @@ def in_sql():
 
 def lists(random):
     """Also none at all, one alone, many times the same, and halves that rounding has to decide."""
-    yield from ([], [0.0], [7.0], [0.03125, 0.03125], [-0.00001])
+    yield from ([], [0.0], [7.0], [0.03125, 0.03125], [-0.00001], [1e300], [2e5 + 0.03125])
     for length in range(2, 60):
         yield [random.uniform(0, 10 ** random.randint(-3, 6)) for _ in range(length)]
         yield [random.randint(0, 200) / 32 for _ in range(length)]
@@ -62,6 +62,7 @@ def test_sums_percentiles_and_rounding_are_those_of_sql(in_sql):
 
 def test_a_sum_that_no_whole_number_holds_is_a_sum_all_the_same():
     assert of([1e300, 2e300], exact_sum(pl.col("x"))) == 3e300
+    assert of([1e308, 1e308], rounded(exact_sum(pl.col("x")), "half_up")) == float("inf")
     assert of([None, None], exact_sum(pl.col("x"))) is None
 
 

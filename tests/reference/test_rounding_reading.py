@@ -12,7 +12,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from eval_pipeline.formulas.polars.aggregates.extraction_summary import stored
+from eval_pipeline.formulas.polars.aggregates.exact import rounded_by
 from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.planning.preview import find_preview
 from eval_pipeline.settings import Settings
@@ -59,7 +59,7 @@ def test_half_up_is_that_of_decimal_arithmetic_and_half_even_that_of_python(
     for rounding, rule in (("half_up", half_up), ("half_even", lambda x: round(x, 4) + 0.0)):
         rows = con.execute(f"select rounded_by(x, '{rounding}') from given order by place").fetchall()
         assert [row[0] for row in rows] == [rule(value) for value in values]
-        assert [stored(value, rounding) for value in values] == [rule(value) for value in values]
+        assert [rounded_by(value, rounding) for value in values] == [rule(value) for value in values]
 
 
 @pytest.fixture

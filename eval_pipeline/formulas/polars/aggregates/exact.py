@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from decimal import ROUND_HALF_UP, Decimal
+import math
 
 import polars as pl
 
@@ -33,7 +33,6 @@ def rounded(values: pl.Expr, rounding: str) -> pl.Expr:
 
 
 def rounded_by(value: float, rounding: str) -> float:
-    """One number, never −0."""
-    if rounding == "half_up":
-        return float(Decimal(value).quantize(Decimal("0.0001"), rounding=ROUND_HALF_UP)) + 0.0
-    return round(value, 4) + 0.0
+    """One number, never −0; only an odd multiple of 1/32 lies exactly between two numbers of 4 decimals."""
+    is_between = rounding == "half_up" and abs(value * 32) % 2 == 1
+    return round(value + math.copysign(0.00001, value) if is_between else value, 4) + 0.0
