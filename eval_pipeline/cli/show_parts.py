@@ -93,6 +93,9 @@ def _judge_lines(document: Document) -> Iterator[str]:
     if coverage["inconsistent_n"]:
         scores = count(coverage["inconsistent_n"], "full score")
         yield f"judge: {scores} for groundedness in spite of unsupported claims"
+    if coverage["uncited_fives"]:
+        scores = count(coverage["uncited_fives"], "full score")
+        yield f"judge: {scores} for groundedness of answers without a citation or reference"
     rate = reliability["disagreement_rate"]
     if rate is not None:
         unstable = ": the judge is unstable" if rate > UNSTABLE_ABOVE else ""

@@ -230,7 +230,7 @@ def _keep_replaced_rows(
 
 def rows_at(con: Connection, name: str, run: RunRow, point: Point) -> list[Row] | None:
     """What stood in a derived table for the run at that point; None where nobody knows any more."""
-    if _still_stands(con, name, run, point):
+    if still_stands(con, name, run, point):
         return computed_rows(con, name, run)
     condition, value = (
         ("starts_with(fingerprint, ?)", point.fingerprint)
@@ -245,7 +245,7 @@ def rows_at(con: Connection, name: str, run: RunRow, point: Point) -> list[Row] 
     return [json.loads(text) for (text,) in rows] or None
 
 
-def _still_stands(con: Connection, name: str, run: RunRow, point: Point) -> bool:
+def still_stands(con: Connection, name: str, run: RunRow, point: Point) -> bool:
     """Whether what stands there now stood there at that point too."""
     if point == Point():
         return True

@@ -9,11 +9,19 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from eval_pipeline.computing.history import Point, computed_parameters, delivered_rows, rows_at, run_file
+from eval_pipeline.computing.derived import table_columns
+from eval_pipeline.computing.history import (
+    Point,
+    computed_parameters,
+    delivered_rows,
+    rows_at,
+    run_file,
+    still_stands,
+)
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.loading.cases import ExpectedCases
 from eval_pipeline.metrics import EXTRACTION_FORMULA_VERSION
-from eval_pipeline.store.open import Connection
+from eval_pipeline.store.open import Connection, first_value
 from eval_pipeline.store.runs import RunRow
 from eval_pipeline.words import rounded
 
@@ -28,6 +36,7 @@ RATES = ("precision", "recall", "f1")
 CASE_RATES = (*RATES, "recall_strict", "f1_strict")
 CASE_COUNTS = ("true_positives", "false_positives", "false_negatives", "total_gt_fields", "correct_fields")
 TOTALS = ("total_true_positives", "total_false_positives", "total_false_negatives", "eval_count")
+OUTCOMES: Final = "facts.outcomes"
 CASES: Final = "metrics.extraction"
 VERSIONS = ("chunker_version", "embedding_model", "index_version")
 Row = Mapping[str, Any]
@@ -61,7 +70,8 @@ def run_blocks(con: Connection, run: RunRow, point: Point = NOW) -> Block:
     return {
         "performance": _performance(_only(rows_at(con, "aggregates.latency_summary", run, point)), judge),
         "judge_coverage": {
-            name: judge.get(name, 0) for name in ("groundedness_n", "correctness_n", "inconsistent_n")
+            **{name: judge.get(name, 0) for name in ("groundedness_n", "correctness_n", "inconsistent_n")},
+            "uncited_fives": _uncited_fives(con, run, point),
         },
         "judge_reliability": {
             "disagreement_rate": judge.get("disagreement_rate"),
@@ -73,6 +83,26 @@ def run_blocks(con: Connection, run: RunRow, point: Point = NOW) -> Block:
         "extraction": _extraction(con, run, point) if "extractions" in delivered else None,
         "indexing": _indexing(con, run, point) if delivered.get("index_report") else None,
     }
+
+
+def _uncited_fives(con: Connection, run: RunRow, point: Point) -> int | None:
+    """Full scores for groundedness of answers without one citation or reference, which an abstention needs none of.
+
+    No table keeps it: it is counted among the outcomes that stand there, and undefined at a point with others.
+    """
+    if not still_stands(con, OUTCOMES, run, point):
+        return None
+    if not table_columns(con, OUTCOMES):
+        return 0
+    n = first_value(
+        con,
+        f"select count(*) from {OUTCOMES} o where run_key = $1 and groundedness_score = 5 and has_answer "
+        "and not is_error and not coalesce(is_abstained, false) "
+        "and not exists (from raw.citations c where c.run_key = $1 and c.query_key = o.query_key) "
+        'and not exists (from raw."references" r where r.run_key = $1 and r.query_key = o.query_key)',
+        [run.run_key],
+    )
+    return int(n)
 
 
 def _only(rows: Iterable[Row] | None) -> Row:

@@ -180,6 +180,7 @@ def test_only_valid_scores_are_covered_and_a_full_score_with_unsupported_claims_
         "groundedness_n": 2,
         "correctness_n": 1,
         "inconsistent_n": 1,
+        "uncited_fives": 0,
     }
 
 

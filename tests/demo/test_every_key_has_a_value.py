@@ -41,7 +41,7 @@ BLOCK_KEYS = {
         ),
         *("total_suite_ms", "judge_tokens", "judge_cost"),
     },
-    "judge_coverage": {"groundedness_n", "correctness_n", "inconsistent_n"},
+    "judge_coverage": {"groundedness_n", "correctness_n", "inconsistent_n", "uncited_fives"},
     "judge_reliability": {"disagreement_rate", "spot_check_n"},
     "extraction": {
         *(

@@ -8,7 +8,7 @@ from typing import Any
 
 from .arithmetic import is_number, mean, percentile, rounded
 from .readings import Readings
-from .rows import Row, is_blank, judge_score, judged, valid_score
+from .rows import Row, abstention_of, answer_of, is_blank, judge_score, judged, valid_score
 
 STAGES = ("folder_selection", "retrieval", "generation", "judge")
 MOVING_ALIASES = ("latest", "current", "stable", "default", "main", "master", "head", "nightly", "preview")
@@ -75,11 +75,24 @@ def judge_coverage(results: Sequence[Row]) -> Row:
         for result, score in zip(results, groundedness, strict=True)
         if score == 5 and judged(result, "groundedness").get("unsupported_claims")
     ]
+    uncited = [
+        result
+        for result, score in zip(results, groundedness, strict=True)
+        if score == 5 and claims_without_source(result)
+    ]
     return {
         "groundedness_n": sum(score is not None for score in groundedness),
         "correctness_n": sum(score is not None for score in correctness),
         "inconsistent_n": len(inconsistent),
+        "uncited_fives": len(uncited),
     }
+
+
+def claims_without_source(result: Row) -> bool:
+    """S2.15: an answer that does not abstain, as it says itself or else its judge, and names nothing it rests on."""
+    answer = answer_of(result)
+    rests_on = answer is None or answer.get("citations") or answer.get("references")
+    return not rests_on and abstention_of(result) is not True
 
 
 def judge_reliability(spot_checks: Sequence[Row], readings: Readings) -> Row:

@@ -98,7 +98,20 @@ def test_judge_coverage_counts_valid_scores_and_inconsistent_fives() -> None:
 
     results = [judged("q1", 5, ["c"]), judged("q2", 5, ["c"], error="x"), judged("q3", "5", ["c"])]
     shown = score_run(GOLDEN, results, run=run(), archives=[])["judge_coverage"]
-    assert shown == {"groundedness_n": 1, "correctness_n": 0, "inconsistent_n": 1}
+    assert shown == {"groundedness_n": 1, "correctness_n": 0, "inconsistent_n": 1, "uncited_fives": 0}
+
+
+def test_a_five_for_an_answer_that_rests_on_nothing_is_counted() -> None:
+    def five(query_id: str, answer: Row | None, **judge: Any) -> Row:
+        return {"query_id": query_id, "answer": answer, "judge": {"groundedness": {"score": 5}, **judge}}
+
+    results = [
+        five("q1", {"text": "So it is."}),
+        five("q2", {"text": "So it is.", "citations": ["c1"]}),
+        five("q3", {"text": "I do not know."}, abstention={"abstained": True}),
+    ]
+    shown = score_run(GOLDEN, results, run=run(), archives=[])["judge_coverage"]
+    assert shown["uncited_fives"] == 1
 
 
 def pair(first: Row, second: Row) -> Row:

@@ -179,7 +179,7 @@ def big_run(letter: str) -> RunMaterial:
             "judge_tokens": 0,
             "judge_cost": None,
         },
-        "judge_coverage": {"groundedness_n": 0, "correctness_n": 0, "inconsistent_n": 0},
+        "judge_coverage": {"groundedness_n": 0, "correctness_n": 0, "inconsistent_n": 0, "uncited_fives": 0},
         "judge_reliability": {"disagreement_rate": None, "spot_check_n": 0},
         "judge_config_problems": [],
         "extraction": None,

@@ -192,8 +192,11 @@ def judge_section(document: Block) -> Iterator[Section]:
 
 
 def _inconsistent(coverage: Block) -> str | None:
-    n = coverage["inconsistent_n"]
-    return f"{count(n, 'full score')} in spite of unsupported claims" if n else None
+    doubts = {
+        "in spite of unsupported claims": coverage["inconsistent_n"],
+        "without a citation or reference": coverage["uncited_fives"],
+    }
+    return ", ".join(f"{count(n, 'full score')} {words}" for words, n in doubts.items() if n) or None
 
 
 def _rate(rate: float | None) -> str:
