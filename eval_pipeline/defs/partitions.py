@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import dagster as dg
+from sqlalchemy.exc import IntegrityError
 
 EVAL_RUN = dg.DynamicPartitionsDefinition(name="eval_run")
 EVAL_DATASET = dg.DynamicPartitionsDefinition(name="eval_dataset")
@@ -58,8 +59,7 @@ def _register_in_order(
     else:
         known = set(registered)
         missing = [key for key in keys if key not in known]
-    if missing:
-        instance.add_dynamic_partitions(name, missing)
+    _add(instance, name, missing)
 
 
 def registered_runs(instance: dg.DagsterInstance) -> list[str]:
@@ -78,6 +78,19 @@ def register_sources(
     """Make these datasets and chunker versions known."""
     for definition, keys in ((EVAL_DATASET, datasets), (EVAL_CHUNKER, chunker_versions)):
         known = set(instance.get_dynamic_partitions(str(definition.name)))
-        missing = [key for key in dict.fromkeys(keys) if key not in known]
-        if missing:
-            instance.add_dynamic_partitions(str(definition.name), missing)
+        _add(instance, str(definition.name), [key for key in dict.fromkeys(keys) if key not in known])
+
+
+def _add(instance: dg.DagsterInstance, name: str, keys: Sequence[str]) -> None:
+    """Register keys; where another process registers some of them meanwhile, those that are still missing."""
+    missing = list(keys)
+    while missing:
+        try:
+            instance.add_dynamic_partitions(name, missing)
+            return
+        except IntegrityError:
+            known = set(instance.get_dynamic_partitions(name))
+            still = [key for key in missing if key not in known]
+            if len(still) == len(missing):
+                raise
+            missing = still
