@@ -74,6 +74,7 @@ class CellState:
     fingerprint: str
     labels_hash: str
     results_hash: str
+    has_rows: bool
 
 
 def find_compared_run(con: Connection, run_id: str) -> ComparedRun:
@@ -117,7 +118,7 @@ def _golden_size(con: Connection, golden_key: int | None) -> int:
 def _cells_of(con: Connection, run: ComparedRun) -> dict[tuple[str, str], CellState]:
     """(definition, source) → what the cell of this run was made of."""
     rows = con.execute(
-        "select c.definition, c.source, d.version, c.fingerprint, c.labels_hash, c.results_hash "
+        "select c.definition, c.source, d.version, c.fingerprint, c.labels_hash, c.results_hash, c.n_rows > 0 "
         "from (from ledger.cells where run_key = ?) c left join ledger.definitions d "
         "on d.name = c.definition and d.fingerprint = c.fingerprint",
         [run.run_key],

@@ -133,7 +133,7 @@ def _find_wanted_pairs(con: Connection, baselines: Baselines) -> list[int]:
 # What each of these runs is made of. A cell that is left as it is counts as it was computed, any other as it should be.
 _EXPECTED_CELLS: Final = """
     select s.run_key, case
-        when s.is_pinned or s.is_frozen
+        when s.is_pinned or s.is_frozen or s.is_without_input
         then concat_ws(
             ' ', s.definition, s.source, c.fingerprint, c.results_hash, c.labels_hash, c.archive_hash
         )
@@ -143,7 +143,7 @@ _EXPECTED_CELLS: Final = """
     end as made_of
     from temp.cell_states s
     left join ledger.cells c
-        on (s.is_pinned or s.is_frozen)
+        on (s.is_pinned or s.is_frozen or s.is_without_input)
         and c.definition = s.definition and c.source = s.source and c.run_key = s.run_key
     where s.run_key in (from temp.asked_pair_runs) and not s.is_offered
         and not (s.is_frozen and s.stored_fingerprint is null)

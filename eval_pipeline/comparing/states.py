@@ -128,7 +128,7 @@ def _formula_differences(
         a, b = states_a.cells.get((one.name, "")), states_b.cells.get((one.name, ""))
         if a is None or b is None:
             continue
-        if a.fingerprint != b.fingerprint:
+        if a.fingerprint != b.fingerprint and a.has_rows and b.has_rows:
             what = "definition" if a.version == b.version else f"version {a.version} in a, {b.version} in b"
             found.append(FormulaDifference(one.short_name, what))
         elif a.labels_hash != b.labels_hash:

@@ -15,6 +15,7 @@ from eval_pipeline.settings import product_version
 from eval_pipeline.store.frozen import PART_OF_TABLE, PLACES_OF_RUNS
 from eval_pipeline.store.open import Connection
 
+RUN_PARTS = "raw.run_parts"
 ARCHIVE_TABLES = frozenset(("raw.archives", "raw.archive_chunks", "raw.archive_spans"))
 
 
@@ -33,6 +34,7 @@ class CellSpec:
     was: str = ""
     texts: tuple[str, ...] = ()
     is_shipped: bool = False
+    has_nothing_without_input: str = ""
 
     @property
     def name(self) -> str:
@@ -61,6 +63,7 @@ def cell_spec(
     was: str = "",
     texts: Iterable[str] = (),
     is_shipped: bool = False,
+    has_nothing_without_input: str = "",
 ) -> CellSpec:
     """Sort a definition's inputs into parts of a run, label families and the archive; `texts` are columns it reads."""
     tables = list(inputs)
@@ -76,8 +79,13 @@ def cell_spec(
         uses_archive=any(table in ARCHIVE_TABLES for table in tables),
         texts=tuple(sorted(texts)),
         is_shipped=is_shipped,
+        has_nothing_without_input=has_nothing_without_input,
     )
 
+
+# When a run that delivered none of the parts a definition reads has none of its rows: whatever its text says, or as
+# long as its own text stays.
+WHATEVER_IT_SAYS, AS_IT_STANDS = "whatever it says", "as it stands"
 
 # The state of every cell in one statement. Inputs are hashed once per distinct set of inputs, not once per cell.
 STATES = f"""
@@ -119,7 +127,7 @@ archive_hashes as (
 ),
 expected as (
     select w.definition, w.source, w.fingerprint, w.own_fingerprint, w.source_fingerprint,
-        r.run_key, r.run_id, r.run_no, r.dataset_key, r.golden_key,
+        w.has_nothing_without_input, r.run_key, r.run_id, r.run_no, r.dataset_key, r.golden_key,
         rh.results_hash, lh.labels_hash,
         case when w.uses_archive then ah.archive_hash else '' end as archive_hash
     from wanted w
@@ -155,9 +163,15 @@ compared as (
         c.n_rows, c.seconds, c.product_version as stored_version, c.fingerprint as stored_fingerprint,
         c.source_fingerprint as stored_source_fingerprint,
         p.run_key is not null as is_pinned, f.run_key is not null as is_frozen,
+        -- A hash of nothing: none of the parts was delivered.
+        c.n_rows = 0 and e.results_hash = md5('') and c.results_hash = e.results_hash and (
+            e.has_nothing_without_input = '{WHATEVER_IT_SAYS}'
+            or e.has_nothing_without_input = '{AS_IT_STANDS}' and c.own_fingerprint = e.own_fingerprint
+        ) as is_without_input,
         case
             when c.run_key is null then 'missing'
             when c.results_hash <> e.results_hash then 'results'
+            when is_without_input then null
             when c.own_fingerprint <> e.own_fingerprint then 'formula'
             when c.fingerprint <> e.fingerprint then 'parent'
             when c.labels_hash <> e.labels_hash then 'labels'
@@ -220,7 +234,16 @@ def find_states(
 # Of a CellSpec what the statements ask for.
 WANTED = {
     **dict.fromkeys(
-        ("definition", "source", "fingerprint", "own_fingerprint", "source_fingerprint", "was"), "varchar"
+        (
+            "definition",
+            "source",
+            "fingerprint",
+            "own_fingerprint",
+            "source_fingerprint",
+            "was",
+            "has_nothing_without_input",
+        ),
+        "varchar",
     ),
     **dict.fromkeys(("parts", "families", "texts"), "varchar[]"),
     **dict.fromkeys(("uses_archive", "is_shipped"), "boolean"),
@@ -341,9 +364,31 @@ def cell_specs(registry: Registry) -> list[CellSpec]:
                     was=_old_name(registry, one),
                     texts=text_columns(registry, one),
                     is_shipped=_is_shipped(one),
+                    has_nothing_without_input=_has_nothing_without_input(registry, one),
                 )
             )
     return found
+
+
+def _has_nothing_without_input(registry: Registry, one: Definition) -> str:
+    """A row carries the key of its run, which comes from a row that is read: of nothing comes nothing.
+
+    What reads which parts were delivered may have rows of a run without them, so that only its own text answers for it.
+    """
+    if _reads_parts_alone(registry.inputs_of(one)):
+        return WHATEVER_IT_SAYS
+    others = [name for name in one.reads if name != RUN_PARTS]
+    made_of_parts = [
+        _reads_parts_alone(
+            registry.inputs_of(registry.definitions[name]) if name in registry.definitions else [name]
+        )
+        for name in others
+    ]
+    return AS_IT_STANDS if others and all(made_of_parts) else ""
+
+
+def _reads_parts_alone(tables: Sequence[str]) -> bool:
+    return bool(tables) and all(PART_OF_TABLE.get(table, "run") != "run" for table in tables)
 
 
 def _is_shipped(one: Definition) -> bool:
