@@ -100,6 +100,15 @@ def test_an_aggregate_is_computed_under_the_formulas_that_hold_now(settings, tmp
     assert json.loads(documents(copy)["run-b"])["mrr"] == 0.5
 
 
+def test_what_is_stored_of_a_run_stands_in_eval_runs(settings, tmp_path) -> None:
+    copy = copied(settings, tmp_path)
+    aggregate = {**json.loads(documents(copy)["run-a"]), "mrr": 0.125}
+    eval_pipeline.store_aggregate("run-a", aggregate, db=copy.db)
+    found = dict(ask(copy, "select run_id, aggregate_json from eval_runs"))
+    assert json.loads(found["run-a"]) == aggregate
+    assert found["run-b"] == documents(settings)["run-b"]
+
+
 def test_storing_the_same_aggregate_again_changes_nothing(settings, tmp_path) -> None:
     copy = copied(settings, tmp_path)
     before = documents(copy)

@@ -283,18 +283,32 @@ def small(tmp_path_factory):
             "run-a": both,
             "run-b": both,
             "five": both,
+            "embedded": both,
+            "all-new": both,
             "judge-1": {"q0000": JUDGED},
             "judge-2": {"q0000": JUDGED},
             "judge-2-again": {"q0000": JUDGED},
         },
         config={
             "five": {"top_k": 5},
+            "embedded": {"embedding_model": "other"},
+            "all-new": {"prompt_version": "p9", "embedding_model": "other", "chunker_version": "v9"},
             "judge-1": judge("1"),
             "judge-2": judge("2"),
             "judge-2-again": judge("2"),
         },
         definitions=COMPUTED,
     )
+
+
+def test_every_known_cause_is_named_in_one_order(small) -> None:
+    assert compared(small, "run-a", "run-b")["causes"] == []
+    assert compared(small, "run-a", "embedded")["causes"] == ["embedding diff"]
+    assert compared(small, "run-a", "all-new")["causes"] == [
+        "chunker version diff",
+        "embedding diff",
+        "prompt diff",
+    ]
 
 
 def test_differing_judges_are_a_warning_and_mark_the_judge_metrics(small) -> None:

@@ -134,12 +134,13 @@ def test_every_slice_has_its_own_denominator_and_unlabelled_queries_a_place(docu
 def test_what_the_judge_said_and_what_it_was_given_is_stored_to_be_asked_again(settings: Settings) -> None:
     (row,) = ask(
         settings,
-        "select r.supported_claims, r.unsupported_claims, r.judge_groundedness, r.judge_correctness, t.text "
-        "from raw.results r join raw.texts t on t.text_key = r.judge_input_key",
+        "select r.supported_claims, r.unsupported_claims, r.judge_groundedness, r.judge_correctness, why.text, t.text "
+        "from raw.results r join raw.texts t on t.text_key = r.judge_input_key "
+        "join raw.texts why on why.text_key = r.judge_reasoning_key",
     )
-    assert row[:4] == (["It shuts."], ["It is green."], 3, 4)
+    assert row[:5] == (["It shuts."], ["It is green."], 3, 4, "nearly")
     for given in ("What shuts?", "It shuts. It is green.", "Dome text"):
-        assert given in row[4]
+        assert given in row[5]
 
 
 def test_computing_again_from_what_is_stored_gives_the_same_numbers(settings: Settings) -> None:
