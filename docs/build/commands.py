@@ -7,14 +7,19 @@ from pathlib import Path
 
 import click
 
-from docs.build.pages import NOTICE, generated_pages, project_root
+from docs.build.pages import NOTICE, generated_pages, project_root, shipped_registry
+from docs.build.requirements import requirements_page
 
 HELP_WIDTH = 88
 
 
 def all_pages(programs: Mapping[str, click.Group]) -> dict[str, str]:
     """Every generated page: its place below the project, and its text."""
-    return {**generated_pages(), "docs/reference/commands.md": commands_page(programs)}
+    return {
+        **generated_pages(),
+        "docs/reference/commands.md": commands_page(programs),
+        "docs/requirements.md": requirements_page(shipped_registry(), project_root()),
+    }
 
 
 def write_pages(programs: Mapping[str, click.Group], root: Path) -> list[Path]:

@@ -104,13 +104,13 @@ def metrics_page(registry: Registry, root: Path) -> str:
         "",
         "## All keys",
         "",
-        *_table(["key", "formula", "what it is"], _key_rows(formulas)),
+        *table_lines(["key", "formula", "what it is"], _key_rows(formulas)),
         "",
         "## All parameters",
         "",
         "The default first. Set them in `eval-pipeline.toml` under `[formulas.NAME]`.",
         "",
-        *_table(["parameter", "values", "definitions"], _parameter_rows(registry)),
+        *table_lines(["parameter", "values", "definitions"], _parameter_rows(registry)),
         "",
         "## Formulas",
         "",
@@ -123,14 +123,14 @@ def metrics_page(registry: Registry, root: Path) -> str:
     lines += ["## Aggregates and comparisons", ""]
     for one in others:
         lines += _definition_section(one, root)
-    lines += ["## Helpers", "", *_table(["helper", "examples"], _helper_rows(registry)), ""]
+    lines += ["## Helpers", "", *table_lines(["helper", "examples"], _helper_rows(registry)), ""]
     return NOTICE + "\n".join(lines)
 
 
 def _key_rows(formulas: Iterable[Definition]) -> Iterator[Sequence[str]]:
     for one in formulas:
         for key, meaning in one.keys.items():
-            yield f"`{key}`", f"[{one.short_name}](#{_anchor(one)})", meaning
+            yield f"`{key}`", f"[{one.short_name}](#{anchor_of(one)})", meaning
 
 
 def _parameter_rows(registry: Registry) -> Iterator[Sequence[str]]:
@@ -139,7 +139,7 @@ def _parameter_rows(registry: Registry) -> Iterator[Sequence[str]]:
         for name, value in one.header.parameters.items():
             if value != []:
                 values = ", ".join(f"`{_written(option)}`" for option in [value, *_others(one, name)])
-                owners.setdefault((name, values), []).append(f"[{one.short_name}](#{_anchor(one)})")
+                owners.setdefault((name, values), []).append(f"[{one.short_name}](#{anchor_of(one)})")
     for (name, values), links in sorted(owners.items()):
         yield f"`{name}`", values, ", ".join(sorted(links))
 
@@ -159,7 +159,7 @@ def _helper_rows(registry: Registry) -> Iterator[Sequence[str]]:
 def _definition_section(one: Definition, root: Path) -> list[str]:
     header = one.header
     file = one.path.relative_to(root).as_posix()
-    lines = [f'<a id="{_anchor(one)}"></a>', f"### {one.name}", ""]
+    lines = [f'<a id="{anchor_of(one)}"></a>', f"### {one.name}", ""]
     lines += [f"* `{key}`: {meaning}" for key, meaning in one.keys.items()]
     lines.append("")
     lines += [f"- **{label}:** {value}" for label, value in _statements(one)]
@@ -209,7 +209,8 @@ def _from_reference(place: str) -> str:
     return "../" + place.removeprefix("docs/") if place.startswith("docs/") else "../../" + place
 
 
-def _anchor(one: Definition) -> str:
+def anchor_of(one: Definition) -> str:
+    """Where the page of metrics describes a definition."""
     return one.name.replace(".", "-")
 
 
@@ -247,7 +248,7 @@ def _view_lines(columns: Mapping[tuple[str, str], list[tuple[str, str]]]) -> Ite
         remark = _remark(path.read_text("utf-8").partition("\nselect")[0]) if path.is_file() else ""
         if remark:
             yield from (remark, "")
-        yield from _table(["column", "type"], [(f"`{name}`", kind) for name, kind in found])
+        yield from table_lines(["column", "type"], [(f"`{name}`", kind) for name, kind in found])
         yield ""
 
 
@@ -259,10 +260,10 @@ def _derived_lines(registry: Registry) -> Iterator[str]:
         "",
     )
     rows = [
-        (f"[{one.name}](metrics.md#{_anchor(one)})", ", ".join(f"`{key}`" for key in one.keys))
+        (f"[{one.name}](metrics.md#{anchor_of(one)})", ", ".join(f"`{key}`" for key in one.keys))
         for one in registry
     ]
-    yield from _table(["table", "columns beside the keys of the row"], rows)
+    yield from table_lines(["table", "columns beside the keys of the row"], rows)
     yield ""
 
 
@@ -311,7 +312,7 @@ def errors_page() -> str:
         ("Metric functions (`eval_pipeline.metrics`)", metric_errors),
         ("Statistics (`eval_pipeline.stats`)", statistics_errors),
     ):
-        lines += [f"## {title}", "", *_table(["error", "exit code", "when"], _error_rows(module)), ""]
+        lines += [f"## {title}", "", *table_lines(["error", "exit code", "when"], _error_rows(module)), ""]
     return NOTICE + "\n".join(lines)
 
 
@@ -335,7 +336,8 @@ def _error_rows(module: ModuleType) -> Iterator[Sequence[str]]:
             yield from rows(one, 0)
 
 
-def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+def table_lines(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """A table in Markdown."""
     yield "| " + " | ".join(columns) + " |"
     yield "|" + "---|" * len(columns)
     for row in rows:

@@ -57,6 +57,7 @@ def documents() -> list[Path]:
         "docs/reference/metrics.md",
         "docs/reference/tables.md",
         "docs/reference/errors.md",
+        "docs/requirements.md",
     ],
 )
 def test_a_generated_page_says_what_the_product_says(pages, place):
