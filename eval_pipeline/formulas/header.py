@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -94,11 +94,20 @@ class Header:
 def _split_file(text: str) -> tuple[str, str]:
     """The comment block at the top without its dashes, and the statement below it."""
     lines = text.splitlines()
-    count = 0
-    while count < len(lines) and lines[count].startswith("--"):
-        count += 1
+    count = _n_header_lines(lines)
     header = "\n".join(line.removeprefix("--").removeprefix(" ") for line in lines[:count])
     return header, "\n".join(lines[count:]).strip() + "\n"
+
+
+def _n_header_lines(lines: Sequence[str]) -> int:
+    return next((number for number, line in enumerate(lines) if not line.startswith("--")), len(lines))
+
+
+def _body_line(text: str) -> int:
+    """The line of the file that the statement begins on."""
+    lines = text.splitlines()
+    first = _n_header_lines(lines)
+    return 1 + next((number for number in range(first, len(lines)) if lines[number].strip()), first)
 
 
 def _parse_header(text: str, *, path: Path) -> Header:

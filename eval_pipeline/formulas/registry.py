@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -12,9 +12,10 @@ from typing import Any
 
 from eval_pipeline.config import Config, load_config
 from eval_pipeline.errors import DefinitionError, InvalidConfig, UnknownName
+from eval_pipeline.formulas._allowed_sql import _refuse_sql
 from eval_pipeline.formulas.definition import Definition, Helper, render
 from eval_pipeline.formulas.fingerprint import _full_fingerprint, _helper_fingerprint, own_fingerprint
-from eval_pipeline.formulas.header import Header, _header_of, _parse_header, _split_file
+from eval_pipeline.formulas.header import Header, _body_line, _header_of, _parse_header, _split_file
 from eval_pipeline.formulas.lock_file import _first_fingerprints
 from eval_pipeline.formulas.python_source import _declaration, canonical_source
 from eval_pipeline.formulas.tokens import (
@@ -22,7 +23,6 @@ from eval_pipeline.formulas.tokens import (
     _qualified_names,
     called_functions,
     canonical,
-    meaningful,
 )
 from eval_pipeline.formulas.variants import with_variants
 from eval_pipeline.settings import PACKAGE, Settings, shipped_sql
@@ -31,28 +31,6 @@ DERIVED = ("facts", "metrics", "aggregates", "comparisons")
 SCHEMAS = frozenset(("raw", "labels", *DERIVED))
 NAME = re.compile(r"[a-z][a-z0-9_]{0,62}\Z")
 ALL_FORMULAS = "metrics.formula"
-CHANGING_FUNCTIONS = frozenset(
-    {
-        "random",
-        "setseed",
-        "uuid",
-        "uuidv4",
-        "uuidv7",
-        "gen_random_uuid",
-        "nextval",
-        "currval",
-        "getenv",
-        "now",
-        "today",
-        "get_current_timestamp",
-        "get_current_time",
-        "transaction_timestamp",
-        "txid_current",
-    }
-)
-CHANGING_WORDS = frozenset(
-    ("current_timestamp", "current_date", "current_time", "localtimestamp", "localtime")
-)
 
 
 @dataclass(frozen=True)
@@ -168,6 +146,8 @@ def _read_sql(path: Path, schema: str, text: str) -> Definition:
     name = _name(path, schema)
     head, body = _split_file(text)
     header = _parse_header(head, path=path)
+    _refuse_sql(body, path=path, first_line=_body_line(text))
+    _refuse_applies(header, text, path=path)
     _check_parameters(header, body, path=path)
     rendered = render(body, header.parameters, path=path)
     render(header.applies or "", header.parameters, path=path)
@@ -175,18 +155,14 @@ def _read_sql(path: Path, schema: str, text: str) -> Definition:
     if not reads:
         raise DefinitionError(f"{path}: the statement reads no table of {', '.join(sorted(SCHEMAS))}")
     calls = called_functions(rendered) | called_functions(header.applies or "")
-    _refuse_changing(rendered, calls, path=path)
     return Definition(name, header, body, path, reads, calls=tuple(sorted(calls)))
 
 
-def _refuse_changing(sql: str, calls: Collection[str], *, path: Path) -> None:
-    """What gives another answer at every call cannot be computed again."""
-    words = {token.meaning for token in meaningful(sql) if token.kind == "word"}
-    for name in (*sorted(CHANGING_FUNCTIONS & set(calls)), *sorted(CHANGING_WORDS & words)):
-        raise DefinitionError(
-            f"{path}: {name} gives another answer at every call, so that nothing could be computed again; "
-            "take times and numbers from the tables"
-        )
+def _refuse_applies(header: Header, text: str, *, path: Path) -> None:
+    """The condition of the header is SQL as well; its line is that of the field."""
+    lines = text.splitlines()
+    line = next((number for number, one in enumerate(lines, 1) if re.search(r"\bapplies\s*[:=]", one)), 1)
+    _refuse_sql(" ".join((header.applies or "").split()), path=path, first_line=line)
 
 
 def _text_of(path: Path) -> str:
@@ -219,8 +195,10 @@ def _read_python(path: Path, schema: str) -> Definition:
     lines = [f"- {example}" for example in declared.pop("examples", ())]
     shown = _parse_header("\n".join(["examples:", *lines]), path=path) if lines else None
     header = _header_of(declared, examples=shown.examples if shown else (), path=path)
+    text = _text_of(path)
+    _refuse_applies(header, text, path=path)
     calls = tuple(sorted(called_functions(header.applies or "")))
-    return Definition(name, header, _text_of(path), path, reads, calls=calls, is_python=True, taken=taken)
+    return Definition(name, header, text, path, reads, calls=calls, is_python=True, taken=taken)
 
 
 def _tables_read(reads: Any, *, path: Path) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
@@ -246,7 +224,7 @@ def _read_helpers(folder: Path) -> Iterator[Helper]:
 def _read_helper(path: Path, text: str) -> Helper:
     head, body = _split_file(text)
     header = _parse_header(head, path=path)
-    _refuse_changing(body, called_functions(body), path=path)
+    _refuse_sql(body, path=path, first_line=_body_line(text))
     return Helper(path.stem, header, body.strip().rstrip(";"), path, "")
 
 

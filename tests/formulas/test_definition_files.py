@@ -117,6 +117,78 @@ def test_a_statement_that_cannot_be_placed_is_refused(files, body, reason):
     assert reason in files.refusal()
 
 
+OUTSIDE = [
+    "select run_key, query_key, length(content) as x from raw.results, read_text('/etc/passwd')",
+    "select run_key, query_key, (select count(*) from \"read_csv\"('x.csv')) as x from raw.results",
+    "select run_key, query_key, n as x from raw.results, PARQUET_SCAN ('x.parquet') as t(n)",
+    "select run_key, query_key, n as x from raw.results join glob('/*') as t(n) on true",
+    "select run_key, query_key, n as x from raw.results cross join sniff_csv('x.csv')",
+    "select run_key, query_key, n as x from raw.results, parquet_metadata('x.parquet')",
+    "select run_key, query_key, n as x from raw.results, query('select 1 as n')",
+    "select run_key, query_key, current_setting('home_directory') as x from raw.results",
+    "select run_key, query_key, x from raw.results, 'x.csv'",
+    "select run_key, query_key, x from raw.results join 'https://example.org/x.parquet' using (query_key)",
+    "select run_key, query_key, x from raw.results as r, t: ('x.csv')",
+    'select run_key, query_key, x from raw.results, "data/x.csv"',
+    "with t as (from 'x.csv') select run_key, query_key, t.x from raw.results, t",
+    "select run_key, query_key, (from (describe 'x.csv')) as x from raw.results",
+]
+
+
+@pytest.mark.parametrize("body", OUTSIDE)
+def test_a_statement_that_reads_files_or_the_network_is_refused_with_its_line(files, body):
+    statement = body.replace(" from raw.results", "\nfrom raw.results")
+    path = files.ship("metrics/x.sql", f"-- keys: {{x: y}}\n\n-- Why.\n\n{statement}\n")
+    refusal = files.refusal()
+    # The header, a blank line, the remark, a blank line; then the first line of the statement that is at fault.
+    is_first = any(word in statement.split("\n")[0] for word in ("(from", '"read', "setting"))
+    assert refusal.startswith(f"{path}:{5 if is_first else 6}: ")
+    assert "reads files, the network or the engine" in refusal
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "select run_key, query_key, case when a is distinct from 'x.csv' then 1 end as x from raw.results",
+        "select run_key, query_key, extract(year from '2026-01-01') as x from raw.results",
+        "select run_key, query_key, trim(both '.' from 'a.b') as x from raw.results where id in ('a.csv', 'b.csv')",
+        "select run_key, query_key, x from raw.results as r, unnest(['a.csv', 'b.csv']) as t(x) order by 'a.csv', 'b'",
+        "select run_key, query_key, load as x, 'x.csv', \"hit@1.5\" from raw.results group by a, 'x.csv'",
+    ],
+)
+def test_a_text_that_looks_like_a_file_is_no_fault_where_a_value_stands(files, body):
+    files.ship("metrics/x.sql", f"-- keys: {{x: y}}\n\n{body}\n")
+    files.load()
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (
+            "select run_key, query_key, 1 as x from raw.results); copy raw.runs to 'x'; (select 1",
+            "one statement",
+        ),
+        ("copy (select run_key, query_key, 1 as x from raw.results) to 'x.csv'", "changes something"),
+        ("attach 'x' as raw", "changes something"),
+        ("select run_key, query_key, getenv('HOME') as x from raw.results", "getenv gives another answer"),
+    ],
+)
+def test_a_statement_that_does_more_than_select_is_refused(files, body, reason):
+    path = files.ship("metrics/x.sql", f"-- keys: {{x: y}}\n\n{body}\n")
+    assert files.refusal().startswith(f"{path}:3: ")
+    assert reason in files.refusal()
+
+
+def test_a_helper_and_a_condition_may_read_no_more_than_a_statement(files):
+    helper = files.ship(
+        "functions/peek.sql", "-- arguments: [a]\n\n(select a || content\nfrom read_text('x'))\n"
+    )
+    assert files.refusal().startswith(f"{helper}:4: read_text(…) reads files")
+    helper.unlink()
+    path = files.ship("metrics/x.sql", "-- keys: {x: y}\n-- applies: exists(from 'x.csv')\n" + BODY)
+    assert files.refusal().startswith(f"{path}:2: from 'x.csv' reads files")
+
+
 @pytest.mark.parametrize("name", ["X.sql", "1x.sql", "x-y.sql", "x y.sql", "été.sql", "x" * 80 + ".sql"])
 def test_a_file_name_that_is_no_table_name_is_refused(files, name):
     files.ship(f"metrics/{name}", "-- keys: {x: y}\n" + BODY)
