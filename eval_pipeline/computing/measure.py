@@ -116,7 +116,7 @@ def measure(
     computes what is named although it is fresh.
     """
     wanted = cell_specs(registry)
-    with open_writer(settings.db, notify=notify) as con, interruptible(con):
+    with open_writer(settings.db, notify=notify, guarded=True) as con, interruptible(con):
         with transaction(con):
             _prepare(con, registry, now=now)
         due = _find_stale(
@@ -131,7 +131,7 @@ def measure(
         _take_turn(con, work, is_first=True)
     while waiting:
         yield_lock()
-        with open_writer(settings.db, notify=notify) as con, interruptible(con):
+        with open_writer(settings.db, notify=notify, guarded=True) as con, interruptible(con):
             _take_turn(con, work, is_first=False)
     work.done.seconds = time.perf_counter() - started
     return work.done

@@ -94,7 +94,7 @@ def compare_meanings(
         load_bundles([bundle], own, now=now)
         read = {*one.reads, *earlier.definition.reads} & set(registry.definitions)
         measure(own, registry, now=now, definitions=read)
-        with open_reader(own.db) as con:
+        with open_reader(own.db, guarded=True) as con:
             _compare(con, registry, one, earlier, found, name=name.replace("-", " "))
         found.bundles += 1
     return found

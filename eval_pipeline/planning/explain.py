@@ -65,7 +65,7 @@ def explain_movement(
     """The document of `explain METRIC A B --json`."""
     definition = find_definition(registry, metric)
     key = metric if metric in definition.keys else next(iter(definition.keys))
-    with open_reader(settings.db, notify=notify) as con:
+    with open_reader(settings.db, notify=notify, guarded=True) as con:
         first = _end(con, key, runs[0], as_of[0])
         second = _end(con, key, runs[1], as_of[1])
         emptied = _emptied(con, first, second)

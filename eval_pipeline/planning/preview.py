@@ -50,7 +50,7 @@ def find_preview(
 
     And with `verdicts`: what of the newest pairs of runs would be decided otherwise.
     """
-    with open_reader(settings.db, notify=notify) as con, interruptible(con):
+    with open_reader(settings.db, notify=notify, guarded=True) as con, interruptible(con):
         plan = _plan_document(con, registry, selection or Selection())
         scopes, runs = _scopes(con, sample=sample)
         with visible_catalogue(con, registry.helpers.values()) as store:

@@ -92,7 +92,7 @@ def compute_aggregate(
     settings: Settings, registry: Registry, run_id: str, *, notify: Notify | None = None
 ) -> dict[str, Any]:
     """The summary under the formulas that hold now; nothing is written. Frozen values are taken as they are stored."""
-    with open_reader(settings.db, notify=notify) as con:
+    with open_reader(settings.db, notify=notify, guarded=True) as con:
         run = find_run(con, run_id)
         if run.golden_key is None:
             raise UsageError(

@@ -3,6 +3,8 @@
 # An engine costs as much as a hundred small statements, so a process uses it again. A database is attached to it for as
 # long as somebody works with it, always under the same name. One connection has an engine to itself; what it leaves
 # behind (temporary tables, an open transaction) ends with the connection.
+# What computes formulas has a guarded engine: it opens no file but one store's. That cannot be undone, so that it is
+# kept for that store alone.
 
 from __future__ import annotations
 
@@ -40,10 +42,8 @@ MOST_USES = 1000
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-@dataclass
-class _Engine:
-    con: duckdb.DuckDBPyConnection
-    uses: int = 0
+# Engines that wait to be used again; guarded ones wait for their own store.
+MOST_IDLE = 8
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,24 @@ class Limits:
 
 
 _EVERYBODYS = Limits()
+
+
+@dataclass(frozen=True)
+class _Guard:
+    """The one place that a guarded engine can open, and the limits that it has for good."""
+
+    file: str
+    limits: Limits
+
+
+@dataclass
+class _Engine:
+    con: duckdb.DuckDBPyConnection
+    only: _Guard | None = None
+    is_shut: bool = False
+    uses: int = 0
+
+
 _limits: ContextVar[Limits] = ContextVar("limits", default=_EVERYBODYS)
 
 
@@ -83,37 +101,41 @@ def _as_for_everybody(con: duckdb.DuckDBPyConnection) -> None:
     con.execute("set memory_limit = ?", [MEMORY_LIMIT])
 
 
-# Engines that nobody uses; taken and given back whole, which needs no lock.
+# Engines that nobody uses, the longest unused first; taken and given back whole, which needs no lock.
 _idle: list[_Engine] = []
 
 
 @contextmanager
 def attached(
-    place: Path | None, *, read_only: bool = False, for_others: bool = False
+    place: Path | None, *, read_only: bool = False, for_others: bool = False, guarded: bool = False
 ) -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection whose own database is the file, or one in memory that ends with the block.
 
     What others than this package are given is an engine of their own, which knows nothing but the file: whatever they
-    set, attach or register in it ends with the block.
+    set, attach or register in it ends with the block. A guarded one opens no other file, whatever a statement says.
     """
-    engine = _Engine(_new()) if for_others else _take()
-    con = engine.con.cursor()
+    file = str(place or MEMORY)
     limits = _limits.get()
+    engine = _Engine(_new()) if for_others else _take(_Guard(file, limits) if guarded else None)
+    con = engine.con.cursor()
     try:
-        if place is not None:
-            # What does not fit into memory goes beside the file that it comes from.
-            con.execute("set temp_directory = ?", [limits.temp_directory or f"{place}.tmp"])
-        _keep_to(con, limits)
-        con.execute(f"attach {literal(str(place or MEMORY))} as {STORE}{' (read_only)' if read_only else ''}")
+        if not engine.is_shut:
+            if place is not None:
+                # What does not fit into memory goes beside the file that it comes from.
+                con.execute("set temp_directory = ?", [_spill_folder(file, limits)])
+            _keep_to(con, limits)
+        con.execute(f"attach {literal(file)} as {STORE}{' (read_only)' if read_only else ''}")
         con.execute(f"use {STORE}")
         if for_others:
             con.execute("detach memory")
+        if guarded:
+            _shut(engine)
         yield con
         con.close()
         if for_others:
             engine.con.close()
         else:
-            if limits != _EVERYBODYS:
+            if limits != _EVERYBODYS and engine.only is None:
                 _as_for_everybody(engine.con)
             _give_back(engine)
     except BaseException as error:
@@ -129,25 +151,47 @@ def _new() -> duckdb.DuckDBPyConnection:
     return duckdb.connect(MEMORY, config=SETTINGS)
 
 
-def _take() -> _Engine:
+def _spill_folder(file: str, limits: Limits) -> str:
+    return limits.temp_directory or f"{file}.tmp"
+
+
+def _shut(engine: _Engine) -> None:
+    """From here on it opens nothing but the file that is attached; no statement can take that back."""
+    if not engine.is_shut:
+        engine.con.execute("set enable_external_access = false")
+        engine.con.execute("set lock_configuration = true")
+        engine.is_shut = True
+
+
+def _take(only: _Guard | None) -> _Engine:
+    passed_over: list[_Engine] = []
     try:
-        return _idle.pop()
+        while (engine := _idle.pop()).only != only:
+            passed_over.insert(0, engine)
     except IndexError:
-        return _Engine(_new())
+        return _Engine(_new(), only)
+    finally:
+        _idle[:0] = passed_over
+    return engine
 
 
 def _give_back(engine: _Engine) -> None:
     """Keep the engine, unless it is worn, or holds a folder of what did not fit into memory."""
     engine.uses += 1
     engine.con.execute(f"detach {STORE}")
-    try:
-        engine.con.execute("set temp_directory = ''")
-    except duckdb.Error:
+    if engine.only is None:
+        try:
+            engine.con.execute("set temp_directory = ''")
+        except duckdb.Error:
+            engine.uses = MOST_USES
+    elif Path(_spill_folder(engine.only.file, engine.only.limits)).exists():
         engine.uses = MOST_USES
     if engine.uses < MOST_USES:
         _idle.append(engine)
     else:
         engine.con.close()
+    while len(_idle) > MOST_IDLE:
+        _idle.pop(0).con.close()
 
 
 def _end_idle() -> None:

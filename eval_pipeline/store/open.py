@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 import time
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,12 +42,15 @@ _first_look = threading.Lock()
 
 
 @contextmanager
-def open_writer(db: Path, *, notify: Notify | None = None) -> Iterator[Connection]:
-    """The store for reading and writing; created, or brought up to date, when needed."""
+def open_writer(db: Path, *, notify: Notify | None = None, guarded: bool = False) -> Iterator[Connection]:
+    """The store for reading and writing; created, or brought up to date, when needed.
+
+    `guarded` is for computing formulas: whatever they say, no other file is opened.
+    """
     _refuse_others(db)
     with says_what_failed(db):
         db.parent.mkdir(parents=True, exist_ok=True)
-        with writer_lock(db, notify=notify), _connect(db, read_only=False) as con:
+        with writer_lock(db, notify=notify), _connect(db, read_only=False, guarded=guarded) as con:
             _make_current(con, db, notify)
             yield con
 
@@ -74,8 +78,13 @@ def says_what_failed(db: Path) -> Iterator[None]:
 
 
 @contextmanager
-def open_reader(db: Path, *, notify: Notify | None = None, for_others: bool = False) -> Iterator[Connection]:
-    """The store for reading, for the length of a query or two; `for_others` than this package, by itself."""
+def open_reader(
+    db: Path, *, notify: Notify | None = None, for_others: bool = False, guarded: bool = False
+) -> Iterator[Connection]:
+    """The store for reading, for the length of a query or two; `for_others` than this package, by itself.
+
+    `guarded` is for computing formulas, as in `open_writer`.
+    """
     _refuse_others(db)
     if not is_there(db):
         raise StoreMissing(
@@ -86,7 +95,7 @@ def open_reader(db: Path, *, notify: Notify | None = None, for_others: bool = Fa
         with (
             says_what_failed(db),
             reader_lock(db, notify=notify),
-            _connect(db, read_only=True, for_others=for_others) as con,
+            _connect(db, read_only=True, for_others=for_others, guarded=guarded) as con,
         ):
             if _is_current(con):
                 yield con
@@ -127,8 +136,8 @@ def _refuse_others(db: Path) -> None:
 
 @contextmanager
 def open_in_memory() -> Iterator[Connection]:
-    """A store that lives as long as the block, for examples."""
-    with attached(None) as con:
+    """A store that lives as long as the block, for examples; guarded, since these are formulas."""
+    with attached(None, guarded=True) as con:
         _migrate(con)
         _refresh_shipped_views(con)
         yield con
@@ -148,20 +157,25 @@ def transaction(con: Connection) -> Iterator[None]:
 
 
 @contextmanager
-def _connect(db: Path, *, read_only: bool, for_others: bool = False) -> Iterator[Connection]:
+def _connect(
+    db: Path, *, read_only: bool, for_others: bool = False, guarded: bool = False
+) -> Iterator[Connection]:
     """Open the file, waiting for programs that hold it without knowing our lock; call it behind the lock."""
     _refuse_other_files(db)
     with ExitStack() as stack:
-        con = _wait_for(db, stack, read_only=read_only, for_others=for_others)
+        opening = partial(attached, db, read_only=read_only, for_others=for_others, guarded=guarded)
+        con = _wait_for(db, stack, opening)
         _refuse_foreign(con, db)
         yield con
 
 
-def _wait_for(db: Path, stack: ExitStack, *, read_only: bool, for_others: bool) -> Connection:
+def _wait_for(
+    db: Path, stack: ExitStack, opening: Callable[[], AbstractContextManager[Connection]]
+) -> Connection:
     started = time.monotonic()
     while True:
         try:
-            return stack.enter_context(attached(db, read_only=read_only, for_others=for_others))
+            return stack.enter_context(opening())
         except duckdb.ResourceInUseException as error:
             raise StoreBusy(
                 f"{db} is open in this very process, beside eval-pipeline: close that connection, or make it with "

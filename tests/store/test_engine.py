@@ -14,11 +14,13 @@ import duckdb
 import pytest
 
 from eval_pipeline import open_store
-from eval_pipeline.errors import StoreBusy
+from eval_pipeline.computing.measure import measure
+from eval_pipeline.errors import DefinitionError, StoreBusy
+from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.showing.query import ask as ask_guarded
-from eval_pipeline.store.engine import attached
+from eval_pipeline.store.engine import SETTINGS, attached
 from eval_pipeline.store.open import open_reader, open_writer, transaction
-from tests.bundle_files import ask, compute, hits, load, settings_in, write_golden, write_run
+from tests.bundle_files import ask, compute, day, hits, load, settings_in, write_golden, write_run
 from tests.faults.dying import Disturbed
 
 
@@ -87,6 +89,78 @@ def test_what_did_not_fit_into_memory_leaves_no_folder(file):
     with attached(file) as con:
         limit = con.execute("select current_setting('memory_limit')").fetchall()[0][0]
     assert limit != "38.1 MiB"
+
+
+OUTSIDE = [
+    "from read_text('{other}')",
+    "from read_csv('{other}')",
+    "from '{other}'",
+    "from glob('{folder}/*')",
+    "copy numbers to '{folder}/copied.csv'",
+    "attach '{folder}/another.duckdb' as another",
+    "export database '{folder}/exported'",
+    "set enable_external_access = true",
+    "set allowed_directories = ['/']",
+    "install httpfs",
+]
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_a_guarded_engine_opens_no_file_but_its_own_however_often_it_is_used(file, read_only):
+    other = file.with_name("numbers.csv")
+    other.write_text("n\n7\n")
+    for _ in range(3):
+        with attached(file, read_only=read_only, guarded=True) as con:
+            for sql in OUTSIDE:
+                with pytest.raises(duckdb.Error):
+                    con.execute(sql.format(other=other, folder=file.parent))
+            assert con.execute("select count(*) from numbers").fetchall() == [(3,)]
+    assert {path.name for path in file.parent.iterdir()} == {file.name, other.name}
+    # What loads and exports has an engine that is not guarded.
+    with attached(file) as con:
+        assert con.execute(f"select n from read_csv('{other}')").fetchall() == [(7,)]
+
+
+def test_a_formula_that_reads_a_file_is_not_computed_even_if_it_was_read(tmp_path):
+    formula = tmp_path / "sql" / "metrics" / "peek.sql"
+    formula.parent.mkdir(parents=True)
+    settings = settings_in(tmp_path, EVAL_PIPELINE_SQL=str(tmp_path / "sql"))
+    formula.write_text("-- keys: {peek: y}\n\nselect run_key, query_key, n_hits as peek\nfrom raw.results\n")
+    (tmp_path / "secret").write_text("x")
+    write_golden(tmp_path / "bundle", [{"query_id": "q"}])
+    write_run(tmp_path / "bundle", "run-1", [{"query_id": "q", "hits_top_k": hits("d/1")}])
+    load(settings, tmp_path / "bundle")
+    registry = load_registry(settings)
+    peek = registry.get("peek")
+    for reading in (
+        f"(select size from read_text('{tmp_path}/secret'))",
+        f"(select 1 from '{tmp_path}/secret')",
+    ):
+        body = peek.body.replace("n_hits", reading)
+        changed = {**registry.definitions, peek.name: replace(peek, body=body)}
+        with pytest.raises(DefinitionError, match=r"peek\.sql: .*"):
+            measure(settings, replace(registry, definitions=changed), now=day(1), definitions={peek.name})
+    measure(settings, registry, now=day(1), definitions={peek.name})
+    assert ask(settings, "select peek from metrics.peek") == [(1.0,)]
+
+
+def test_guarded_engines_of_many_stores_mix_nothing_up(tmp_path):
+    places = [tmp_path / f"{number}.duckdb" for number in range(12)]
+    for number, place in [*enumerate(places), *enumerate(places)]:
+        with attached(place, guarded=True) as con:
+            con.execute("create table if not exists numbers as select unnest(range(?)) as n", [number])
+    assert [count(place) for place in places] == list(range(12))
+
+
+def test_what_did_not_fit_into_the_memory_of_a_guarded_engine_leaves_no_folder(file, monkeypatch):
+    monkeypatch.setitem(SETTINGS, "memory_limit", "40MB")
+    for _ in range(2):
+        with attached(file, guarded=True) as con:
+            con.execute("create temp table big as select range as i, hash(range) as h from range(4_000_000)")
+            ordered = con.execute("select count(*) from (from big order by h)").fetchall()
+            assert (file.parent / f"{file.name}.tmp").is_dir()
+        assert ordered == [(4_000_000,)]
+        assert [path.name for path in file.parent.iterdir()] == [file.name]
 
 
 def test_after_a_shut_off_query_the_same_process_loads_and_computes(tmp_path):
