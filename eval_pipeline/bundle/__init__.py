@@ -5,6 +5,7 @@ columns       Records as Arrow columns, and a block of results as flat tables.
 extractions   extractions.jsonl: one case a line, checked so that its counts can be trusted.
 files         Delivered files: found by name in any accepted packing, hashed, and read in blocks of whole lines.
 golden        A golden set: YAML or JSON Lines → checked rows in the order they were written.
+guarded_yaml  YAML that may mean harm, of golden sets and headers: read, or refused in milliseconds.
 layout        What a bundle folder holds: which datasets, archives and runs, before anything of them is read.
 lines         One line, one record: read with care, and with a reason for every line that is refused.
 packed_lines  Rows written as packed JSON Lines, each on the line number it came from.

@@ -6,11 +6,12 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from eval_pipeline.errors import DefinitionError
+from eval_pipeline.bundle.guarded_yaml import read_mapping_once
+from eval_pipeline.errors import DefinitionError, InputRejected
 
 SCALES = ("binary", "fraction", "ordinal", "count", "ms")
 DIRECTIONS = ("higher", "lower", "none")
@@ -36,6 +37,8 @@ FIELDS = frozenset(
     ]
 )
 _AGGREGATE = re.compile(r"mean|sum|ratio\(\s*[^,()]+\s*,\s*[^,()]+\s*\)|quantile\(\s*0?\.\d+\s*\)")
+# Far more than any header has.
+_read_yaml = partial(read_mapping_once, most_values=100_000)
 _EXAMPLE = re.compile(r"\s*-\s+(?P<given>.+?)\s+=>\s+(?P<expected>.+?)\s*$")
 
 Parameter = int | float | str | bool | list[Any]
@@ -61,11 +64,9 @@ class Example:
 
     @cached_property
     def _values(self) -> tuple[Any, Any]:
-        import yaml
-
         try:
-            return _load_yaml(self.given_text), _load_yaml(self.expected_text)
-        except yaml.YAMLError:
+            return _read_yaml(self.given_text), _read_yaml(self.expected_text)
+        except InputRejected:
             return self.given_text, self.expected_text
 
 
@@ -112,40 +113,18 @@ def _body_line(text: str) -> int:
 
 def _parse_header(text: str, *, path: Path) -> Header:
     """Read the YAML of a header; an error names the file and what is allowed."""
-    import yaml
-
     plain, example_lines = _take_examples(text)
     try:
-        values = _load_yaml(plain) or {}
-    except yaml.YAMLError as error:
-        reason = " ".join(str(error).split())
+        values = _read_yaml(plain) or {}
+    except InputRejected as refused:
+        reason = refused.reason.removeprefix("not YAML: ")
         raise DefinitionError(
             f"{path}: the header is not YAML: {reason}. A remark in prose stands below the header, after a blank line."
-        ) from error
+        ) from refused
     if not isinstance(values, dict):
         raise DefinitionError(f"{path}: the header is a list of `name: value` lines")
     examples = tuple(_example(line, path=path) for line in example_lines)
     return _header_of(values, examples=examples, path=path)
-
-
-def _load_yaml(text: str) -> Any:
-    """The parser in C where there is one: every command reads every header. A name given twice is an error."""
-    import yaml
-
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
-    node = loader.get_single_node()
-    waiting = [node] if node is not None else []
-    while waiting:
-        inner = waiting.pop()
-        if isinstance(inner, yaml.MappingNode):
-            names = [key.value for key, _ in inner.value if isinstance(key, yaml.ScalarNode)]
-            twice = [name for name in names if names.count(name) > 1]
-            if twice:
-                raise yaml.YAMLError(f"{twice[0]!r} is given twice")
-            waiting += [value for _, value in inner.value]
-        elif isinstance(inner, yaml.SequenceNode):
-            waiting += inner.value
-    return None if node is None else loader.construct_document(node)
 
 
 def _take_examples(text: str) -> tuple[str, list[str]]:
@@ -176,7 +155,7 @@ def _example(line: str, *, path: Path) -> Example:
 
 def _header_of(values: Mapping[str, Any], *, path: Path, examples: tuple[Example, ...] = ()) -> Header:
     """Check the fields of a header against what each of them allows."""
-    unknown = sorted(set(values) - FIELDS)
+    unknown = sorted(map(str, set(values) - FIELDS))
     if unknown:
         raise DefinitionError(
             f"{path}: unknown header field {unknown[0]!r}; there is: {', '.join(sorted(FIELDS))}"
@@ -267,12 +246,17 @@ def _parameters(values: Any, *, path: Path) -> dict[str, Parameter]:
     if not isinstance(values, dict):
         raise DefinitionError(f"{path}: parameters is a mapping of name to value")
     for name, value in values.items():
-        is_finite = not isinstance(value, float) or math.isfinite(value)
-        if not is_finite or not isinstance(value, int | float | str | bool | list):
+        if not _may_be_parameter(value):
             raise DefinitionError(
                 f"{path}: parameter {name} is {value!r}; allowed are numbers, texts, true, false and lists of them"
             )
     return {str(name): value for name, value in values.items()}
+
+
+def _may_be_parameter(value: Any) -> bool:
+    if isinstance(value, list):
+        return all(_may_be_parameter(item) for item in value)
+    return isinstance(value, int | float | str) and (not isinstance(value, float) or math.isfinite(value))
 
 
 def _range(value: Any, *, path: Path) -> tuple[float | None, float | None]:

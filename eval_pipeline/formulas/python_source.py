@@ -18,6 +18,7 @@ from types import ModuleType
 from typing import Any
 
 from eval_pipeline.errors import DefinitionError
+from eval_pipeline.formulas._definition_text import read_definition
 from eval_pipeline.formulas._python_tokens import ModuleText, canonical_statement, cut_into_tokens
 from eval_pipeline.settings import PACKAGE
 
@@ -190,13 +191,11 @@ def _own_modules(folder: Path) -> Iterator[None]:
 
 def _read(path: Path) -> _Source:
     try:
-        source = _parsed(path, path.read_text("utf-8-sig"))
-    except UnicodeDecodeError as error:
-        raise DefinitionError(f"{path}: not UTF-8 at byte {error.start}; save the file as UTF-8") from error
+        source = _parsed(path, read_definition(path))
     except SyntaxError as error:
         raise DefinitionError(f"{path}:{error.lineno}: not Python: {error.msg}") from error
-    except ValueError as error:
-        raise DefinitionError(f"{path}: not Python: {error}") from error
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise DefinitionError(f"{path}: not Python: {error or 'nested too deeply'}") from error
     _check_imports(source)
     if not path.is_relative_to(_shared_folder()):
         _check_module_level(source)

@@ -13,6 +13,7 @@ from typing import Any
 from eval_pipeline.config import Config, load_config
 from eval_pipeline.errors import DefinitionError, InvalidConfig, UnknownName
 from eval_pipeline.formulas._allowed_sql import _refuse_sql
+from eval_pipeline.formulas._definition_text import read_definition
 from eval_pipeline.formulas.definition import Definition, Helper, render
 from eval_pipeline.formulas.fingerprint import _full_fingerprint, _helper_fingerprint, own_fingerprint
 from eval_pipeline.formulas.header import Header, _body_line, _header_of, _parse_header, _split_file
@@ -119,7 +120,7 @@ def load_registry(settings: Settings) -> Registry:
 def _read_folder(folder: Path) -> Iterator[Definition]:
     for schema in DERIVED:
         for path in sorted((folder / schema).glob("*.sql")):
-            yield _read_sql(path, schema, _text_of(path))
+            yield _read_sql(path, schema, read_definition(path))
         for path in _python_files(folder / schema):
             yield _read_python(path, schema)
 
@@ -136,7 +137,7 @@ def _python_files(folder: Path) -> list[Path]:
     return [
         path
         for path in sorted(folder.glob("*.py"))
-        if path.name != "__init__.py" and "@formula" in _text_of(path)
+        if path.name != "__init__.py" and "@formula" in read_definition(path)
     ]
 
 
@@ -165,13 +166,6 @@ def _refuse_applies(header: Header, text: str, *, path: Path) -> None:
     _refuse_sql(" ".join((header.applies or "").split()), path=path, first_line=line)
 
 
-def _text_of(path: Path) -> str:
-    try:
-        return path.read_text("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise DefinitionError(f"{path}: not UTF-8 at byte {error.start}; save the file as UTF-8") from error
-
-
 def _name(path: Path, schema: str) -> str:
     if not NAME.match(path.stem):
         raise DefinitionError(
@@ -195,7 +189,7 @@ def _read_python(path: Path, schema: str) -> Definition:
     lines = [f"- {example}" for example in declared.pop("examples", ())]
     shown = _parse_header("\n".join(["examples:", *lines]), path=path) if lines else None
     header = _header_of(declared, examples=shown.examples if shown else (), path=path)
-    text = _text_of(path)
+    text = read_definition(path)
     _refuse_applies(header, text, path=path)
     calls = tuple(sorted(called_functions(header.applies or "")))
     return Definition(name, header, text, path, reads, calls=calls, is_python=True, taken=taken)
@@ -217,7 +211,7 @@ def _tables_read(reads: Any, *, path: Path) -> tuple[tuple[str, ...], tuple[tupl
 
 def _read_helpers(folder: Path) -> Iterator[Helper]:
     for path in sorted((folder / "functions").glob("*.sql")):
-        yield _read_helper(path, _text_of(path))
+        yield _read_helper(path, read_definition(path))
 
 
 @lru_cache(maxsize=512)
@@ -360,7 +354,11 @@ def with_other_text(registry: Registry, one: Definition, file: Path, folder: Pat
     shutil.copytree(one.path.parent, place)
     suffix = file.suffix if file.suffix in (".py", ".sql") else one.path.suffix
     path = place / f"{one.short_name}{suffix}"
-    path.write_text(_text_of(file), "utf-8")
-    draft = _read_python(path, one.schema) if suffix == ".py" else _read_sql(path, one.schema, _text_of(path))
+    path.write_text(read_definition(file), "utf-8")
+    draft = (
+        _read_python(path, one.schema)
+        if suffix == ".py"
+        else _read_sql(path, one.schema, read_definition(path))
+    )
     written = _written_fingerprint(draft, registry.helpers)
     return replace(draft, own_fingerprint=written, written_fingerprint=written)

@@ -183,6 +183,24 @@ def test_one_impossible_value_in_yaml_costs_one_row(tmp_path):
     assert [problem.line for problem in found.problems] == [2, 4]
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        "!!timestamp x",
+        "!!int ''",
+        "!!bool perhaps",
+        "!!binary é",
+        "!!float x",
+        "9" * 5000,
+        "!!python/name:os.system x",
+    ],
+)
+def test_a_value_that_is_not_what_its_tag_says_costs_one_row(tmp_path, value):
+    found = read_yaml(tmp_path, f"- query_id: a\n- query_id: b\n  note: {value}\n- query_id: c\n")
+    assert [row.query_id for row in found.rows] == ["a", "c"]
+    assert "not YAML" in only_problem(found).reason
+
+
 def test_a_yaml_anchor_and_a_merge_key_fill_in_a_row(tmp_path):
     text = "- &first {query_id: a, category: factual}\n- {<<: *first, query_id: b}\n"
     assert [(row.query_id, row.category) for row in read_yaml(tmp_path, text).rows] == [

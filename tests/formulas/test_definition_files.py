@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 
 import pytest
@@ -187,6 +188,57 @@ def test_a_helper_and_a_condition_may_read_no_more_than_a_statement(files):
     helper.unlink()
     path = files.ship("metrics/x.sql", "-- keys: {x: y}\n-- applies: exists(from 'x.csv')\n" + BODY)
     assert files.refusal().startswith(f"{path}:2: from 'x.csv' reads files")
+
+
+HOSTILE_HEADERS = {
+    "version: !!timestamp x": "'x' is no timestamp",
+    "version: !!int ''": "is no int",
+    "version: !!bool perhaps": "is no bool",
+    "why: !!python/object/apply:os.getcwd []": "could not determine a constructor",
+    f"version: {'9' * 5000}": "is no int",
+    "choices: &a [*a]": "alias contains itself",
+    "choices: &a {ks: [*a]}": "alias contains itself",
+    f"why: {'[' * 100_000}": "nested too deeply",
+    f"why: {'{a: ' * 100_000}": "nested too deeply",
+    "1: x": "unknown header field",
+    "parameters: {ks: [null]}": "allowed are numbers, texts, true, false and lists of them",
+    "parameters: {ks: [2026-01-01]}": "allowed are numbers, texts, true, false and lists of them",
+    "parameters: {ks: [[1, {a: b}]]}": "allowed are numbers, texts, true, false and lists of them",
+    "\n-- ".join(
+        [
+            "parameters:",
+            "  a: &a [1, 1]",
+            *(f"  {chr(98 + n)}: &{chr(98 + n)} [{f'*{chr(97 + n)}, ' * 9}]" for n in range(9)),
+        ]
+    ): "multiply into more than",
+}
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"), HOSTILE_HEADERS.items(), ids=[line[:20] for line in HOSTILE_HEADERS]
+)
+def test_a_header_that_means_harm_is_refused_with_its_file(files, line, reason):
+    path = files.ship("metrics/x.sql", f"-- keys: {{x: y}}\n-- {line}\n{BODY}")
+    refusal = files.refusal()
+    assert refusal.startswith(f"{path}: ")
+    assert reason in refusal
+
+
+@pytest.mark.parametrize("name", ["metrics/x.sql", "metrics/x.py", "functions/x.sql"])
+def test_what_is_no_file_in_the_place_of_a_definition_is_not_opened(files, name):
+    place = files.own / name
+    place.parent.mkdir(parents=True)
+    makers = [
+        (lambda: os.mkfifo(place), "is a pipe or a device"),
+        (lambda: place.symlink_to("/dev/zero"), "is a pipe or a device"),
+        (lambda: place.symlink_to(place.with_name("nowhere")), "is a link to nothing"),
+        (lambda: place.write_bytes(b"-" * (2 << 20)), "is larger than 1 MiB"),
+    ]
+    for make, reason in makers:
+        make()
+        assert files.refusal().startswith(f"{place}: {reason}")
+        place.unlink()
+    files.load()
 
 
 @pytest.mark.parametrize("name", ["X.sql", "1x.sql", "x-y.sql", "x y.sql", "été.sql", "x" * 80 + ".sql"])
