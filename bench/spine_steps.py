@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -64,9 +64,7 @@ def _processor_seconds() -> float:
 
 def settings_in(folder: Path) -> Settings:
     """Settings of a store in this folder, whatever the environment says."""
-    return load_settings(
-        {"EVAL_PIPELINE_DB": str(folder / "e.duckdb"), "EVAL_PIPELINE_CONFIG": str(folder / "none.toml")}
-    )
+    return replace(load_settings({}, db=folder / "e.duckdb"), config=folder / "none.toml")
 
 
 def now() -> dt.datetime:

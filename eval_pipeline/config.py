@@ -88,7 +88,7 @@ def load_config(path: Path) -> Config:
         return Config()
     try:
         values = tomllib.loads(path.read_text("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidConfig(f"{path}: not TOML: {error}") from error
     unknown = sorted(set(values) - set(TABLES))
     if unknown:

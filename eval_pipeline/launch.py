@@ -19,7 +19,7 @@ from eval_pipeline.computing.progress import Computed, computed_by, stale_runs
 from eval_pipeline.errors import NotAStore, StoreError, StoreNewer, UsageError
 from eval_pipeline.formulas.registry import Registry, load_registry
 from eval_pipeline.loading.inbox import look_into
-from eval_pipeline.settings import PACKAGE, Settings, project_folder, utc_now
+from eval_pipeline.settings import CONFIG, OWN_SQL, PACKAGE, Settings, check_places, project_folder, utc_now
 from eval_pipeline.store.lock import Notify
 from eval_pipeline.store.open import open_reader
 
@@ -293,6 +293,7 @@ def _environment(values: Mapping[str, str]) -> Iterator[None]:
 
 def open_ui(settings: Settings, port: int, *, notify: Notify | None = None) -> None:
     """Become Dagster's web interface and daemon on this project; ends with them, and ends them when interrupted."""
+    check_places(settings)
     _check_port(port)
     _check_version(settings, notify)
     prepare_home(settings)
@@ -315,8 +316,8 @@ def ui_environment(settings: Settings, environ: Mapping[str, str]) -> dict[str, 
         "EVAL_PIPELINE_DB": str(settings.db),
         "EVAL_PIPELINE_INBOX": str(settings.inbox),
         "EVAL_PIPELINE_REPORTS": str(settings.reports),
-        "EVAL_PIPELINE_CONFIG": str(settings.config),
-        **({"EVAL_PIPELINE_SQL": str(settings.own_sql)} if settings.own_sql else {}),
+        **({CONFIG: str(settings.config)} if CONFIG in settings.named or settings.config.exists() else {}),
+        **({OWN_SQL: str(settings.own_sql)} if settings.own_sql else {}),
     }
 
 

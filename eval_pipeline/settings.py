@@ -7,19 +7,22 @@ import hashlib
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 import eval_pipeline
+from eval_pipeline.errors import UsageError
 
 PACKAGE = Path(__file__).resolve().parent
+CONFIG: Final = "EVAL_PIPELINE_CONFIG"
+OWN_SQL: Final = "EVAL_PIPELINE_SQL"
 SAFE_NAME: Final = re.compile(r"[^\w.@+-]+", re.ASCII)
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Paths the product works with."""
+    """Paths the product works with; `named` are the variables of the environment that chose one which must be there."""
 
     db: Path
     inbox: Path
@@ -27,6 +30,7 @@ class Settings:
     config: Path
     own_sql: Path | None
     dagster_home: Path
+    named: tuple[str, ...] = field(default=(), compare=False)
 
 
 def product_version() -> str:
@@ -67,18 +71,37 @@ def shipped_sql() -> Path:
 def load_settings(environ: Mapping[str, str] | None = None, *, db: str | Path | None = None) -> Settings:
     """Read the environment once; an explicit `db` wins over EVAL_PIPELINE_DB."""
     env = os.environ if environ is None else environ
-    own_sql = Path(env.get("EVAL_PIPELINE_SQL", "sql"))
-    is_own = own_sql.is_dir() and own_sql.resolve() != shipped_sql().resolve()
+    named = tuple(name for name in (CONFIG, OWN_SQL) if env.get(name))
+    own_sql = Path(env.get(OWN_SQL) or "sql")
+    is_own = (OWN_SQL in named or own_sql.is_dir()) and own_sql.resolve() != shipped_sql().resolve()
     project = project_folder()
     home = env.get("DAGSTER_HOME") or str((project or Path.cwd()) / "dagster_home")
     return Settings(
         db=Path(db or env.get("EVAL_PIPELINE_DB", "data/eval.duckdb")).absolute(),
         inbox=Path(env.get("EVAL_PIPELINE_INBOX", "data/inbox")).absolute(),
         reports=Path(env.get("EVAL_PIPELINE_REPORTS", "data/reports")).absolute(),
-        config=Path(env.get("EVAL_PIPELINE_CONFIG", "eval-pipeline.toml")).absolute(),
+        config=Path(env.get(CONFIG) or "eval-pipeline.toml").absolute(),
         own_sql=own_sql.absolute() if is_own else None,
         dagster_home=Path(home).absolute(),
+        named=named,
     )
+
+
+def missing_places(settings: Settings) -> list[str]:
+    """What the environment names and is not there, in words: other settings would be taken in its place."""
+    found = []
+    if CONFIG in settings.named and not settings.config.is_file():
+        found.append(f"{CONFIG} names {settings.config}, and there is no such file")
+    if OWN_SQL in settings.named and settings.own_sql is not None and not settings.own_sql.is_dir():
+        found.append(f"{OWN_SQL} names {settings.own_sql}, and there is no such folder")
+    return found
+
+
+def check_places(settings: Settings) -> None:
+    """Raise where the settings name what is not there."""
+    missing = missing_places(settings)
+    if missing:
+        raise UsageError(f"{'; '.join(missing)}: correct the name, wait for the mount, or unset the variable")
 
 
 def default_file(settings: Settings, runs: Sequence[str], suite: str | None) -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -29,9 +30,8 @@ def day(number: int) -> dt.datetime:
 
 def settings_in(folder: Path, **environment: str) -> Settings:
     """A store of its own, without what the environment of the tests says."""
-    return load_settings(
-        {"EVAL_PIPELINE_CONFIG": str(folder / "eval-pipeline.toml"), **environment}, db=folder / "e.duckdb"
-    )
+    settings = load_settings(environment, db=folder / "e.duckdb")
+    return replace(settings, config=folder / "eval-pipeline.toml")
 
 
 def write_lines(path: Path, rows: Iterable[Row | bytes | str]) -> Path:

@@ -8,8 +8,9 @@ from typing import Any, TypeVar
 
 import click
 
-from eval_pipeline.settings import Settings, load_settings
+from eval_pipeline.settings import Settings, check_places, load_settings
 
+EXAMINING = ("doctor",)
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -26,8 +27,12 @@ def with_store(command: F) -> F:
     return option(command)
 
 
-def _settings(_context: click.Context, _parameter: click.Parameter, value: Path | None) -> Settings:
-    return load_settings(db=value)
+def _settings(context: click.Context, _parameter: click.Parameter, value: Path | None) -> Settings:
+    settings = load_settings(db=value)
+    # What examines the settings says itself what is wrong with them.
+    if context.info_name not in EXAMINING:
+        check_places(settings)
+    return settings
 
 
 def as_json(command: F) -> F:

@@ -74,20 +74,21 @@ class StoreResource(DuckDBResource):
     config: str = Field(description="eval-pipeline.toml, which need not exist.")
     own_sql: str | None = Field(default=None, description="A folder of your own definitions.")
     dagster_home: str = Field(description="Where Dagster keeps its events.")
+    named: list[str] = Field(default=[], description="Variables of the environment that chose a place.")
 
     @classmethod
     def of(cls, settings: Settings) -> StoreResource:
         """The resource that carries these settings."""
         folders: dict[str, Any] = {name: str(getattr(settings, name)) for name in FOLDERS}
         own_sql = str(settings.own_sql) if settings.own_sql else None
-        return cls(database=str(settings.db), own_sql=own_sql, **folders)
+        return cls(database=str(settings.db), own_sql=own_sql, named=list(settings.named), **folders)
 
     @property
     def settings(self) -> Settings:
         """The settings it was made of."""
         folders = {name: Path(getattr(self, name)) for name in FOLDERS}
         own_sql = Path(self.own_sql) if self.own_sql else None
-        return Settings(db=Path(self.database), own_sql=own_sql, **folders)
+        return Settings(db=Path(self.database), own_sql=own_sql, named=tuple(self.named), **folders)
 
     def setup_for_execution(self, context: dg.InitResourceContext) -> None:
         """A run that uses the store says which process it is, so that its death can be noticed."""

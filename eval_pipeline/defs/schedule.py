@@ -7,7 +7,14 @@ import dagster as dg
 from eval_pipeline.config import Config
 from eval_pipeline.defs.jobs import Jobs
 from eval_pipeline.defs.resources import StoreResource
-from eval_pipeline.defs.sensors import _ending_requests, _is_busy, _look, _run_requests
+from eval_pipeline.defs.sensors import (
+    _ending_requests,
+    _look,
+    _nothing_there,
+    _run_requests,
+    _why_not,
+    _without_inbox,
+)
 from eval_pipeline.errors import InvalidConfig
 from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.loading.inbox import look_into, take_in_sources
@@ -26,19 +33,19 @@ def nightly(jobs: Jobs, names: frozenset[str], config: Config) -> dg.ScheduleDef
     def launch(
         context: dg.ScheduleEvaluationContext, store: StoreResource
     ) -> dg.SkipReason | list[dg.RunRequest]:
-        busy = _is_busy(context.instance)
+        busy = _why_not(context.instance, store.settings)
         if busy:
             return dg.SkipReason(busy)
         inbox = look_into(store.settings.inbox)
         if not store.settings.db.exists() and not inbox.runs and not inbox.sources:
-            return dg.SkipReason(f"{store.settings.inbox} is empty and there is no store yet")
+            return dg.SkipReason(_nothing_there(store.settings))
         if inbox.sources:
             take_in_sources(store.settings, now=utc_now())
         registry = load_registry(store.settings)
         look = _look(context.instance, store, inbox, registry)
         requests = _run_requests(context.instance, look, names, registry)
         requests = requests or _ending_requests(context.instance, store, registry)
-        return requests or dg.SkipReason(look.nothing_to_do)
+        return requests or dg.SkipReason(f"{look.nothing_to_do}{_without_inbox(store.settings)}")
 
     try:
         return dg.schedule(

@@ -66,7 +66,7 @@ from eval_pipeline.loading.inbox import (
     waiting_sources,
 )
 from eval_pipeline.report.pages.writing import due_pages
-from eval_pipeline.settings import PACKAGE, Settings, product_version, shipped_sql, utc_now
+from eval_pipeline.settings import PACKAGE, Settings, missing_places, product_version, shipped_sql, utc_now
 from eval_pipeline.store.open import Connection
 
 LAUNCHES_PER_TICK = 10
@@ -107,21 +107,22 @@ def new_runs(jobs: Jobs, names: frozenset[str]) -> dg.SensorDefinition:
         "loaded and did not compute.",
     )
     def watch(context: dg.SensorEvaluationContext, store: StoreResource) -> dg.SensorResult:
-        busy = _is_busy(context.instance)
+        busy = _why_not(context.instance, store.settings)
         if busy:
             return dg.SensorResult(skip_reason=busy, cursor=context.cursor)
+        no_inbox = _without_inbox(store.settings)
         inbox = look_into(store.settings.inbox)
         seen = digest([inbox.signature, *_stamps(store.settings)])
         if seen == context.cursor:
-            return dg.SensorResult(skip_reason=NOTHING_NEW, cursor=seen)
+            return dg.SensorResult(skip_reason=f"{NOTHING_NEW}{no_inbox}", cursor=seen)
         if not store.settings.db.exists() and not inbox.runs and not inbox.sources:
-            return dg.SensorResult(skip_reason=f"{store.settings.inbox} is empty and there is no store yet")
+            return dg.SensorResult(skip_reason=_nothing_there(store.settings))
         registry = load_registry(store.settings)
         look = _look(context.instance, store, inbox, registry)
         requests = _source_requests(context.instance, look.sources)
         requests = requests or _run_requests(context.instance, look, names, registry)
         if not requests:
-            return dg.SensorResult(skip_reason=look.nothing_to_do, cursor=seen)
+            return dg.SensorResult(skip_reason=f"{look.nothing_to_do}{no_inbox}", cursor=seen)
         return dg.SensorResult(run_requests=requests[:LAUNCHES_PER_TICK], cursor=context.cursor)
 
     return watch
@@ -155,7 +156,7 @@ def new_comparisons(jobs: Jobs) -> dg.SensorDefinition:
 
 def _not_now(context: dg.SensorEvaluationContext, store: StoreResource) -> dg.SensorResult | None:
     """Why the ledger is not asked: somebody computes, or there is nothing to ask."""
-    busy = _is_busy(context.instance)
+    busy = _why_not(context.instance, store.settings)
     if busy:
         return dg.SensorResult(skip_reason=busy, cursor=context.cursor)
     if not store.settings.db.exists():
@@ -247,10 +248,23 @@ def _stale_requests(
     return requests or _comparison_requests(instance, store, registry, settled)
 
 
-def _is_busy(instance: dg.DagsterInstance) -> str | None:
+def _why_not(instance: dg.DagsterInstance, settings: Settings) -> str | None:
+    """Why nothing is launched whatever there is to do: settings that name nothing, or runs under way."""
+    missing = missing_places(settings)
+    if missing:
+        return f"nothing is launched: {'; '.join(missing)}"
     fail_dead_runs(instance, now=utc_now())
     under_way = runs_under_way(instance)
     return f"{under_way} runs are under way" if under_way else None
+
+
+def _without_inbox(settings: Settings) -> str:
+    return "" if settings.inbox.is_dir() else f"; there is no inbox at {settings.inbox}"
+
+
+def _nothing_there(settings: Settings) -> str:
+    what = "is empty" if settings.inbox.is_dir() else "(the inbox) is not there"
+    return f"{settings.inbox} {what} and there is no store yet"
 
 
 def _stamps(settings: Settings) -> list[str]:

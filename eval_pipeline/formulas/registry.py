@@ -26,7 +26,7 @@ from eval_pipeline.formulas.tokens import (
     canonical,
 )
 from eval_pipeline.formulas.variants import with_variants
-from eval_pipeline.settings import PACKAGE, Settings, shipped_sql
+from eval_pipeline.settings import PACKAGE, Settings, check_places, shipped_sql
 
 DERIVED = ("facts", "metrics", "aggregates", "comparisons")
 SCHEMAS = frozenset(("raw", "labels", *DERIVED))
@@ -93,6 +93,7 @@ class Registry:
 
 def load_registry(settings: Settings) -> Registry:
     """Read every definition that holds for these settings."""
+    check_places(settings)
     config = load_config(settings.config)
     folders = [shipped_sql(), *([settings.own_sql] if settings.own_sql else [])]
     helpers: dict[str, Helper] = {}

@@ -24,7 +24,7 @@ from eval_pipeline.loading.lint import _note_stale_labels
 from eval_pipeline.loading.runs import Progress, _load_runs
 from eval_pipeline.loading.write_labels import _current_golden_hash
 from eval_pipeline.records import CASES
-from eval_pipeline.settings import Settings
+from eval_pipeline.settings import Settings, check_places
 from eval_pipeline.store.kept import kept_folder, stamp_of
 from eval_pipeline.store.lock import Notify
 from eval_pipeline.store.open import Connection, open_writer, transaction
@@ -138,6 +138,7 @@ def load_bundles(
 
     Between two runs `stop` is asked whether to end with what is written.
     """
+    check_places(settings)
     bundles = [find_bundle(one) if isinstance(one, Path) else one for one in found]
     chosen = options or LoadOptions()
     with _kept(settings, chosen, now) as kept:

@@ -27,7 +27,7 @@ from eval_pipeline.loading.load import load_bundles
 from eval_pipeline.loading.runs import read_part
 from eval_pipeline.loading.write_labels import _current_golden_hash
 from eval_pipeline.records import CASES
-from eval_pipeline.settings import Settings
+from eval_pipeline.settings import Settings, check_places
 from eval_pipeline.store.kept import kept_places
 from eval_pipeline.store.lock import Notify
 from eval_pipeline.store.open import Connection, open_reader
@@ -330,6 +330,7 @@ def retry_quarantine(
     notify: Notify | None = None,
 ) -> dict[str, Any]:
     """Read the files behind quarantine again, take in what is good now, and say what is mended and what is not."""
+    check_places(settings)
     inverted_spans = load_config(settings.config).inverted_spans
     with open_reader(settings.db, notify=notify) as con:
         _require_known(con, run_ids, datasets)

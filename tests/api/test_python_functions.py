@@ -50,7 +50,6 @@ def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
 
 def test_compare_runs_gives_the_document_of_the_command_line(settings, monkeypatch) -> None:
     monkeypatch.setenv("EVAL_PIPELINE_DB", str(settings.db))
-    monkeypatch.setenv("EVAL_PIPELINE_CONFIG", str(settings.config))
     report = eval_pipeline.compare_runs("run-a", "run-b")
     assert report == compared(settings)
     assert eval_pipeline.render_report_md(report).startswith("# run-a → run-b\n")

@@ -18,6 +18,28 @@ ROOT = Path(__file__).resolve().parents[2]
 HOSTILE = "q'; drop table raw.runs; --\u202e🙂"
 
 
+@pytest.mark.parametrize("name", ["EVAL_PIPELINE_CONFIG", "EVAL_PIPELINE_SQL"])
+@pytest.mark.parametrize(
+    "words", [["status"], ["load", "."], ["run"], ["metrics"], ["query", "select 1"], ["ui"]]
+)
+def test_a_setting_that_names_nothing_is_wrong_usage(tmp_path, monkeypatch, capsys, name, words):
+    monkeypatch.setenv(name, str(tmp_path / "nowhere"))
+    monkeypatch.setenv("EVAL_PIPELINE_DB", str(tmp_path / "e.duckdb"))
+    with pytest.raises(SystemExit) as left:
+        main(words)
+    assert left.value.code == 2
+    assert f"error: {name} names {tmp_path / 'nowhere'}, and there is no such" in capsys.readouterr().err
+
+
+def test_an_empty_setting_and_a_missing_file_that_nobody_named_are_no_fault(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("EVAL_PIPELINE_CONFIG", "EVAL_PIPELINE_SQL"):
+        monkeypatch.setenv(name, "")
+    with pytest.raises(SystemExit) as left:
+        main(["metrics"])
+    assert left.value.code == 0
+
+
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two computed runs and one that is only loaded."""

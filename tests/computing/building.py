@@ -44,7 +44,8 @@ def settings_in(folder: Path, config: str = "") -> Settings:
     """A store of its own, with this eval-pipeline.toml."""
     toml = folder / "eval-pipeline.toml"
     toml.write_text(config, "utf-8")
-    environ = {"EVAL_PIPELINE_CONFIG": str(toml), "EVAL_PIPELINE_SQL": str(folder / "no formulas of our own")}
+    (folder / "no formulas").mkdir(exist_ok=True)
+    environ = {"EVAL_PIPELINE_CONFIG": str(toml), "EVAL_PIPELINE_SQL": str(folder / "no formulas")}
     return load_settings(environ, db=folder / "eval.duckdb")
 
 

@@ -331,9 +331,15 @@ def test_what_is_printed_is_captured_only_where_the_home_says_so(new_home, tmp_p
 def test_the_web_interface_sees_the_settings_of_the_command(tmp_path):
     settings = replace(make_settings(tmp_path), own_sql=tmp_path / "mine")
     settings.own_sql.mkdir()
+    settings.config.touch()
     environment = ui_environment(settings, {"PATH": "/bin", "EVAL_PIPELINE_DB": "elsewhere"})
     assert load_settings(environment) == settings
     assert environment["PATH"] == "/bin"
+
+
+def test_the_web_interface_does_not_name_a_file_of_settings_that_nobody_named(tmp_path):
+    environment = ui_environment(make_settings(tmp_path), {})
+    assert not {"EVAL_PIPELINE_CONFIG", "EVAL_PIPELINE_SQL"} & set(environment)
 
 
 def test_a_port_that_is_taken_is_refused_by_name(tmp_path):

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 
 import dagster as dg
 import pytest
@@ -10,13 +11,15 @@ from eval_pipeline.config import Config, load_config
 from eval_pipeline.defs.jobs import make_jobs
 from eval_pipeline.defs.launches import MOST_ATTEMPTS, plan_launches
 from eval_pipeline.defs.partitions import registered_runs
+from eval_pipeline.defs.resources import StoreResource
 from eval_pipeline.defs.schedule import nightly
-from eval_pipeline.defs.sensors import new_runs, stale_metrics
+from eval_pipeline.defs.sensors import new_comparisons, new_runs, stale_metrics
 from eval_pipeline.defs.tags import LAUNCH, ONLY_STALE, REASONS
 from eval_pipeline.errors import InvalidConfig
 from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.loading.inbox import look_into, take_in_runs, take_in_sources
 from eval_pipeline.report.pages.writing import publish_pages
+from eval_pipeline.settings import load_settings
 
 from .deliveries import (
     CHANGED,
@@ -72,7 +75,49 @@ def take_in_and_compute(settings, instance, requests):
     compute(settings)
 
 
+@pytest.mark.parametrize("name", ["EVAL_PIPELINE_CONFIG", "EVAL_PIPELINE_SQL"])
+def test_a_sensor_launches_nothing_while_the_settings_name_what_is_not_there_and_says_so(
+    three_loaded, tmp_path, instance, name
+):
+    place = tmp_path / "late" / "mount"
+    copied(three_loaded, tmp_path)
+    named = load_settings({name: str(place), "EVAL_PIPELINE_DB": str(tmp_path / "eval.duckdb")})
+    settings = replace(named, inbox=tmp_path / "inbox", dagster_home=tmp_path / "dagster_home")
+    store, jobs = StoreResource.of(settings), make_jobs()
+    sensors = (new_runs(jobs, NAMES), stale_metrics(jobs, NAMES), new_comparisons(jobs))
+    for sensor in sensors:
+        requests, reason = Watch(sensor, instance, store).tick()
+        assert not requests
+        assert f"nothing is launched: {name} names {place}" in reason
+    with dg.DagsterInstance.local_temp(str(tmp_path)) as local:
+        context = dg.build_schedule_context(instance=local, resources={"store": store})
+        assert str(place) in nightly(jobs, NAMES, Config())(context).skip_message
+    if name == "EVAL_PIPELINE_CONFIG":
+        place.parent.mkdir()
+        place.touch()
+    else:
+        place.mkdir(parents=True)
+    requests, _ = Watch(new_runs(jobs, NAMES), instance, store).tick()
+    assert ranges(requests) == [("r1", "r3")]
+
+
+def test_a_missing_inbox_is_said_in_every_tick(three_computed, settings, instance, store):
+    copied(three_computed, settings.db.parent)
+    shutil.rmtree(settings.inbox, ignore_errors=True)
+    watch = Watch(new_runs(make_jobs(), NAMES), instance, store)
+    for _ in range(2):
+        requests, reason = watch.tick()
+        assert not requests
+        assert reason.endswith(f"there is no inbox at {settings.inbox}")
+
+
+def test_no_inbox_and_no_store_are_nothing_to_do(inbox_watch, settings):
+    assert inbox_watch.tick() == ([], f"{settings.inbox} (the inbox) is not there and there is no store yet")
+    assert not settings.db.exists()
+
+
 def test_an_empty_inbox_and_no_store_are_nothing_to_do(inbox_watch, settings):
+    settings.inbox.mkdir()
     requests, reason = inbox_watch.tick()
     assert not requests
     assert "empty" in reason

@@ -46,6 +46,8 @@ def settings(tmp_path: Path) -> Settings:
     queries = tmp_path / "guide" / "datasets" / "handbook" / "queries.jsonl"
     queries.parent.mkdir(parents=True)
     queries.write_text(json.dumps({"query_id": "q1"}) + "\n", "utf-8")
+    (tmp_path / "sql").mkdir(exist_ok=True)
+    (tmp_path / "eval-pipeline.toml").touch()
     return load_settings(
         {
             "EVAL_PIPELINE_DB": str(tmp_path / "e.duckdb"),

@@ -57,6 +57,7 @@ def own_settings(folder: Path, **files: str) -> Settings:
         write_text(folder / "own" / f"{name.replace('__', '/')}.sql", text)
     if "metrics__plain" in files:
         write_text(folder / "eval-pipeline.toml", f'[datasets.{DATASET}]\nformulas = ["plain"]\n')
+    (folder / "eval-pipeline.toml").touch()
     environ = {
         "EVAL_PIPELINE_SQL": str(folder / "own"),
         "EVAL_PIPELINE_CONFIG": str(folder / "eval-pipeline.toml"),

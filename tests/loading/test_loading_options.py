@@ -15,7 +15,6 @@ from eval_pipeline.loading.context import LoadOptions
 from eval_pipeline.loading.file import RunNamed, load_results_file
 from eval_pipeline.loading.inbox import take_in_runs
 from eval_pipeline.loading.load import load_bundles
-from eval_pipeline.settings import load_settings
 from eval_pipeline.store.kept import kept_folder
 from eval_pipeline.store.open import open_writer
 from tests.bundle_files import (
@@ -271,10 +270,7 @@ def test_the_same_bytes_again_without_texts_change_nothing_and_with_texts_bring_
 
 
 def test_the_inbox_brings_no_text_back_that_was_left_out_on_purpose(bundle, tmp_path):
-    settings = load_settings(
-        {"EVAL_PIPELINE_INBOX": str(bundle), "EVAL_PIPELINE_CONFIG": str(tmp_path / "none.toml")},
-        db=tmp_path / "e.duckdb",
-    )
+    settings = settings_in(tmp_path, EVAL_PIPELINE_INBOX=str(bundle))
     now = dt.datetime.now(dt.UTC).replace(tzinfo=None)
     load_bundles([bundle], settings, now=now, options=NO_TEXT)
     for path in bundle.rglob("*.json*"):

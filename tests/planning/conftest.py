@@ -57,6 +57,7 @@ class World:
 
     @property
     def settings(self) -> Settings:
+        (self.folder / "eval-pipeline.toml").touch()
         return load_settings(
             {
                 "EVAL_PIPELINE_DB": str(self.folder / "store" / "e.duckdb"),

@@ -47,6 +47,8 @@ def build_world(folder: Path) -> World:
     _write_run(bundle, "run-c", night="2026-09-03", shift=0, chunker="v2", suffix="-v2")
     _write_run(bundle, "run-d-broken", night="2026-09-04", shift=3, leave_out=4, attempt=1)
     _write_run(bundle, "run-d", night="2026-09-04", shift=1, attempt=2, replaces="run-d-broken")
+    (folder / "eval-pipeline.toml").touch()
+    (folder / "sql").mkdir(exist_ok=True)
     settings = load_settings(
         {
             "EVAL_PIPELINE_DB": str(folder / "e.duckdb"),

@@ -13,7 +13,7 @@ from eval_pipeline.cli.main import cli, main
 from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.planning.apply import pin_older
 from eval_pipeline.planning.plan import Selection
-from eval_pipeline.settings import Settings
+from eval_pipeline.settings import Settings, shipped_sql
 from tests.bundle_files import compute, day, hits, load, settings_in, write_golden, write_run
 
 CASE = {"case_id": "case", "ground_truth": {"a": 1, "b": 2}, "extracted": {"a": 1}}
@@ -61,7 +61,7 @@ def shown(settings: Settings, run_id: str, *options: str, toml: str = FORMULAS) 
     settings.config.write_text(toml, "utf-8")
     environment = {
         "EVAL_PIPELINE_CONFIG": str(settings.config),
-        "EVAL_PIPELINE_SQL": "no formulas of our own",
+        "EVAL_PIPELINE_SQL": str(shipped_sql()),
     }
     result = CliRunner().invoke(cli, ["show", run_id, "--db", str(settings.db), *options], env=environment)
     assert result.exit_code == 0, result.output
