@@ -17,6 +17,8 @@ from eval_pipeline.errors import UsageError
 PACKAGE = Path(__file__).resolve().parent
 CONFIG: Final = "EVAL_PIPELINE_CONFIG"
 OWN_SQL: Final = "EVAL_PIPELINE_SQL"
+PYTHON: Final = "EVAL_PIPELINE_PYTHON"
+REFUSE: Final = "refuse"
 SAFE_NAME: Final = re.compile(r"[^\w.@+-]+", re.ASCII)
 
 
@@ -102,6 +104,14 @@ def check_places(settings: Settings) -> None:
     missing = missing_places(settings)
     if missing:
         raise UsageError(f"{'; '.join(missing)}: correct the name, wait for the mount, or unset the variable")
+
+
+def refuses_python(environ: Mapping[str, str] | None = None) -> bool:
+    """Whether formulas in Python of one's own folder are refused; nothing but the environment can say so."""
+    said = (os.environ if environ is None else environ).get(PYTHON, "")
+    if said not in ("", REFUSE):
+        raise UsageError(f"{PYTHON} is {said!r}; it is {REFUSE!r}, or not set")
+    return said == REFUSE
 
 
 def default_file(settings: Settings, runs: Sequence[str], suite: str | None) -> Path:

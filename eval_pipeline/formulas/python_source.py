@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, wraps
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 from eval_pipeline.errors import DefinitionError
 from eval_pipeline.formulas._definition_text import read_definition
 from eval_pipeline.formulas._python_tokens import ModuleText, canonical_statement, cut_into_tokens
-from eval_pipeline.settings import PACKAGE
+from eval_pipeline.settings import PACKAGE, PYTHON, REFUSE, refuses_python, shipped_sql
 
 FORBIDDEN_CALLS = frozenset(
     [
@@ -155,6 +155,8 @@ def _literal(keyword: ast.keyword, path: Path) -> Any:
 
 def load_function(path: Path, source: str) -> Callable[..., Any]:
     """The function of this source, which is that of the file, or was once."""
+    if refuses_python() and not _is_shipped(path.name, source):
+        _refuse_python(path)
     module = ModuleType(f"eval_pipeline_formula_{path.stem}")
     module.__file__ = str(path)
     try:
@@ -170,6 +172,20 @@ def load_function(path: Path, source: str) -> Callable[..., Any]:
             return found(*frames, **parameters)
 
     return call
+
+
+def _is_shipped(name: str, source: str) -> bool:
+    """Whether these very lines came with the product, wherever they are said to stand."""
+    places = (PACKAGE / "formulas" / "polars", shipped_sql())
+    name = f"{name.removesuffix('.py')}.py"
+    return any(read_definition(file) == source for place in places for file in place.rglob(name))
+
+
+def _refuse_python(path: Path) -> NoReturn:
+    raise DefinitionError(
+        f"{path}: a formula in Python is code that runs with your rights, and {PYTHON}={REFUSE} lets none run that did "
+        "not come with eval-pipeline: write it in SQL, or unset the variable where you trust whoever wrote it"
+    )
 
 
 @contextmanager

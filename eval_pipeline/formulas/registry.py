@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -18,7 +18,7 @@ from eval_pipeline.formulas.definition import Definition, Helper, render
 from eval_pipeline.formulas.fingerprint import _full_fingerprint, _helper_fingerprint, own_fingerprint
 from eval_pipeline.formulas.header import Header, _body_line, _header_of, _parse_header, _split_file
 from eval_pipeline.formulas.lock_file import _first_fingerprints
-from eval_pipeline.formulas.python_source import _declaration, canonical_source
+from eval_pipeline.formulas.python_source import _declaration, _refuse_python, canonical_source
 from eval_pipeline.formulas.tokens import (
     _parameter_names,
     _qualified_names,
@@ -26,7 +26,7 @@ from eval_pipeline.formulas.tokens import (
     canonical,
 )
 from eval_pipeline.formulas.variants import with_variants
-from eval_pipeline.settings import PACKAGE, Settings, check_places, shipped_sql
+from eval_pipeline.settings import PACKAGE, Settings, check_places, refuses_python, shipped_sql
 
 DERIVED = ("facts", "metrics", "aggregates", "comparisons")
 SCHEMAS = frozenset(("raw", "labels", *DERIVED))
@@ -94,6 +94,7 @@ class Registry:
 def load_registry(settings: Settings) -> Registry:
     """Read every definition that holds for these settings."""
     check_places(settings)
+    takes_python = not refuses_python()
     config = load_config(settings.config)
     folders = [shipped_sql(), *([settings.own_sql] if settings.own_sql else [])]
     helpers: dict[str, Helper] = {}
@@ -105,6 +106,7 @@ def load_registry(settings: Settings) -> Registry:
         if folder == folders[0]:
             found += _read_shipped_python()
         else:
+            _check_python(found, is_taken=takes_python)
             found = [replace(draft, is_own=True) for draft in found]
         for draft in found:
             _check_overlay(draft, drafts)
@@ -116,6 +118,12 @@ def load_registry(settings: Settings) -> Registry:
     ordered = {name: drafts[name] for name in _parents_first(drafts)}
     first = {text: meaning for folder in folders for text, meaning in _first_fingerprints(folder).items()}
     return Registry(_fingerprinted(ordered, helpers, first), helpers, config)
+
+
+def _check_python(own: Sequence[Definition], *, is_taken: bool) -> None:
+    for one in own:
+        if one.is_python and not is_taken:
+            _refuse_python(one.path)
 
 
 def _read_folder(folder: Path) -> Iterator[Definition]:

@@ -7,7 +7,7 @@ import tempfile
 
 import pytest
 
-from eval_pipeline.errors import DefinitionError
+from eval_pipeline.errors import DefinitionError, UsageError
 from eval_pipeline.formulas.catalogue import describe, find_definition
 from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.planning.explain import explain_movement
@@ -89,6 +89,39 @@ def test_one_new_file_brings_table_catalogue_entry_values_and_cells(evaluated, t
         (line["query_id"], line["metrics"]["many_hits"]) for line in show_queries(settings, registry, "run-1")
     ]
     assert lines == [("a", 1.0), ("b", 0.0)]
+
+
+PYTHON_FORMULA = (
+    "from eval_pipeline.formulas.decorator import formula\n\n\n"
+    '@formula(reads=["facts.outcomes"], keys={"own": "Made up"})\n'
+    "def own(outcomes):\n"
+    '    return outcomes.select("run_key", "query_key", own=outcomes["n_hits"] * 1.0)\n'
+)
+
+
+def test_formulas_in_python_of_ones_own_folder_are_refused_where_the_environment_says_so(
+    evaluated, tmp_path, monkeypatch
+):
+    settings = copy_of(evaluated, tmp_path)
+    path = settings.own_sql / "metrics" / "own.py"
+    path.write_text(PYTHON_FORMULA)
+    trusted = load_registry(settings)
+    monkeypatch.setenv("EVAL_PIPELINE_PYTHON", "refuse")
+    with pytest.raises(DefinitionError, match=r"own\.py: a formula in Python is code .* write it in SQL"):
+        load_registry(settings)
+    # Nor does it run for who had read it before.
+    with pytest.raises(DefinitionError, match="EVAL_PIPELINE_PYTHON=refuse"):
+        compute(settings, trusted, on=3, definitions={"metrics.own"})
+    path.unlink()
+    shipped = next(one for one in load_registry(settings).formulas if one.is_python)
+    compute(settings, load_registry(settings), on=3, definitions={shipped.name}, force=True)
+    assert ask(settings, f"select count(*) from {shipped.name}") == [(2,)]
+
+
+def test_another_word_for_refusing_python_is_wrong_usage(evaluated, monkeypatch):
+    monkeypatch.setenv("EVAL_PIPELINE_PYTHON", "no")
+    with pytest.raises(UsageError, match="EVAL_PIPELINE_PYTHON is 'no'; it is 'refuse', or not set"):
+        load_registry(evaluated)
 
 
 def values_of(settings, name, text, *, on=3, **options):
