@@ -7,6 +7,8 @@ import shutil
 import signal
 import socket
 import sys
+import uuid
+import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -16,6 +18,7 @@ from eval_pipeline.comparing.pairs import PAIRS, due_pairs, find_pairs, is_due
 from eval_pipeline.comparing.stored import compared_by
 from eval_pipeline.computing.measure import Progress
 from eval_pipeline.computing.progress import Computed, computed_by, stale_runs
+from eval_pipeline.defs.home_faults import EventsLost, events_lost, why_untold
 from eval_pipeline.errors import NotAStore, StoreError, StoreNewer, UsageError
 from eval_pipeline.formulas.registry import Registry, load_registry
 from eval_pipeline.loading.inbox import look_into
@@ -83,14 +86,28 @@ def run_in_dagster(
 
     Tables of runs first, then the comparisons that rest on them, then with `pages` what is published of both.
     `definitions` and `run_ids` limit it; `note` is kept beside every number that is replaced. Everything
-    that can be computed is; then the first thing that went wrong is raised as it was.
+    that can be computed is; then the first thing that went wrong is raised as it was. Where Dagster's own files stand
+    in the way, that is said, and the rest is computed by a Dagster that forgets it.
     """
+    import dagster as dg
+
     from eval_pipeline.defs.resources import Listener
 
     listener = Listener(notify, progress)
-    with _environment(EVENT_ENVIRONMENT), open_instance(settings) as instance:
-        asked = Asked(run_ids, reasons, definitions, note, pages)
-        found = _execute(settings, instance, listener, asked)
+    asked = Asked(run_ids, reasons, definitions, note, pages)
+    started: list[str] = []
+    with _environment(EVENT_ENVIRONMENT):
+        try:
+            with open_instance(settings) as instance:
+                found = _execute(settings, instance, listener, asked, started)
+        except Exception as error:
+            why = why_untold(settings.dagster_home, error)
+            if why is None or listener.errors:
+                raise
+            (notify or warnings.warn)(f"Dagster is not told what is computed: {why}. Computing goes on.")
+            listener = Listener(notify, progress)
+            with dg.DagsterInstance.ephemeral() as forgetting:
+                found = _execute(settings, forgetting, listener, asked, started)
     if listener.errors:
         raise listener.errors[0]
     return found
@@ -101,6 +118,7 @@ def _execute(
     instance: dg.DagsterInstance,
     listener: Listener,
     asked: Asked,
+    started: list[str],
 ) -> Summary:
     from eval_pipeline.definitions import build_definitions
     from eval_pipeline.defs.jobs import NEW_COMPARISONS, NIGHTLY_EVALUATION, PUBLISH_PAGES
@@ -113,6 +131,7 @@ def _execute(
         registry,
         build_definitions(settings, registry=registry, listener=listener),
         listener,
+        started,
     )
     for launch in launches:
         work.execute(launch, NIGHTLY_EVALUATION, asked)
@@ -144,13 +163,15 @@ class Work:
     registry: Registry
     definitions: dg.Definitions
     listener: Listener
-    started: list[str] = field(default_factory=list)
+    started: list[str]
     failed_checks: list[str] = field(default_factory=list)
 
     def execute(self, launch: Launch | None, job: str, asked: Asked) -> None:
         """Execute a job, of a range of partitions where there is a launch; errors are remembered, not raised."""
-        result = _execute_job(self, job, launch, asked)
-        self.started.append(result.run_id)
+        # Known before it begins: what it computed counts, also when Dagster cannot note the rest.
+        run_id = str(uuid.uuid4())
+        self.started.append(run_id)
+        result = _execute_job(self, job, launch, asked, run_id=run_id)
         self.failed_checks += [
             f"{check.asset_key.to_user_string()}: {check.check_name}: {check.description}"
             for check in result.get_asset_check_evaluations()
@@ -159,7 +180,10 @@ class Work:
         if _was_interrupted(result):
             raise KeyboardInterrupt
         if not result.success and not self.listener.errors:
-            self.listener.errors.append(_failure_of(result))
+            failure = _failure_of(result)
+            if isinstance(failure, EventsLost):
+                raise failure
+            self.listener.errors.append(failure)
 
 
 def _due_comparisons(work: Work, asked: Asked) -> list[Launch]:
@@ -216,7 +240,9 @@ def _due_launches(
     return launches, sum(run.n_cells for run in due.values()) + len(pairs)
 
 
-def _execute_job(work: Work, job: str, launch: Launch | None, asked: Asked) -> dg.ExecuteInProcessResult:
+def _execute_job(
+    work: Work, job: str, launch: Launch | None, asked: Asked, *, run_id: str
+) -> dg.ExecuteInProcessResult:
     from eval_pipeline.defs.comparisons import launch_checks
     from eval_pipeline.defs.processes import PROCESS_TAG, this_process
 
@@ -229,6 +255,7 @@ def _execute_job(work: Work, job: str, launch: Launch | None, asked: Asked) -> d
     range_tags = launch.tags(asked.reasons) if launch else {}
     return executed.execute_in_process(
         instance=work.instance,
+        run_id=run_id,
         tags=range_tags | {PROCESS_TAG: this_process()} | _asked_tags(asked),
         run_config=QUIET,
         raise_on_error=False,
@@ -257,6 +284,10 @@ def _failure_of(result: dg.ExecuteInProcessResult) -> Exception:
     """What went wrong outside of our own code, in Dagster's words."""
     for event in result.all_events:
         if event.is_failure:
+            info = getattr(event.event_specific_data, "error", None)
+            lost = events_lost(info.to_string() if info else "")
+            if lost:
+                return lost
             return RuntimeError(f"Dagster run {result.run_id}: {event.message}")
     return RuntimeError(f"Dagster run {result.run_id} did not finish")
 

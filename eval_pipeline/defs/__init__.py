@@ -5,6 +5,7 @@ checks           Asset checks: one statement for the whole range, the failing ru
 comparisons      Comparisons and published pages as assets, and the gate as a check.
 event_log        Dagster's SQLite storage for a command that computes many partitions at once.
 events           What a step shows: one event for each partition that it computed, saying what is true of that one.
+home_faults      What is wrong with the files that Dagster keeps its events in, in words, once something failed.
 jobs             The jobs: the nightly evaluation, recomputation, comparisons, pages, loading sources.
 launches         From due cells to Dagster runs: contiguous ranges of partitions, each launched once.
 location         The code location: everything Dagster shows, for one set of settings.

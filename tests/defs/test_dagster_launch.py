@@ -3,10 +3,12 @@ from __future__ import annotations
 import os
 import shutil
 import socket
+import sqlite3
 import subprocess
 import sys
 import textwrap
 import uuid
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -306,6 +308,67 @@ def test_the_next_command_cleans_up_after_one_that_was_killed_and_computes_the_r
     assert run_in_dagster(settings, reasons=NEW_DATA_REASONS).computed.runs == ("r1",)
     with open_home(settings.dagster_home) as instance:
         assert instance.get_run_by_id(run.run_id).status == dg.DagsterRunStatus.FAILURE
+
+
+def _broken(place):
+    place.write_bytes(place.read_bytes()[:4096] + b"x" * 8192)
+
+
+def _full(place, when="true"):
+    """A disk that is full when an event is noted."""
+    with closing(sqlite3.connect(place)) as con, con:
+        con.execute(
+            f"create trigger full before insert on event_logs when {when} "
+            "begin select raise(abort, 'database or disk is full'); end"
+        )
+
+
+NO_ROOM = "(DAGSTER_HOME) cannot be written: "
+HOME_FAULTS = {
+    "broken runs": (lambda home: _broken(home / "history/runs.db"), "history/runs.db is broken (", "move it away"),
+    "broken schedules": (
+        lambda home: _broken(home / "schedules/schedules.db"), "schedules/schedules.db is broken (", "move it away"
+    ),
+    "broken events": (
+        lambda home: _broken(home / "history/runs/index.db"), "history/runs/index.db is broken (", "move it away"
+    ),
+    "no folder": (
+        lambda home: (shutil.rmtree(home / "history"), (home / "history").touch()), NO_ROOM, "make it a folder"
+    ),
+    "full": (lambda home: _full(home / "history/runs/index.db"), NO_ROOM, "make room"),
+    "full in a step": (
+        lambda home: _full(home / "history/runs/index.db", "new.dagster_event_type = 'ASSET_MATERIALIZATION'"),
+        NO_ROOM,
+        "make room",
+    ),
+    "no yaml": (lambda home: (home / "dagster.yaml").write_text("a: ["), "dagster.yaml is not YAML", "correct it"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HOME_FAULTS)
+def test_broken_files_of_dagster_are_named_and_computing_goes_on(after_launch, name):
+    deliver_run(after_launch.inbox, "late", day=9)
+    load(after_launch, after_launch.inbox)
+    spoil, fault, way_out = HOME_FAULTS[name]
+    spoil(after_launch.dagster_home)
+    said: list[str] = []
+    found = run_in_dagster(after_launch, reasons=NEW_DATA_REASONS, notify=said.append)
+    assert "late" in found.computed.runs
+    (line,) = [line for line in said if line.startswith("Dagster is not told what is computed: ")]
+    assert str(after_launch.dagster_home) in line
+    assert fault in line
+    assert way_out in line
+    assert run_in_dagster(after_launch, reasons=NEW_DATA_REASONS, notify=said.append).n_cells == 0
+
+
+def test_what_is_moved_away_is_begun_anew(after_launch):
+    _broken(after_launch.dagster_home / "history/runs.db")
+    (after_launch.dagster_home / "history/runs.db").rename(after_launch.dagster_home / "runs.db.broken")
+    deliver_run(after_launch.inbox, "late", day=9)
+    load(after_launch, after_launch.inbox)
+    said: list[str] = []
+    assert "late" in run_in_dagster(after_launch, reasons=NEW_DATA_REASONS, notify=said.append).computed.runs
+    assert said == []
 
 
 def test_the_home_is_made_with_the_shipped_settings_and_never_overwritten(tmp_path):
