@@ -97,6 +97,24 @@ def stood_at(con: Connection, run: RunRow, point: Point) -> dict[tuple[str, str]
     return found
 
 
+_BECAUSE = "case s.reason when 'parent' then 'formula' else s.reason end"
+# An entry of the history that ended when what is replaced began, and says the same.
+_OF_ONE_AGGREGATE = (
+    "h.run_key = r.run_key and h.source = r.source and h.metric = r.metric and h.slice = r.slice "
+    "and h.slice_value = r.slice_value"
+)
+_SAME_AGGREGATE = (
+    f"{_OF_ONE_AGGREGATE} and h.valid_to = r.valid_from and h.value is not distinct from r.value and h.n = r.n "
+    "and h.total is not distinct from r.total and h.formula_fingerprint = r.formula_fingerprint "
+    "and h.golden_key is not distinct from r.golden_key"
+)
+_PROLONGED_AGGREGATE = f"{_OF_ONE_AGGREGATE} and h.valid_to = r.valid_to and h.valid_from < r.valid_from"
+_SAME_ROWS = (
+    "h.run_key = r.run_key and h.definition = r.definition and h.valid_to = r.valid_from "
+    "and h.fingerprint = r.fingerprint and h.golden_key is not distinct from r.golden_key"
+)
+
+
 def _keep_replaced(
     con: Connection,
     store: str,
@@ -106,18 +124,31 @@ def _keep_replaced(
     now: dt.datetime,
     note: str | None,
 ) -> None:
-    """Move the aggregates that are about to be replaced into the history; a repetition leaves no trace."""
+    """Move the aggregates that are about to be replaced into the history; a repetition leaves no trace.
+
+    What stood there before with the same number stood longer: its entry is prolonged, and there is no second one.
+    """
+    history = f'"{store}".ledger.aggregate_history'
     con.execute(
-        f'insert into "{store}".ledger.aggregate_history '
-        "select m.run_key, m.source, m.metric, m.slice, m.slice_value, m.value, m.n, m.total, c.source_fingerprint, "
-        "c.results_hash, c.labels_hash, c.archive_hash, c.golden_key, c.computed_at, ?, "
-        "case s.reason when 'parent' then 'formula' else s.reason end, ? "
+        "create or replace temp table replaced_aggregates as "
+        "select m.run_key, m.source, m.metric, m.slice, m.slice_value, m.value, m.n, m.total, "
+        "c.source_fingerprint as formula_fingerprint, c.results_hash, c.labels_hash, c.archive_hash, c.golden_key, "
+        f"c.computed_at as valid_from, cast(? as timestamp) as valid_to, {_BECAUSE} as replaced_because, "
+        "cast(? as varchar) as note "
         f'from "{store}".aggregates.run_metrics m '
         f'join "{store}".ledger.cells c on c.definition = ? and c.source = m.source and c.run_key = m.run_key '
         "join temp.cell_states s on s.definition = c.definition and s.source = c.source and s.run_key = c.run_key "
         "where m.source = ? and m.run_key between ? and ? and s.reason is not null "
         "and m.run_key in (select unnest(?))",
         [now, note, wanted.definition, wanted.source, min(run_keys), max(run_keys), list(run_keys)],
+    )
+    con.execute(
+        f"update {history} h set valid_to = r.valid_to, replaced_because = r.replaced_because, note = r.note "
+        f"from temp.replaced_aggregates r where {_SAME_AGGREGATE}"
+    )
+    con.execute(
+        f"insert into {history} from temp.replaced_aggregates r "
+        f"where not exists (from {history} h where {_PROLONGED_AGGREGATE})"
     )
 
 
@@ -213,18 +244,37 @@ def _keep_replaced_rows(
     now: dt.datetime,
     note: str | None,
 ) -> None:
-    """Put the rows that are about to be replaced into the history; a repetition leaves no trace."""
+    """Put the rows that are about to be replaced into the history; a repetition leaves no trace.
+
+    Where all rows of a run are the same as those that stood there before, these are said to have stood longer.
+    """
+    history = f'"{store}".ledger.summary_history'
     con.execute(
-        f'insert into "{store}".ledger.summary_history '
-        "select replaced.run_key, c.definition, to_json(replaced), c.fingerprint, c.results_hash, c.labels_hash, "
-        "c.archive_hash, c.golden_key, c.computed_at, ?, "
-        "case s.reason when 'parent' then 'formula' else s.reason end, ? "
+        "create or replace temp table replaced_rows as "
+        'select replaced.run_key, c.definition, cast(to_json(replaced) as varchar) as "row", c.fingerprint, '
+        "c.results_hash, c.labels_hash, c.archive_hash, c.golden_key, c.computed_at as valid_from, "
+        f"cast(? as timestamp) as valid_to, {_BECAUSE} as replaced_because, cast(? as varchar) as note "
         f'from "{store}".{definition.schema}.{quoted(definition.short_name)} replaced '
         f"join \"{store}\".ledger.cells c on c.definition = ? and c.source = '' and c.run_key = replaced.run_key "
         "join temp.cell_states s on s.definition = c.definition and s.source = '' and s.run_key = c.run_key "
         "where replaced.run_key between ? and ? and s.reason is not null "
         "and replaced.run_key in (select unnest(?))",
         [now, note, definition.name, min(run_keys), max(run_keys), list(run_keys)],
+    )
+    con.execute(
+        "create or replace temp table prolonged_runs as "
+        'select run_key from (select run_key, list(r."row" order by r."row") as stood from temp.replaced_rows r '
+        'group by run_key) join (select r.run_key, list(h."row" order by h."row") as stood '
+        f"from (select distinct run_key, definition, fingerprint, golden_key, valid_from from temp.replaced_rows) r "
+        f"join {history} h on {_SAME_ROWS} group by r.run_key) using (run_key, stood)"
+    )
+    con.execute(
+        f"update {history} h set valid_to = r.valid_to, replaced_because = r.replaced_because, note = r.note "
+        f'from (select distinct * exclude ("row") from temp.replaced_rows) r where {_SAME_ROWS} '
+        "and r.run_key in (from temp.prolonged_runs)"
+    )
+    con.execute(
+        f"insert into {history} from temp.replaced_rows where run_key not in (from temp.prolonged_runs)"
     )
 
 
