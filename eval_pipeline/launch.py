@@ -215,7 +215,7 @@ def _due_launches(
     from eval_pipeline.defs.metadata import why_due
     from eval_pipeline.defs.partitions import registered_runs
     from eval_pipeline.defs.processes import fail_dead_runs, runs_under_way
-    from eval_pipeline.defs.report_existing import report_existing
+    from eval_pipeline.defs.sources import report_existing
 
     now = utc_now()
     fail_dead_runs(instance, now=now)

@@ -12,7 +12,6 @@ location         The code location: everything Dagster shows, for one set of set
 metadata         What the web interface says about an asset: words, columns, and the numbers of a computation.
 partitions       Partitions: runs and pairs of runs in run order, datasets, chunker versions.
 processes        Dagster runs whose process has died are marked as failed.
-report_existing  Dagster brought up to what the store and the inbox hold.
 resources        The store as a Dagster resource, and what a command hears of its computation.
 schedule         The schedule that takes the night in, at the hour that eval-pipeline.toml says.
 sensors          The sensors of inbox, ledger and comparisons.

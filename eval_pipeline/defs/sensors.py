@@ -43,8 +43,8 @@ from eval_pipeline.defs.partitions import (
     registered_runs,
 )
 from eval_pipeline.defs.processes import fail_dead_runs, runs_under_way
-from eval_pipeline.defs.report_existing import report_existing
 from eval_pipeline.defs.resources import StoreResource
+from eval_pipeline.defs.sources import report_existing
 from eval_pipeline.defs.stale_memory import (
     Memory,
     _answers,

@@ -1,5 +1,6 @@
 """What is delivered, as assets: golden sets and archives by version, the parts of runs by run."""
 
+import datetime as dt
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,12 +10,18 @@ import dagster as dg
 from eval_pipeline.defs.assets import CHUNK_ARCHIVES, GOLDEN_SETS, RAW_KEYS, RESULTS
 from eval_pipeline.defs.events import Results, _is_answered_in_full, _shown_partitions
 from eval_pipeline.defs.metadata import _name_runs
-from eval_pipeline.defs.partitions import EVAL_CHUNKER, EVAL_DATASET, EVAL_RUN, register_sources
+from eval_pipeline.defs.partitions import (
+    EVAL_CHUNKER,
+    EVAL_DATASET,
+    EVAL_RUN,
+    register_runs,
+    register_sources,
+)
 from eval_pipeline.defs.resources import Listener, StoreResource
 from eval_pipeline.loading.context import LoadReport
-from eval_pipeline.loading.inbox import digest, take_in_runs, take_in_sources
+from eval_pipeline.loading.inbox import Inbox, WaitingRun, digest, take_in_runs, take_in_sources, waiting_runs
 from eval_pipeline.settings import utc_now
-from eval_pipeline.showing.runs import RunPart, run_parts, unknown_runs
+from eval_pipeline.showing.runs import RunPart, run_order, run_parts, unknown_runs
 from eval_pipeline.showing.sources import SourceVersion, archives, golden_sets
 from eval_pipeline.store.open import Connection
 
@@ -273,3 +280,22 @@ def _raw_metadata(part: RunPart | None, run_id: str, report: LoadReport) -> dict
     if run_id in report.rejected:
         metadata["rejected"] = True
     return metadata
+
+
+def report_existing(
+    instance: dg.DagsterInstance,
+    con: Connection,
+    inbox: Inbox,
+    *,
+    now: dt.datetime,
+    may_move: bool,
+    most_moves: int | None = None,
+) -> list[WaitingRun]:
+    """Register runs, datasets and chunker versions, report new versions of sources; returns what waits in the inbox.
+
+    Runs that wait are registered too: whoever launches them must not find them taken out by somebody else.
+    """
+    waiting = waiting_runs(con, inbox)
+    register_runs(instance, run_order(con, waiting, now=now), may_move=may_move, most_moves=most_moves)
+    _report_sources(instance, con)
+    return waiting
