@@ -177,6 +177,8 @@ def _beside_the_point(rule: Rule, evidence: Evidence) -> str | None:
     """Why these two runs do not raise the question; a metric that only one of them has does raise it."""
     if rule.metric == EXTRACTION:
         return None if any(evidence.extraction) else "neither run has extraction cases"
+    if not evidence.paired.queries:
+        return "no query is in both runs"
     sizes = [
         max(np.count_nonzero(one.pairs.defined_a), np.count_nonzero(one.pairs.defined_b))
         for one in evidence.paired.compared
@@ -197,7 +199,9 @@ def _preconditions(
     if a.dataset_key != b.dataset_key:
         yield f"the baseline is scored on {a.dataset!r}, the candidate on {b.dataset!r}"
         return
-    asks_queries = any(rule.metric != EXTRACTION for rule in rules)
+    # A run that lost its results must not get by because nothing is left to ask of it.
+    asked = rules if paired.is_without_results else config.rules
+    asks_queries = any(rule.metric != EXTRACTION for rule in asked)
     if asks_queries or not (rules or paired.is_without_results):
         yield from _absent_queries(paired, config)
     if not rules:

@@ -15,7 +15,7 @@ from eval_pipeline.report.markdown import render_report_md, render_short_md
 from eval_pipeline.report.pages.collect import pair_page, run_page, suite_page
 from eval_pipeline.settings import Settings
 from eval_pipeline.showing.show import show_run
-from tests.bundle_files import compute, load, registry_of, write_golden, write_run
+from tests.bundle_files import compute, hits, load, registry_of, write_golden, write_run
 from tests.comparing.extracted import BAD, GOOD, OF_EXTRACTION, store_of_cases
 from tests.comparing.pairs_of_runs import copied
 
@@ -87,6 +87,20 @@ def test_a_rule_about_queries_still_needs_answers(settings: Settings, tmp_path: 
     found = gate(settings, registry_of(settings), "run-b", "run-a", config_file=config)
     assert found["verdict"] == "inconclusive"
     assert any("golden queries" in one for one in found["preconditions"])
+
+
+def test_a_candidate_that_lost_its_results_does_not_pass_by_its_cases(
+    settings: Settings, tmp_path: Path
+) -> None:
+    own = copied(settings, tmp_path)
+    write_golden(tmp_path / "more", [{"query_id": "q", "expected_chunk_ids": ["c"]}], dataset="forms")
+    write_run(tmp_path / "more", "run-a", [{"query_id": "q", "hits": hits("c")}], dataset="forms")
+    load(own, tmp_path / "more", on=3)
+    compute(own, on=4, reasons=None, definitions=OF_EXTRACTION)
+    found = gate(own, registry_of(own), "run-b", "run-a")
+    assert found["verdict"] == "inconclusive"
+    assert "the candidate answered 0 of 1 golden queries; at least 98% are needed" in found["preconditions"]
+    assert "hit@5: no query is in both runs" in found["skipped"]
 
 
 def test_a_golden_set_that_comes_later_takes_nothing_away(settings: Settings, tmp_path: Path) -> None:
