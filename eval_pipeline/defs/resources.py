@@ -21,6 +21,7 @@ from eval_pipeline.store.engine import Limits, limited
 from eval_pipeline.store.lock import Notify
 from eval_pipeline.store.open import Connection, open_reader, open_writer
 
+MOST_THREADS = 1024
 FOLDERS = ("inbox", "reports", "config", "dagster_home")
 
 
@@ -148,8 +149,8 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?) ?(?:[KMGT]i?B)", re.IGNORECASE)
 # Of every key whether a value is possible, and in words what is.
 _LIMITS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "threads": (
-        lambda value: isinstance(value, int) and not isinstance(value, bool) and value >= 1,
-        "a whole number from 1",
+        lambda value: isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MOST_THREADS,
+        f"a whole number from 1 to {MOST_THREADS}",
     ),
     "memory_limit": (_is_size, 'a size such as "500MB" or "2GiB"'),
     "temp_directory": (_is_folder, "a folder for what does not fit into memory"),

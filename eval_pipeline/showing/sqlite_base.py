@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from eval_pipeline.errors import StoreBusy, StoreError, UnknownName
+from eval_pipeline.store.open import says_what_failed
 
 HEADER: Final = b"SQLite format 3\0"
 BUSY_SECONDS: Final = 5.0
@@ -19,10 +20,11 @@ _MISSING = ("no such table", "no such column")
 
 def _is_knowledge_base(db: Path) -> bool:
     """Whether the file begins as a database of SQLite does."""
-    if not db.is_file():
-        return False
-    with db.open("rb") as file:
-        return file.read(len(HEADER)) == HEADER
+    with says_what_failed(db):
+        if not db.is_file():
+            return False
+        with db.open("rb") as file:
+            return file.read(len(HEADER)) == HEADER
 
 
 def _write_back(db: Path, run_id: str, aggregate_json: str) -> None:

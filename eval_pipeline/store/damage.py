@@ -122,6 +122,8 @@ def _opening_failed(db: Path, error: duckdb.Error) -> StoreError:
             f"{db} was written by another version of DuckDB than the one installed here ({_first_line(message)}): "
             "install that version. " + _way_back(db, words=NOT_BROKEN)
         )
+    if isinstance(error, duckdb.OutOfMemoryException):
+        return _in_trouble(db, message)
     return StoreDamaged(_damaged(db, _first_line(message)))
 
 
@@ -137,10 +139,12 @@ def _what_failed(db: Path, error: BaseException) -> StoreError | None:
     if any(sign in message.lower() for sign in SIGNS_OF_DAMAGE):
         return StoreDamaged(_damaged(db, _first_line(message)))
     if isinstance(error, DISK_TROUBLE):
-        return StoreError(
-            f"{db} could not be read or written: {_first_line(message)}. Nothing was half written."
-        )
+        return _in_trouble(db, message)
     return None
+
+
+def _in_trouble(db: Path, message: str) -> StoreError:
+    return StoreError(f"{db} could not be read or written: {_first_line(message)}. Nothing was half written.")
 
 
 def _unusable(db: Path, error: OSError) -> StoreError:

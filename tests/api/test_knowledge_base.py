@@ -137,6 +137,11 @@ def test_a_damaged_database_of_sqlite_is_not_called_a_store(tmp_path):
     assert "rebuild" not in str(raised.value) and beside(db) == []
 
 
+def test_a_place_that_cannot_be_looked_into_is_an_error_of_ours(tmp_path):
+    with pytest.raises(StoreError, match="cannot be used"):
+        eval_pipeline.store_aggregate("a", AGGREGATE, db=tmp_path / ("x" * 300))
+
+
 def test_every_other_function_says_that_it_reads_no_knowledge_base(base):
     for call in (
         lambda: eval_pipeline.compute_aggregate("a", db=base),

@@ -94,7 +94,7 @@ def test_a_candidate_that_lost_its_results_does_not_pass_by_its_cases(
 ) -> None:
     own = copied(settings, tmp_path)
     write_golden(tmp_path / "more", [{"query_id": "q", "expected_chunk_ids": ["c"]}], dataset="forms")
-    write_run(tmp_path / "more", "run-a", [{"query_id": "q", "hits": hits("c")}], dataset="forms")
+    write_run(tmp_path / "more", "run-a", [{"query_id": "q", "hits_top_k": hits("c")}], dataset="forms")
     load(own, tmp_path / "more", on=3)
     compute(own, on=4, reasons=None, definitions=OF_EXTRACTION)
     found = gate(own, registry_of(own), "run-b", "run-a")

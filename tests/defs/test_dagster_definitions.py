@@ -10,7 +10,7 @@ from eval_pipeline.defs.assets import computed_definitions, key_of
 from eval_pipeline.defs.location import build_definitions
 from eval_pipeline.defs.metadata import column_lineage, describe
 from eval_pipeline.defs.resources import StoreResource
-from eval_pipeline.errors import InvalidConfig
+from eval_pipeline.errors import InvalidConfig, StoreError
 from eval_pipeline.formulas.registry import Registry, load_registry
 from eval_pipeline.settings import load_settings
 from eval_pipeline.store.open import open_reader
@@ -223,6 +223,7 @@ def test_the_limits_of_the_resource_hold_for_what_a_run_opens_and_for_nothing_af
         ({"access_mode": "READ_ONLY"}, "there is: threads, memory_limit, temp_directory"),
         ({"threads": 1, "worker_threads": 4}, "no 'worker_threads'"),
         ({"threads": 0}, "a whole number from 1"),
+        ({"threads": 10**30}, "a whole number from 1"),
         ({"threads": True}, "a whole number from 1"),
         ({"memory_limit": "much"}, 'such as "500MB"'),
         ({"memory_limit": "0MB"}, 'such as "500MB"'),
@@ -234,3 +235,12 @@ def test_what_a_connection_cannot_be_configured_to_is_refused_in_words(tmp_path,
     usual = {name: getattr(StoreResource.of(settings), name) for name in StoreResource.model_fields}
     with pytest.raises(InvalidConfig, match=said):
         StoreResource(**{**usual, "connection_config": asked})
+
+
+def test_a_limit_that_nothing_fits_into_does_not_call_the_store_broken(empty_store, tmp_path):
+    settings = replace(make_settings(tmp_path), db=empty_store)
+    usual = {name: getattr(StoreResource.of(settings), name) for name in StoreResource.model_fields}
+    resource = StoreResource(**{**usual, "connection_config": {"memory_limit": "10KB"}})
+    with pytest.raises(StoreError, match="Out of Memory") as raised, resource.reading():
+        pass
+    assert "rebuild" not in str(raised.value)
