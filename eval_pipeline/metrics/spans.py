@@ -74,6 +74,10 @@ def read_spans(
 
 
 def _read_span(row: Mapping[str, Any], place: str, *, inverted_spans: InvertedSpans) -> CharacterSpan | None:
+    if not isinstance(row, Mapping):
+        raise InvalidSpan(
+            f"{place} is {row!r}, a {type(row).__name__}; allowed is a mapping with doc_id, start and end"
+        )
     doc_id: Any = row.get("doc_id")
     start: Any = row.get("start")
     end: Any = row.get("end")

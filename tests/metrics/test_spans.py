@@ -324,8 +324,10 @@ def test_inverted_and_negative_spans_can_be_dropped_on_request() -> None:
     assert read_spans(rows, inverted_spans="drop") == spans_of((0, 5))
 
 
-@pytest.mark.parametrize("row", [{"doc_id": "doc1", "start": 0}, {"start": 0, "end": 1}, {}])
-def test_a_row_that_is_no_span_is_refused_even_when_inverted_spans_are_dropped(row: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "row", [{"doc_id": "doc1", "start": 0}, {"start": 0, "end": 1}, {}, ("doc1", 0, 1), "doc1", None]
+)
+def test_a_row_that_is_no_span_is_refused_even_when_inverted_spans_are_dropped(row: Any) -> None:
     with pytest.raises(InvalidSpan, match="index 0"):
         read_spans([row], inverted_spans="drop")
 
