@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,15 @@ WIDTH = 80
 def print_json(document: Any) -> None:
     """One JSON document, the same text every time."""
     sys.stdout.write(_json_text(document, indent=2) + "\n")
+
+
+def print_json_list(items: Iterable[Any]) -> None:
+    """One JSON list, as `print_json` prints it, written while its items come."""
+    before = "[\n  "
+    for item in items:
+        sys.stdout.write(before + _json_text(item, indent=2).replace("\n", "\n  "))
+        before = ",\n  "
+    sys.stdout.write("[]\n" if before.startswith("[") else "\n]\n")
 
 
 def print_json_line(document: Any) -> None:

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 import click
 
 from eval_pipeline.cli.options import as_json, with_store
-from eval_pipeline.cli.output import print_json, say, table
+from eval_pipeline.cli.output import print_json_list, say, table
 from eval_pipeline.settings import Settings
-from eval_pipeline.words import count
 
 SHOWN_ROWS = 200
 
 
 @click.command("query")
 @click.argument("sql")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0),
+    default=30,
+    metavar="SECONDS",
+    show_default=True,
+    help="Give the question up after so long, with exit code 5; 0: never.",
+)
 @with_store
 @as_json
-def command(sql: str, settings: Settings, as_json: bool) -> None:
+def command(sql: str, timeout: float, settings: Settings, as_json: bool) -> None:
     """Ask the store in SQL, read-only: without files, network or settings.
 
     \b
@@ -24,12 +33,13 @@ def command(sql: str, settings: Settings, as_json: bool) -> None:
     formula_history, deliveries, quarantine, lint, run_nights; eval_runs and
     eval_query_results, as knowledge bases call them
     """
-    from eval_pipeline.showing.query import ask
+    from eval_pipeline.showing.query import asking
 
-    columns, rows = ask(settings, sql, notify=say)
-    if as_json:
-        print_json([dict(zip(columns, row, strict=True)) for row in rows])
-        return
-    table(columns, rows[:SHOWN_ROWS])
-    if len(rows) > SHOWN_ROWS:
-        say(f"… and {count(len(rows) - SHOWN_ROWS, 'row')} more: --json prints all of them")
+    with asking(settings, sql, timeout=timeout, notify=say) as (columns, rows):
+        if as_json:
+            print_json_list(dict(zip(columns, row, strict=True)) for row in rows)
+            return
+        found = list(islice(rows, SHOWN_ROWS + 1))
+    table(columns, found[:SHOWN_ROWS])
+    if len(found) > SHOWN_ROWS:
+        say("… and more rows: --json prints all of them")

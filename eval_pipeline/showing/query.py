@@ -1,19 +1,31 @@
-"""SQL from people: read-only, on the store alone."""
+"""SQL from people: read-only, on the store alone, for as long as is allowed."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from eval_pipeline.settings import Settings
 from eval_pipeline.showing.show import _json_value
-from eval_pipeline.store.engine import interruptible
-from eval_pipeline.store.guarded import ask_guarded
+from eval_pipeline.store.guarded import asking_guarded
 from eval_pipeline.store.lock import Notify
-from eval_pipeline.store.open import open_reader
+
+Rows = Iterator[list[Any]]
 
 
-def ask(settings: Settings, sql: str, *, notify: Notify | None = None) -> tuple[list[str], list[list[Any]]]:
-    """The query's columns and rows, as JSON knows them."""
-    with open_reader(settings.db, notify=notify, for_others=True) as con, interruptible(con):
-        columns, rows = ask_guarded(con, sql)
-    return columns, [[_json_value(value) for value in row] for row in rows]
+@contextmanager
+def asking(
+    settings: Settings, sql: str, *, timeout: float = 0, notify: Notify | None = None
+) -> Iterator[tuple[list[str], Rows]]:
+    """The query's columns, and its rows one after the other, as JSON knows them; writers wait for the block's end."""
+    with asking_guarded(settings.db, sql, timeout=timeout, notify=notify) as (columns, rows):
+        yield columns, ([_json_value(value) for value in row] for row in rows)
+
+
+def ask(
+    settings: Settings, sql: str, *, timeout: float = 0, notify: Notify | None = None
+) -> tuple[list[str], list[list[Any]]]:
+    """The query's columns and all of its rows."""
+    with asking(settings, sql, timeout=timeout, notify=notify) as (columns, rows):
+        return columns, list(rows)

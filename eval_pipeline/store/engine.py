@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import signal
 import threading
 from collections.abc import Iterator
@@ -122,7 +123,7 @@ def attached(
         if not engine.is_shut:
             if place is not None:
                 # What does not fit into memory goes beside the file that it comes from.
-                con.execute("set temp_directory = ?", [_spill_folder(file, limits)])
+                con.execute("set temp_directory = ?", [_spill_folder(file, limits, is_own=for_others)])
             _keep_to(con, limits)
         con.execute(f"attach {literal(file)} as {STORE}{' (read_only)' if read_only else ''}")
         con.execute(f"use {STORE}")
@@ -151,8 +152,10 @@ def _new() -> duckdb.DuckDBPyConnection:
     return duckdb.connect(MEMORY, config=SETTINGS)
 
 
-def _spill_folder(file: str, limits: Limits) -> str:
-    return limits.temp_directory or f"{file}.tmp"
+def _spill_folder(file: str, limits: Limits, *, is_own: bool = False) -> str:
+    """Whose own files an engine may read is not told where others leave theirs: its folder `is_own`."""
+    own = f".{secrets.token_hex(8)}" if is_own else ""
+    return limits.temp_directory or f"{file}{own}.tmp"
 
 
 def _shut(engine: _Engine) -> None:

@@ -1,14 +1,22 @@
-"""A connection that can read the store and nothing else."""
+"""A connection that can read the store and nothing else, for as long as is allowed."""
 
 from __future__ import annotations
 
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import duckdb
 from duckdb import StatementType
 
-from eval_pipeline.errors import UsageError
-from eval_pipeline.store.open import Connection
+from eval_pipeline.errors import RefusedError, UsageError
+from eval_pipeline.store.engine import interruptible
+from eval_pipeline.store.lock import Notify
+from eval_pipeline.store.open import Connection, open_reader
 
 # A pivot is several statements in one.
 QUESTIONS = (
@@ -18,13 +26,37 @@ QUESTIONS = (
     StatementType.CALL,
     StatementType.MULTI,
 )
+# What begins with one of these writes nothing; DuckDB gives no kind to what stands below an `explain` or in a pivot.
+FIRST_WORDS = frozenset(
+    ("select", "from", "with", "values", "table", "pivot", "unpivot", "describe", "desc", "show", "summarize")
+)
+EXPLAINING = ("explain", "analyze", "analyse", "verbose")
+BATCH_ROWS = 1000
 
 
-def ask_guarded(con: Connection, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
-    """Run somebody's SQL without files, network, extensions and settings; the connection is of no other use after."""
+Answer = tuple[list[str], Iterator[tuple[Any, ...]]]
+
+
+@contextmanager
+def asking_guarded(
+    db: Path, sql: str, *, timeout: float = 0, notify: Notify | None = None
+) -> Iterator[Answer]:
+    """Run somebody's SQL without files, network, extensions and settings, for so many seconds at most (0: any).
+
+    Rows come as they are asked for, nothing holds all of them; writers wait for the end of the block.
+    """
+    with (
+        open_reader(db, notify=notify, for_others=True) as con,
+        interruptible(con),
+        _time_limit(con, timeout),
+    ):
+        yield _ask(con, sql)
+
+
+def _ask(con: Connection, sql: str) -> Answer:
     con.execute("set enable_external_access = false")
     con.execute("set lock_configuration = true")
-    try:
+    with _mistakes_are_the_askers():
         statements = con.extract_statements(sql)
         if len(statements) != 1:
             raise UsageError(f"expected one SQL statement, got {len(statements)}: ask one question at a time")
@@ -34,17 +66,106 @@ def ask_guarded(con: Connection, sql: str) -> tuple[list[str], list[tuple[Any, .
             )
         cursor = con.execute(statements[0])
         columns = _distinct([column[0] for column in cursor.description or []])
-        return columns, cursor.fetchall()
+    return columns, _rows(cursor)
+
+
+def _rows(cursor: Connection) -> Iterator[tuple[Any, ...]]:
+    with _mistakes_are_the_askers():
+        while rows := cursor.fetchmany(BATCH_ROWS):
+            yield from rows
+
+
+@contextmanager
+def _mistakes_are_the_askers() -> Iterator[None]:
+    try:
+        yield
+    except duckdb.InterruptException:
+        raise
     except duckdb.Error as error:
         raise UsageError(str(error).strip()) from error
 
 
+@contextmanager
+def _time_limit(con: Connection, seconds: float) -> Iterator[None]:
+    """Give up what the block does after so many seconds, also where it waits for a reader of its output; 0: never.
+
+    Only the main thread can be stopped while it waits; elsewhere it is the statement that is given up.
+    """
+    if not seconds:
+        yield
+        return
+    main = threading.main_thread()
+    is_over, is_left = threading.Event(), threading.Event()
+
+    def end() -> None:
+        is_over.set()
+        con.interrupt()
+        if is_main and main.ident:
+            signal.pthread_kill(main.ident, signal.SIGALRM)
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        if not is_left.is_set():
+            raise _out_of_time(seconds)
+
+    is_main = threading.current_thread() is main
+    before = signal.signal(signal.SIGALRM, stop) if is_main else None
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    except Exception as error:
+        # The statement says that it was interrupted, not by what.
+        if is_over.is_set() and not isinstance(error, RefusedError):
+            raise _out_of_time(seconds) from None
+        raise
+    finally:
+        is_left.set()
+        timer.cancel()
+        timer.join()
+        if is_main:
+            signal.signal(signal.SIGALRM, before)
+
+
+def _out_of_time(seconds: float) -> RefusedError:
+    return RefusedError(
+        f"the question took longer than {seconds:g} s and was given up, because nobody can write to the store while "
+        "it is read: ask for less, or allow more with --timeout SECONDS (0: as long as it takes)"
+    )
+
+
 def _is_question(statement: duckdb.Statement) -> bool:
     try:
-        return statement.type in QUESTIONS
+        kind = statement.type
     except ValueError:
         # A kind of statement that DuckDB's Python has no name for.
         return False
+    if kind in (StatementType.EXPLAIN, StatementType.MULTI):
+        return _first_word(_words(statement.query)) in FIRST_WORDS
+    return kind in QUESTIONS
+
+
+def _words(sql: str) -> list[str]:
+    """The tokens without comments, as DuckDB cuts them, in lower case."""
+    cuts = duckdb.tokenize(sql)
+    ends = [*(place for place, _ in cuts[1:]), len(sql)]
+    return [
+        sql[start:end].strip().lower()
+        for (start, kind), end in zip(cuts, ends, strict=True)
+        if kind != duckdb.token_type.comment
+    ]
+
+
+def _first_word(words: list[str]) -> str:
+    """What is asked, below `explain` and its options in parentheses."""
+    place = 0
+    while place < len(words) and words[place] in EXPLAINING:
+        place += 1
+    rest = words[place:]
+    first = next((word for word in rest if word != "("), "")
+    if rest[:1] == ["("] and first not in FIRST_WORDS and ")" in rest:
+        return _first_word(rest[rest.index(")") + 1 :])
+    return first
 
 
 def _distinct(names: list[str]) -> list[str]:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from eval_pipeline.cli.main import COMMANDS, main
+from eval_pipeline.store.lock import writer_lock
 from tests.bundle_files import compute, day, hits, load, settings_in, write_golden, write_run
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -208,6 +209,39 @@ def test_query_prints_rows_as_objects(ask_cli):
     assert json.loads(printed)[0] == {"run_id": "night-1", "suite": "nightly"}
 
 
+# More than anybody's memory holds, and than could be fetched before the tests end.
+ENDLESS_ROWS = "select range as a, 'x' as b from range(1000000000000)"
+
+
+ENDLESS_COUNT = (
+    "select count(*) from range(1000000000) a, range(1000000000) b where a.range % 7 = b.range % 11"
+)
+
+
+@pytest.mark.parametrize("words", [[ENDLESS_COUNT], [ENDLESS_COUNT, "--json"], [ENDLESS_ROWS, "--json"]])
+def test_a_question_without_end_ends_by_itself_and_says_what_helps(ask_cli, store, words):
+    code, _, said = ask_cli("query", *words, "--timeout", "0.2")
+    assert code == 5
+    assert "longer than 0.2 s" in said
+    assert "--timeout" in said
+    with writer_lock(store / "e.duckdb", patience=0):
+        pass
+
+
+def test_a_query_fetches_no_more_rows_than_it_shows(ask_cli):
+    code, printed, said = ask_cli("query", ENDLESS_ROWS, "--timeout", "0")
+    assert code == 0
+    assert printed.split()[-2:] == ["199", "x"]
+    assert "more rows" in said
+
+
+@pytest.mark.parametrize("rows", [0, 1, 2500])
+def test_a_list_that_is_written_while_it_comes_is_one_json_document(ask_cli, rows):
+    code, printed, _ = ask_cli("query", f"select range as a, [range] as b from range({rows})", "--json")
+    assert code == 0
+    assert printed == json.dumps([{"a": n, "b": [n]} for n in range(rows)], indent=2) + "\n"
+
+
 def test_an_unexpected_error_is_one_sentence_and_ends_with_70(ask_cli, monkeypatch):
     def fail(*_arguments, **_options):
         raise ZeroDivisionError("something nobody thought of")
@@ -237,6 +271,24 @@ def test_a_reader_that_leaves_early_is_no_error(store):
     done = shell(store, "set -o pipefail; python -m eval_pipeline show night-1 --per-query | head -n 1")
     assert done.stdout.count("\n") == 1
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.needs_process
+def test_rows_are_written_while_they_come(store):
+    done = shell(store, f'python -m eval_pipeline query "{ENDLESS_ROWS}" --json --timeout 0 | head -n 3')
+    assert done.stdout == '[\n  {\n    "a": 0,\n'
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.needs_process
+def test_a_reader_that_stops_reading_keeps_nobody_out_for_longer_than_the_limit(store):
+    words = [sys.executable, "-m", "eval_pipeline", "query", ENDLESS_ROWS, "--json", "--timeout", "0.5"]
+    with subprocess.Popen(
+        [*words, "--db", str(store / "e.duckdb")], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as asking:
+        assert asking.stdout and asking.stdout.read(1) == b"["
+        with writer_lock(store / "e.duckdb"):
+            asking.kill()
 
 
 @pytest.mark.needs_process

@@ -17,6 +17,8 @@ def settings(tmp_path_factory):
     write_golden(folder / "bundle", [{"query_id": "q"}])
     write_run(folder / "bundle", "run-1", [{"query_id": "q", "hits_top_k": hits("d/1")}])
     (folder / "secret.csv").write_text("password\nhunter2\n")
+    (folder / "e.duckdb.tmp").mkdir()
+    (folder / "e.duckdb.tmp" / "secret.txt").write_text("what did not fit into somebody else's memory")
     found = settings_in(folder)
     load(found, folder / "bundle")
     return found
@@ -49,6 +51,11 @@ def test_the_public_views_can_be_asked(settings):
         "create temp table mine as select 1",
         "explain analyze delete from raw.runs",
         "explain analyze create table memory.main.mine (x integer)",
+        "explain analyze copy (select 1) to '{folder}/e.duckdb.tmp/x'",
+        "explain (analyze, format json) copy (select 1) to '{folder}/e.duckdb.tmp/x'",
+        "explain analyze /* /* */ select */ copy (select 1) to '{folder}/e.duckdb.tmp/x'",
+        "explain analyze copy (pivot (select 1 a, 'x' b) on b using count(*)) to '{folder}/e.duckdb.tmp/x'",
+        "from read_text('{folder}/e.duckdb.tmp/secret.txt')",
         "copy from database store to memory",
         "create table memory.main.mine as pivot (select 1 a, 'x' b) on b using count(*)",
         "update extensions",
@@ -83,10 +90,10 @@ def test_the_public_views_can_be_asked(settings):
 )
 def test_files_network_settings_and_writes_are_out_of_reach(settings, sql):
     folder = settings.db.parent
-    before = sorted(path.name for path in folder.iterdir())
+    before = sorted(path.name for path in folder.rglob("*"))
     with pytest.raises(UsageError):
         ask(settings, sql.format(secret=folder / "secret.csv", folder=folder))
-    assert sorted(path.name for path in folder.iterdir()) == before
+    assert sorted(path.name for path in folder.rglob("*")) == before
     assert ask(settings, "select count(*) from runs")[1] == [[1]]
 
 
@@ -104,6 +111,9 @@ def test_a_refused_write_names_the_commands_that_do_write(settings):
         "summarize runs",
         "show tables",
         "explain from runs",
+        "explain analyze (select run_id from runs)",
+        "explain (analyze, format json) /* why */ with r as (from runs) from r",
+        "explain pivot (select run_id, 'x' as name from runs) on name using count(*)",
         "pragma table_info('raw.runs')",
         "pivot (select run_id, 'x' as name from runs) on name using count(*)",
     ],
