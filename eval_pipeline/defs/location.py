@@ -11,7 +11,7 @@ from eval_pipeline.defs.checks import _all_checks, _up_to_date_key
 from eval_pipeline.defs.comparisons import _comparison_assets, _comparison_checks, _report_assets
 from eval_pipeline.defs.jobs import make_jobs
 from eval_pipeline.defs.launches import all_names
-from eval_pipeline.defs.resources import Listener, StoreResource
+from eval_pipeline.defs.resources import BUSY_RETRIES, Listener, StoreResource
 from eval_pipeline.defs.schedule import nightly
 from eval_pipeline.defs.sensors import new_comparisons, new_runs, stale_metrics
 from eval_pipeline.defs.sources import _delivered_assets
@@ -24,7 +24,7 @@ def build_definitions(
 ) -> dg.Definitions:
     """Assets from the registry, their checks, jobs, sensors and the schedule; needs no store."""
     registry = registry or load_registry(settings)
-    hears = listener or Listener()
+    hears = listener or Listener(retries=BUSY_RETRIES)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dg.BetaWarning)
         names = all_names(registry)

@@ -15,13 +15,16 @@ from pydantic import Field, field_validator
 
 from eval_pipeline.computing.measure import Progress
 from eval_pipeline.defs.processes import _sign_run
-from eval_pipeline.errors import InvalidConfig
+from eval_pipeline.errors import InvalidConfig, StoreBusy
 from eval_pipeline.settings import Settings
 from eval_pipeline.store.engine import Limits, limited
 from eval_pipeline.store.lock import Notify
 from eval_pipeline.store.open import Connection, open_reader, open_writer
 
 MOST_THREADS = 1024
+# A run that the daemon launches has all night: the holder of the store ends, or is ended, meanwhile.
+BUSY_RETRIES = 3
+RETRY_SECONDS = 60.0
 FOLDERS = ("inbox", "reports", "config", "dagster_home")
 
 
@@ -33,6 +36,7 @@ class Listener:
     progress: Progress | None = None
     total: int = 0
     done: int = 0
+    retries: int = 0
     errors: list[Exception] = field(default_factory=list)
 
     @contextmanager
@@ -53,10 +57,15 @@ class Listener:
 
     @contextmanager
     def hearing_errors(self) -> Iterator[None]:
-        """Remember an exception of the block: Dagster would only hand on its text."""
+        """Remember an exception of the block: Dagster would only hand on its text.
+
+        A refusal of the store is no answer yet where nobody waits for one: Dagster begins the step once more.
+        """
         try:
             yield
         except Exception as error:
+            if self.retries and isinstance(error, StoreBusy):
+                raise dg.RetryRequested(self.retries, RETRY_SECONDS) from error
             self.errors.append(error)
             raise
 

@@ -224,11 +224,11 @@ def _raw_parts(listener: Listener) -> dg.AssetsDefinition:
         run_ids = list(context.partition_keys)
         with listener.hearing_errors(), store.limited():
             report = take_in_runs(store.settings, set(run_ids), now=utc_now(), notify=listener.notify)
-        with store.reading() as con:
-            if report.golden_sets or report.archives:
-                _report_sources(context.instance, con)
-            found = {part.key: run_parts(con, part.part, run_ids) for part in RAW_PARTS}
-            absent = unknown_runs(con, run_ids)
+            with store.reading() as con:
+                if report.golden_sets or report.archives:
+                    _report_sources(context.instance, con)
+                found = {part.key: run_parts(con, part.part, run_ids) for part in RAW_PARTS}
+                absent = unknown_runs(con, run_ids)
         if absent:
             context.log.warning(f"not in the store: {_name_runs(absent)}")
         for part in RAW_PARTS:

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
@@ -34,7 +36,8 @@ def writer_lock(
         _acquire(turn, portalocker.LockFlags.EXCLUSIVE, db=db, notify=notify, patience=patience)
         _acquire(lock, portalocker.LockFlags.EXCLUSIVE, db=db, notify=notify, patience=patience)
         portalocker.unlock(turn)
-        _sign(lock)
+        _erase(lock)
+        _write(lock, _signature())
         try:
             yield
         finally:
@@ -51,9 +54,12 @@ def reader_lock(
         _acquire(turn, portalocker.LockFlags.SHARED, db=db, notify=notify, patience=patience)
         _acquire(lock, portalocker.LockFlags.SHARED, db=db, notify=notify, patience=patience)
         portalocker.unlock(turn)
+        signature = _signature()
+        _write(lock, signature)
         try:
             yield
         finally:
+            _sign_off(lock, signature)
             portalocker.unlock(lock)
 
 
@@ -63,15 +69,45 @@ def yield_lock() -> None:
 
 
 def holder(db: Path) -> str | None:
-    """Who holds the store for writing, in words, as far as they said; what a dead process said holds no more."""
+    """Who holds the store, in words, as far as they said; what a dead process said holds no more."""
+    found = holders(db)
+    if not found:
+        return None
+    first = min(found, key=lambda one: one.since)
+    seconds = max(0.0, time.time() - first.since)
+    others = f", and {len(found) - 1} more" if len(found) > 1 else ""
+    return f"process {first.pid} ({first.command}), for {seconds:.0f} s{others}"
+
+
+@dataclass(frozen=True)
+class Holder:
+    """A process that uses the store: the writer, or one of the readers."""
+
+    pid: int
+    command: str
+    since: float
+
+
+def holders(db: Path) -> list[Holder]:
+    """Everybody who signed the lock, lives, and did not sign off."""
     try:
-        said = json.loads(_path(db, "lock").read_text("utf-8"))
+        lines = _path(db, "lock").read_text("utf-8").splitlines()
     except (OSError, ValueError):
-        return None
-    if not _is_alive(said["pid"]):
-        return None
-    seconds = max(0.0, time.time() - said["since"])
-    return f"process {said['pid']} ({said['command']}), for {seconds:.0f} s"
+        return []
+    found: dict[str, Holder] = {}
+    for line in lines:
+        try:
+            said = json.loads(line)
+            one = Holder(said["pid"], said["command"], said["since"])
+        except (ValueError, KeyError, TypeError):
+            # Somebody is writing it just now.
+            continue
+        if said.get("done"):
+            found.pop(said["id"], None)
+        elif _is_alive(one.pid):
+            # Earlier versions sign without an id, and by themselves.
+            found[said.get("id", "")] = one
+    return list(found.values())
 
 
 def _is_alive(pid: int) -> bool:
@@ -124,12 +160,25 @@ def _acquire(
         time.sleep(POLL_SECONDS)
 
 
-def _sign(lock: IO[str]) -> None:
+def _signature() -> dict[str, object]:
     command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:2]]).strip() or "python"
-    lock.seek(0)
-    lock.truncate()
-    lock.write(json.dumps({"pid": os.getpid(), "command": command, "since": time.time()}))
+    return {"pid": os.getpid(), "command": command, "since": time.time(), "id": secrets.token_hex(8)}
+
+
+def _write(lock: IO[str], signature: Mapping[str, object]) -> None:
+    """A line at the end, in one piece: readers sign side by side."""
+    lock.write(json.dumps(signature) + "\n")
     lock.flush()
+
+
+def _sign_off(lock: IO[str], signature: Mapping[str, object]) -> None:
+    """The last reader leaves nothing behind; before that a line says who is done."""
+    try:
+        portalocker.lock(lock, portalocker.LockFlags.EXCLUSIVE | portalocker.LockFlags.NON_BLOCKING)
+    except (portalocker.AlreadyLocked, portalocker.LockException):
+        _write(lock, {**signature, "done": True})
+    else:
+        _erase(lock)
 
 
 def _erase(lock: IO[str]) -> None:

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from eval_pipeline.computing.ledger import cell_specs, find_states, unwanted_cells
+from eval_pipeline.computing.measure import Progress
 from eval_pipeline.errors import StoreMissing, UnknownName, UsageError
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.loading.cases import forget_what_is_expected
 from eval_pipeline.settings import Settings, default_file, documents_beside, who_calls
-from eval_pipeline.store.compact import Compacted, Progress, compact
+from eval_pipeline.store.compact import Compacted, compact
 from eval_pipeline.store.damage import is_there
 from eval_pipeline.store.frozen import (
     Owners,

@@ -20,12 +20,14 @@ from dagster._core.storage.local_compute_log_manager import LocalComputeLogManag
 from dagster._core.storage.noop_compute_log_manager import NoOpComputeLogManager
 
 from eval_pipeline.computing.ledger import NEW_DATA_REASONS
-from eval_pipeline.defs import assets
+from eval_pipeline.defs import assets, resources
 from eval_pipeline.defs.event_log import open_home
+from eval_pipeline.defs.jobs import NIGHTLY_EVALUATION, QUIET
 from eval_pipeline.defs.launches import shown_runs
+from eval_pipeline.defs.location import build_definitions
 from eval_pipeline.defs.partitions import registered_runs
 from eval_pipeline.defs.processes import PROCESS_TAG, fail_dead_runs, this_process
-from eval_pipeline.errors import DefinitionError, StoreMissing, UsageError
+from eval_pipeline.errors import DefinitionError, StoreBusy, StoreMissing, UsageError
 from eval_pipeline.launch import open_ui, prepare_home, run_in_dagster, ui_environment
 from eval_pipeline.settings import load_settings
 from eval_pipeline.store.open import open_reader, open_writer
@@ -412,3 +414,41 @@ def test_a_port_that_is_taken_is_refused_by_name(tmp_path):
         port = taken.getsockname()[1]
         with pytest.raises(UsageError, match=str(port)):
             open_ui(make_settings(tmp_path), port)
+
+
+def refused_once(monkeypatch):
+    """The first to compute finds the store held by somebody else."""
+    compute = assets.measure
+    refusals = [StoreBusy("in use by process 7 (eval-pipeline query), for 61 s")]
+
+    def refused(*given, **named):
+        if refusals:
+            raise refusals.pop()
+        return compute(*given, **named)
+
+    monkeypatch.setattr(assets, "measure", refused)
+    monkeypatch.setattr(resources, "RETRY_SECONDS", 0.0)
+
+
+def test_a_run_of_the_night_that_the_store_refuses_tries_again(one_run, monkeypatch):
+    refused_once(monkeypatch)
+    with open_home(one_run.dagster_home) as instance:
+        instance.add_dynamic_partitions("eval_run", ["r1"])
+        night = build_definitions(one_run).resolve_job_def(NIGHTLY_EVALUATION)
+        range_tags = {"dagster/asset_partition_range_start": "r1", "dagster/asset_partition_range_end": "r1"}
+        done = night.execute_in_process(
+            instance=instance, tags=range_tags, run_config=QUIET, raise_on_error=False
+        )
+    assert done.success
+    assert sum(event.is_step_up_for_retry for event in done.all_events) == 1
+
+
+def test_an_hour_of_the_schedule_that_the_store_refuses_is_tried_again(one_run):
+    with open_home(one_run.dagster_home) as instance:
+        assert instance.scheduler.max_tick_retries == 3
+
+
+def test_a_command_that_the_store_refuses_says_so_at_once(one_run, monkeypatch):
+    refused_once(monkeypatch)
+    with pytest.raises(StoreBusy, match="process 7"):
+        run_in_dagster(one_run, reasons=None)

@@ -12,7 +12,7 @@ import pytest
 
 from eval_pipeline.errors import StoreBusy
 from eval_pipeline.store import lock
-from eval_pipeline.store.lock import holder, reader_lock, writer_lock
+from eval_pipeline.store.lock import holder, holders, reader_lock, writer_lock
 
 pytestmark = pytest.mark.needs_process
 
@@ -124,11 +124,12 @@ def test_a_killed_holder_blocks_nobody(db, kind):
             pass
 
 
-def test_the_holder_is_named_by_process_and_command(db):
-    with held_elsewhere(db, "writer_lock") as child:
+@pytest.mark.parametrize("kind", ["writer_lock", "reader_lock"])
+def test_the_holder_is_named_by_process_and_command(db, kind):
+    with held_elsewhere(db, kind) as child:
         with (
             pytest.raises(StoreBusy, match=rf"process {child.pid} \(holder .*\), for \d+ s") as caught,
-            reader_lock(db, **SOON),
+            writer_lock(db, **SOON),
         ):
             pass
         assert str(db) in str(caught.value)
@@ -155,12 +156,26 @@ def test_nobody_is_named_once_the_writer_is_done_or_dead(db):
     with held_elsewhere(db, "writer_lock") as child:
         child.kill()
         child.wait()
-        with (
-            held_elsewhere(db, "reader_lock"),
-            pytest.raises(StoreBusy, match="another process"),
-            writer_lock(db, **SOON),
-        ):
+        assert holder(db) is None
+
+
+def test_of_many_readers_those_are_named_that_still_read(db):
+    with held_elsewhere(db, "reader_lock") as first, held_elsewhere(db, "reader_lock") as second:
+        with reader_lock(db):
             pass
+        assert {one.pid for one in holders(db)} == {first.pid, second.pid}
+        let_go(first)
+        with pytest.raises(StoreBusy, match=f"process {second.pid} "), writer_lock(db, **SOON):
+            pass
+        let_go(second)
+    assert holders(db) == []
+
+
+def test_readers_that_come_and_go_leave_nothing_behind(db):
+    for _ in range(20):
+        with reader_lock(db):
+            pass
+    assert db.with_name(db.name + ".lock").stat().st_size == 0
 
 
 def test_new_readers_queue_behind_a_waiting_writer(db):
