@@ -20,6 +20,9 @@ OWN_SQL: Final = "EVAL_PIPELINE_SQL"
 PYTHON: Final = "EVAL_PIPELINE_PYTHON"
 REFUSE: Final = "refuse"
 SAFE_NAME: Final = re.compile(r"[^\w.@+-]+", re.ASCII)
+VARIABLES: Final = tuple(
+    f"EVAL_PIPELINE_{name}" for name in ("DB", "INBOX", "REPORTS", "CONFIG", "SQL", "PYTHON")
+)
 
 
 @dataclass(frozen=True)
@@ -112,6 +115,11 @@ def refuses_python(environ: Mapping[str, str] | None = None) -> bool:
     if said not in ("", REFUSE):
         raise UsageError(f"{PYTHON} is {said!r}; it is {REFUSE!r}, or not set")
     return said == REFUSE
+
+
+def unread_variables() -> list[str]:
+    """What the environment says under our name and nobody reads."""
+    return sorted(name for name in os.environ if name.startswith("EVAL_PIPELINE_") and name not in VARIABLES)
 
 
 def default_file(settings: Settings, runs: Sequence[str], suite: str | None) -> Path:

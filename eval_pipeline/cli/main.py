@@ -34,6 +34,8 @@ COMMANDS = {
     "forget": "Remove a run or a dataset, or only its texts, for good.",
     "compact": "Rewrite the store file without what was removed from it.",
     "rebuild": "Rebuild a broken store from the kept deliveries.",
+    "backup": "Copy the store and its kept deliveries, verified.",
+    "doctor": "Find what is wrong with this installation and store.",
     "query": "Ask the store in SQL, read-only.",
     "ui": "Open Dagster's web interface on this project.",
 }

@@ -5,6 +5,7 @@ damage       A file that is no store or is broken: found before it is touched, w
 engine       DuckDB's engines, used again with the file attached; Ctrl-C within a statement.
 frozen       Emptied texts: values computed from them stay, and what reads them is frozen from then on.
 guarded      A connection that can read the store and nothing else.
+inspection   The store looked at as it lies there: of any version, and nothing is put beside it.
 kept         Deliveries as they came, kept beside the store: what everything else can be computed from again.
 key_columns  Where the store refers to a run, a golden set, an archive or an id: by names of columns.
 keys         Text ids and texts as keys: looked up, and given out where new.

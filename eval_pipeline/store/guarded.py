@@ -130,7 +130,8 @@ def _time_limit(con: Connection, seconds: float) -> Iterator[None]:
 def _out_of_time(seconds: float) -> RefusedError:
     return RefusedError(
         f"the question took longer than {seconds:g} s and was given up, because nobody can write to the store while "
-        "it is read: ask for less, or allow more with --timeout SECONDS (0: as long as it takes)"
+        "it is read: ask for less, allow more with --timeout SECONDS (0: as long as it takes), or ask a copy that "
+        "`eval-pipeline backup TO` makes"
     )
 
 

@@ -125,6 +125,11 @@ def _is_used_here(db: Path) -> bool:
     return _path(db, "lock").exists()
 
 
+def _is_locked_here(db: Path) -> bool:
+    """Whether both locks lie beside the store, so that taking them puts nothing there."""
+    return _path(db, "lock").exists() and _path(db, "turn").exists()
+
+
 def _mark_used(db: Path) -> None:
     """Put the lock file there."""
     _open(db, "lock").close()

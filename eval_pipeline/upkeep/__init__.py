@@ -1,5 +1,7 @@
-"""Looking after a store: forgetting on purpose, and the way back from damage.
+"""Looking after a store: forgetting on purpose, finding damage, and the way back from it.
 
+backup   A copy of store and kept deliveries, taken beside running work and verified.
+doctor   What is wrong with the installation, the settings, the store and what lies beside it.
 forget   A run or a dataset forgotten for good: rows or only texts, in store, file and kept deliveries.
 rebuild  A broken store made again from the kept deliveries, in their order.
 """

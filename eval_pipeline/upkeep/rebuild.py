@@ -45,6 +45,7 @@ from eval_pipeline.store.open import (
 )
 from eval_pipeline.store.tombstones import Mirror, add_tombstones, read_mirror, read_tombstones
 from eval_pipeline.upkeep._deliveries import stamps
+from eval_pipeline.upkeep._findings import read_everything
 from eval_pipeline.upkeep._rows import find_target, quarantine_of, remove_unused_ids
 
 STAMP = "%Y%m%dT%H%M%S.%f"
@@ -77,22 +78,12 @@ def why_unreadable(settings: Settings, *, notify: Notify | None = None) -> str |
     """What is broken about the store's file; None when nothing is. Raises for a whole one that may not be read."""
     try:
         with open_reader(settings.db, notify=notify) as con:
-            _read_everything(con)
+            read_everything(con)
     except StoreMissing:
         return f"there is no file at {settings.db}"
     except StoreDamaged as error:
         return str(error)
     return None
-
-
-def _read_everything(con: Connection) -> None:
-    """A file may open and be broken further in: every column of every table is read."""
-    tables = con.execute(
-        "select schema_name, table_name from duckdb_tables() "
-        "where database_name = current_database() and not internal"
-    ).fetchall()
-    for schema, table in tables:
-        first_value(con, f'select bit_xor(hash(t)) from {schema}."{table}" t')
 
 
 def rebuild(

@@ -21,8 +21,9 @@ from tests.bundle_files import ask, compute, day, derived_tables, load, settings
 from tests.cli.broken_stores import FOREIGN, NOT_OURS, UNREADABLE, cut_off, of_a_newer_version
 from tests.upkeep.forgettable import SECRET, places_with
 
-# Of these `demo` and `ui` start long work, `init`, `metrics` and `rebuild` need no readable store.
-WITHOUT_STORE = {"demo", "ui", "init", "metrics", "rebuild"}
+# Of these `demo` and `ui` start long work, `init`, `metrics` and `rebuild` need no readable store, `doctor` says what
+# is wrong with it as its answer.
+WITHOUT_STORE = {"demo", "ui", "init", "metrics", "rebuild", "doctor"}
 ANSWERS = {"metrics.answer_strings"}
 ARGUMENTS = {
     "load": ["BUNDLE"],
@@ -34,6 +35,7 @@ ARGUMENTS = {
     "export": ["told", "--to", "out"],
     "forget": ["told", "--yes"],
     "query": ["select 1"],
+    "backup": ["copy"],
 }
 
 
@@ -116,7 +118,7 @@ def test_what_is_no_store_is_called_what_it_is_by_every_command_and_nothing_is_p
     monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("EVAL_PIPELINE_DB", str(settings.db))
     before = everything_below(folder)
-    for name in COMMANDS.keys() - {"init", "metrics"}:
+    for name in COMMANDS.keys() - {"init", "metrics", "doctor"}:
         arguments = [str(bundle) if word == "BUNDLE" else word for word in ARGUMENTS.get(name, [])]
         for more in ([], ["--yes"]) if name == "rebuild" else ([],):
             with pytest.raises(SystemExit) as left:
@@ -128,6 +130,10 @@ def test_what_is_no_store_is_called_what_it_is_by_every_command_and_nothing_is_p
     for opens in (open_reader, open_writer):
         with pytest.raises(NotAStore, match=words), opens(settings.db):
             pass
+    with pytest.raises(SystemExit) as left:
+        main(["doctor", "--json"])
+    found = json.loads(capsys.readouterr().out)["findings"]
+    assert left.value.code == 1 and [words in one["what"] for one in found].count(True) == 1
     assert everything_below(folder) == before
 
 

@@ -1,0 +1,38 @@
+"""Whether Dagster's files can be read: its runs, its schedules, its history."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+from eval_pipeline.upkeep._findings import ERROR, Finding
+
+FOLDERS = ("history", "schedules")
+
+
+def dagster_findings(home: Path) -> Iterator[Finding]:
+    """A finding for each SQLite file that is broken; the numbers are in the store and need none of them."""
+    for folder in FOLDERS:
+        for path in sorted((home / folder).rglob("*.db")):
+            problem = _problem(path)
+            if problem:
+                yield Finding(
+                    f"a file of Dagster's cannot be read: {problem}",
+                    str(path),
+                    ERROR,
+                    f"end `eval-pipeline ui` and move {home / folder} away: Dagster begins anew, and the numbers "
+                    "stay, which are in the store",
+                )
+
+
+def _problem(path: Path) -> str | None:
+    # A log beside it says that somebody may be writing; without one nothing must be made there by looking.
+    mode = "mode=ro" if path.with_name(path.name + "-wal").exists() else "mode=ro&immutable=1"
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?{mode}", uri=True)) as con:
+            said = con.execute("pragma quick_check(1)").fetchone()
+    except sqlite3.Error as error:
+        return str(error)
+    return None if said == ("ok",) else str(said[0]).splitlines()[0]
