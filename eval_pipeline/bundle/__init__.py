@@ -13,5 +13,6 @@ parquet       A Parquet file's rows in batches: as the columns of a record, or a
 parts         The smaller parts of a bundle: run.json, archives, index reports, spot checks.
 problems      What was wrong with a piece of input, and where it stood.
 results       results.jsonl and results.parquet as flat tables, read in bulk or line by line; odd spans.
+secrets       Keys and passwords in what a run says of itself: found by the names that carry them, and masked.
 texts         Delivered rows without their texts: left out by one load, or forgotten for good.
 """

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from eval_pipeline.bundle.secrets import masked
 from eval_pipeline.formulas.definition import Definition, quoted
 from eval_pipeline.store.open import Connection, first_row, first_value
 from eval_pipeline.store.runs import find_run, is_without_results
@@ -94,7 +95,9 @@ def find_compared_run(con: Connection, run_id: str) -> ComparedRun:
         [run.run_key],
     )
     assert row is not None and counts is not None
-    config = dict(zip(names, row[2:], strict=True))
+    # The chunker's version finds its archives; nobody writes a user into it.
+    chunker, *others = row[2:]
+    config = dict(zip(names, (chunker, *masked(others)), strict=True))
     return ComparedRun(
         run_key=run.run_key,
         run_id=run.run_id,

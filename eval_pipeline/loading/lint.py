@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import astuple, dataclass, replace
 from typing import Any, Final
@@ -10,6 +11,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from eval_pipeline.bundle.problems import printable
+from eval_pipeline.bundle.secrets import secret_places
 from eval_pipeline.records import GoldenRow, Span
 from eval_pipeline.store.open import Connection
 from eval_pipeline.words import count
@@ -378,10 +380,22 @@ def _stale_in_words(chunks: Sequence[str]) -> str:
 
 def _note_results(con: Connection, run_ids: Sequence[str], *, now: dt.datetime) -> list[Finding]:
     """Look at what these runs delivered and keep what was found; call it where the runs are written."""
-    found = [*_of_ranks(con, run_ids), *_of_judge_inputs(con, run_ids)]
+    found = [*_of_secrets(con, run_ids), *_of_ranks(con, run_ids), *_of_judge_inputs(con, run_ids)]
     _drop_findings(con, run_ids=run_ids)
     _keep(con, found, now=now)
     return found
+
+
+def _of_secrets(con: Connection, run_ids: Sequence[str]) -> Iterator[Finding]:
+    """The store keeps run.json as it came; who delivered a key should know that it lies there."""
+    for run_id, document in con.execute(
+        "select run_id, document from raw.runs where run_id in (select unnest(?)) order by run_id",
+        [list(run_ids)],
+    ).fetchall():
+        places = list(secret_places(json.loads(document)))
+        if places:
+            words = f"run.json holds what looks like a key or a password, masked in exports and pages: {_named(places)}"
+            yield Finding("secret_in_run", None, words, "N.6", run_id=run_id)
 
 
 def _of_judge_inputs(con: Connection, run_ids: Sequence[str]) -> Iterator[Finding]:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from eval_pipeline.bundle.secrets import masked
 from eval_pipeline.computing.derived import table_columns
 from eval_pipeline.computing.history import (
     Point,
@@ -201,5 +202,5 @@ def _coverage(row: Row) -> Block:
         "tokens_per_chunk": {
             name: _number_of(row.get(f"tokens_{name}")) for name in ("min", "max", "mean", "p95")
         },
-        "index_version_info": {name: row.get(name) for name in VERSIONS},
+        "index_version_info": masked({name: row.get(name) for name in VERSIONS}),
     }

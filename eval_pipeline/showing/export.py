@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from eval_pipeline.bundle.secrets import masked
 from eval_pipeline.computing.history import computed_parameters, computed_rows, run_file
 from eval_pipeline.errors import UsageError
 from eval_pipeline.formulas.definition import PER_QUERY
@@ -58,7 +59,7 @@ def _documents(con: Connection, registry: Registry, run: RunRow) -> Files:
     document = run_document(con, registry, run) | {"states": _states_of_run(con, registry, run)}
     document["is_without_results"] = document.pop("is_without_results")
     identity = {"format": FORMAT, "run_id": run.run_id, "dataset": run.dataset}
-    config = identity | (run_file(con, run).get("config") or {}) | identity
+    config = identity | masked(run_file(con, run).get("config") or {}) | identity
     results = _eval_results(con, registry, run, document["extraction"])
     return {METRICS: _as_json(document), CONFIG: _as_json(config), EVAL_RESULTS: _as_json(results)}
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from eval_pipeline.bundle.secrets import masked
 from eval_pipeline.comparing.stored import gate_verdicts
 from eval_pipeline.errors import UnknownName, UsageError
 from eval_pipeline.formulas.registry import Registry
@@ -187,7 +188,7 @@ def _with_parameters(text: str | None, parameters: Mapping[str, Any]) -> str | N
 def _facts(con: Connection, runs: Sequence[RunRow]) -> list[RunFacts]:
     found = {}
     for row in page_rows.run_facts(con, [run.run_key for run in runs]):
-        fields = [*row[1:-1], json.loads(row[-1]).get("config") or {}]
+        fields = [*row[1:-1], masked(json.loads(row[-1]).get("config") or {})]
         found[row[0]] = RunFacts(*fields)
     return [found[run.run_key] for run in runs]
 
