@@ -79,13 +79,15 @@ def _library_findings() -> Iterator[Finding]:
 
 
 def _setting_findings(settings: Settings) -> Iterator[Finding]:
-    for what in missing_places(settings):
+    missing = missing_places(settings)
+    for what in missing:
         mend = "correct the name, wait for the mount, or unset the variable: until then every other command refuses"
         yield Finding(what, "the environment", ERROR, mend)
     for name in unread_variables():
         mend = f"there is: {', '.join(VARIABLES)}"
         yield Finding(f"{name} is a setting that nobody reads", "the environment", WARNING, mend)
-    for read in (lambda: load_config(settings.config), lambda: load_registry(settings)):
+    readers = () if missing else (lambda: load_config(settings.config), lambda: load_registry(settings))
+    for read in readers:
         try:
             read()
         except EvalPipelineError as error:

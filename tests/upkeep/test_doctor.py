@@ -180,7 +180,7 @@ def test_a_setting_that_names_nothing_or_that_nobody_reads_is_found(doctor, monk
     monkeypatch.setenv("EVAL_PIPELINE_SQL", "not-mounted")
     monkeypatch.setenv("EVAL_PIPELINE_CONFG", "eval-pipeline.toml")
     said = [one["what"] for one in doctor()[1]["findings"]]
-    assert [one.split()[0] for one in said] == ["EVAL_PIPELINE_CONFG", "EVAL_PIPELINE_SQL"]
+    assert [one.split()[0] for one in said] == ["EVAL_PIPELINE_SQL", "EVAL_PIPELINE_CONFG"]
 
 
 def test_texts_that_were_left_out_or_forgotten_are_no_damage(folder, doctor):
