@@ -28,7 +28,8 @@ def write_numbered(
     target.parent.mkdir(parents=True, exist_ok=True)
     unfinished = target.with_name(target.name + ".part")
     try:
-        with unfinished.open("wb") as file, zstandard.ZstdCompressor(level=1).stream_writer(file) as packed:
+        compressor = zstandard.ZstdCompressor(level=1, write_checksum=True)
+        with unfinished.open("wb") as file, compressor.stream_writer(file) as packed:
             for piece in _lines(rows, document, refused, problems):
                 packed.write(piece)
         unfinished.replace(target)

@@ -169,6 +169,7 @@ def _document(report: ForgetReport, *, dry_run: bool) -> dict[str, Any]:
         "kept_folders": report.kept,
         "compacted": asdict(report.compacted) if report.compacted else None,
         "beside": report.beside,
+        "unreadable": report.unreadable,
     }
 
 
@@ -207,6 +208,8 @@ def _print_end(report: ForgetReport, *, compacts: bool) -> None:
         print_line(f"The file was written anew: {before} before, {after} now.")
     elif not compacts:
         say("The file still holds what was removed: `eval-pipeline compact` writes it anew.")
+    for path in report.unreadable:
+        say(f"{path} was kept and could not be read: it is removed, because nobody can say what it held.")
     for path in report.beside:
         say(f"{path} may still show it, and is yours to delete.")
     print_line(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from eval_pipeline.bundle.layout import Bundle, RunFolder
 from eval_pipeline.loading._write_runs import RunDelivery
-from eval_pipeline.loading.context import Load, _throw_away
+from eval_pipeline.loading.context import Load
 from eval_pipeline.records import Run
 from eval_pipeline.store.open import Connection
 from eval_pipeline.store.tombstones import find_forgotten
@@ -40,18 +40,14 @@ def leave_out_written(load: Load, con: Connection, batch: Sequence[RunDelivery])
             remaining.append(delivery)
             continue
         _say(load, [delivery.run.run_id])
-        if delivery.run.run_id in load.places:
-            _throw_away(load.places[delivery.run.run_id])
     return remaining
 
 
 def was_forgotten_meanwhile(load: Load, con: Connection, dataset: str | None) -> bool:
-    """The same for a golden set or an archive of a dataset; what this load has kept of it is removed."""
+    """The same for a golden set or an archive of a dataset."""
     if dataset is None or dataset not in find_forgotten(con, scopes=load.options.forgotten_scopes).datasets:
         return False
     _say(load, [dataset])
-    for kept in load.kept.parent.glob(f"{load.kept.name}*"):
-        _throw_away(kept / "datasets" / dataset)
     return True
 
 

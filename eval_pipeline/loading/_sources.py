@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
 
 from eval_pipeline.bundle.extractions import read_case_list
 from eval_pipeline.bundle.files import content_hash, stem_of
@@ -14,30 +16,30 @@ from eval_pipeline.bundle.parts import read_archive
 from eval_pipeline.bundle.problems import Problem
 from eval_pipeline.bundle.texts import write_without_texts
 from eval_pipeline.errors import InputRejected
-from eval_pipeline.loading._archives import ArchiveDelivery, write_archive
-from eval_pipeline.loading._case_lists import write_case_list
+from eval_pipeline.loading._archives import ArchiveDelivery, current_archive_hash, write_archive
+from eval_pipeline.loading._case_lists import current_list_hash, write_case_list
 from eval_pipeline.loading._left_out import was_forgotten_meanwhile
 from eval_pipeline.loading.cases import FILE
-from eval_pipeline.loading.context import Load, _free_place, _quarantine, _report_problems
+from eval_pipeline.loading.context import Load, _quarantine, _report_problems
 from eval_pipeline.loading.deliveries import Delivery, _add_quarantine, _take_off_record
 from eval_pipeline.loading.lint import _note_golden_set, lint_rows
 from eval_pipeline.loading.runs import _problem_of_rejection
-from eval_pipeline.loading.write_labels import GoldenDelivery, _write_golden_set
+from eval_pipeline.loading.write_labels import GoldenDelivery, _current_golden_hash, _write_golden_set
 from eval_pipeline.records import CASES, ArchiveChunk, ExpectedCase
-from eval_pipeline.store.kept import keep
-from eval_pipeline.store.open import open_writer, transaction
+from eval_pipeline.store.kept import KeptFile
+from eval_pipeline.store.open import Connection, open_writer, transaction
 
 
 def load_golden_set(load: Load, golden: GoldenFile) -> None:
     """Make this golden set the one that scores, unless it is already."""
     content = None
     try:
-        content = content_hash(golden.path)
-        if load.is_taken(content, load.before.golden_sets.get(golden.dataset), path=golden.path):
+        delivered = content_hash(golden.path)
+        if load.is_taken(delivered, load.before.golden_sets.get(golden.dataset), path=golden.path):
             load.report.unchanged += 1
             return
-        content = load.hash_as_taken(content)
-        found = _read_golden_set(load, golden)
+        content = load.hash_as_taken(delivered)
+        found, kept = _read_golden_set(load, golden, content)
     except InputRejected as rejected:
         load.report.rejected.append(golden.dataset)
         problem = _problem_of_rejection(golden.path, rejected)
@@ -51,37 +53,68 @@ def load_golden_set(load: Load, golden: GoldenFile) -> None:
         rows=found.rows,
         n_quarantined=len(found.problems),
     )
-    if load.options.dry_run:
-        warnings = lint_rows(found.rows)
-    else:
-        with open_writer(load.settings.db, notify=load.notify) as con, transaction(con):
-            if was_forgotten_meanwhile(load, con, golden.dataset):
-                return
-            _write_golden_set(con, delivery, now=load.now)
-            _take_off_record(con, content, dataset=golden.dataset, now=load.now)
-            _add_quarantine(con, found.problems, content_hash=content, dataset=golden.dataset, now=load.now)
-            warnings = _note_golden_set(con, golden.dataset, found.rows, now=load.now)
+    warnings = lint_rows(found.rows) if load.options.dry_run else []
+
+    def write(con: Connection) -> bool:
+        stored = _current_golden_hash(con, golden.dataset)
+        if _is_settled(load, con, golden.dataset, delivered, stored, golden.path):
+            return False
+        _write_golden_set(con, delivery, now=load.now)
+        _take_off_record(con, content, dataset=golden.dataset, now=load.now)
+        _add_quarantine(con, found.problems, content_hash=content, dataset=golden.dataset, now=load.now)
+        warnings.extend(_note_golden_set(con, golden.dataset, found.rows, now=load.now))
+        return True
+
+    if not load.options.dry_run:
+        if not _write_source(load, kept, write):
+            return
         load.before.golden_sets[golden.dataset] = content
     load.report.golden_sets.append(golden.dataset)
     load.report.warnings += warnings
     _report_problems(load, found.problems)
 
 
-def _read_golden_set(load: Load, golden: GoldenFile) -> GoldenSet:
-    """Its rows, kept as they came or without the questions."""
+def _is_settled(
+    load: Load, con: Connection, dataset: str | None, delivered: str, stored: str | None, path: Path
+) -> bool:
+    """Asked inside the transaction: whether it was forgotten, or another process was first with the same bytes."""
+    if was_forgotten_meanwhile(load, con, dataset):
+        return True
+    if load.is_taken(delivered, stored, path=path):
+        load.report.unchanged += 1
+        return True
+    return False
+
+
+def _write_source(load: Load, kept: KeptFile, write: Callable[[Connection], bool]) -> bool:
+    """Write what is still new and keep its file; returns whether it was."""
+    with open_writer(load.settings.db, notify=load.notify) as con:
+        with transaction(con):
+            load.keeping.begin_batch(con)
+            is_written = write(con)
+            if is_written and load.options.keeps:
+                load.keeping.place(con, [kept])
+        load.keeping.confirm()
+    load.keeping.discard(kept.name)
+    return is_written
+
+
+def _read_golden_set(load: Load, golden: GoldenFile, content: str) -> tuple[GoldenSet, KeptFile]:
+    """Its rows, and the staged file: as it came or without the questions."""
+    kept = KeptFile(
+        "golden_set", f"datasets/{golden.dataset}/{golden.path.name}", content, None, 0, golden.dataset
+    )
     if load.options.no_text:
         read_golden_set(golden.path)
-        target = _free_place(load, f"datasets/{golden.dataset}", taken=("queries.*",)) / f"queries{PACKED}"
+        kept = replace(kept, name=f"datasets/{golden.dataset}/queries{PACKED}")
+        target = load.keeping.staged / kept.name
         problems = write_without_texts("golden_set", golden.path, target)
         found = GoldenSet(read_golden_set(target, inverted_spans=load.inverted_spans).rows, problems)
         _refuse_emptied(load, golden, found)
-        return found
+        return found, load.keeping.keep_staged(kept) if load.options.keeps else kept
     found = read_golden_set(golden.path, inverted_spans=load.inverted_spans)
     _refuse_emptied(load, golden, found)
-    if load.options.keeps:
-        folder = _free_place(load, f"datasets/{golden.dataset}", taken=("queries.*",))
-        keep(golden.path, folder / golden.path.name)
-    return found
+    return found, load.keeping.keep(golden.path, kept) if load.options.keeps else kept
 
 
 def _refuse_emptied(load: Load, golden: GoldenFile, found: GoldenSet) -> None:
@@ -100,13 +133,13 @@ def load_archive(load: Load, archive: ArchiveFile) -> None:
         archive.chunker_version if archive.dataset is None else f"{archive.dataset}/{archive.chunker_version}"
     )
     try:
-        content = content_hash(archive.path)
+        delivered = content_hash(archive.path)
         known = load.before.archives.get((archive.dataset, archive.chunker_version))
-        if load.is_taken(content, known, path=archive.path):
+        if load.is_taken(delivered, known, path=archive.path):
             load.report.unchanged += 1
             return
-        content = load.hash_as_taken(content)
-        lines, problems = _read_archive(load, archive)
+        content = load.hash_as_taken(delivered)
+        lines, problems, kept = _read_archive(load, archive, content)
     except InputRejected as rejected:
         load.report.rejected.append(name)
         problem = _problem_of_rejection(archive.path, rejected)
@@ -121,75 +154,96 @@ def load_archive(load: Load, archive: ArchiveFile) -> None:
         chunks=[line.record for line in lines if line.record is not None],
         n_quarantined=len(problems),
     )
+
+    def write(con: Connection) -> bool:
+        stored = current_archive_hash(con, archive.dataset, archive.chunker_version)
+        if _is_settled(load, con, archive.dataset, delivered, stored, archive.path):
+            return False
+        write_archive(con, delivery, now=load.now)
+        _take_off_record(con, content, dataset=archive.dataset, now=load.now)
+        _add_quarantine(con, problems, content_hash=content, dataset=archive.dataset, now=load.now)
+        return True
+
     if not load.options.dry_run:
-        with open_writer(load.settings.db, notify=load.notify) as con, transaction(con):
-            if was_forgotten_meanwhile(load, con, archive.dataset):
-                return
-            write_archive(con, delivery, now=load.now)
-            _take_off_record(con, content, dataset=archive.dataset, now=load.now)
-            _add_quarantine(con, problems, content_hash=content, dataset=archive.dataset, now=load.now)
+        if not _write_source(load, kept, write):
+            return
         load.before.archives[archive.dataset, archive.chunker_version] = content
     load.report.archives.append(name)
     _report_problems(load, problems)
 
 
-def _read_archive(load: Load, archive: ArchiveFile) -> tuple[Sequence[Line[ArchiveChunk]], list[Problem]]:
-    """Its chunks, kept as they came or without their texts."""
+def _read_archive(
+    load: Load, archive: ArchiveFile, content: str
+) -> tuple[Sequence[Line[ArchiveChunk]], list[Problem], KeptFile]:
+    """Its chunks, and the staged file: as it came or without their texts."""
     folder = f"datasets/{archive.dataset}/inventories" if archive.dataset else "inventories"
-    stem = stem_of(archive.path)
-    place = _free_place(load, folder, taken=(f"{stem}.jsonl", f"{stem}.jsonl.*", f"{stem}.parquet"))
+    kept = KeptFile(
+        "archive",
+        f"{folder}/{archive.path.name}",
+        content,
+        None,
+        0,
+        archive.dataset,
+        chunker_version=archive.chunker_version,
+    )
     if load.options.no_text:
-        target = place / f"{stem}{PACKED}"
+        kept = replace(kept, name=f"{folder}/{stem_of(archive.path)}{PACKED}")
+        target = load.keeping.staged / kept.name
         problems = write_without_texts("archive", archive.path, target)
-        return list(read_archive(target, inverted_spans=load.inverted_spans)), problems
+        lines = list(read_archive(target, inverted_spans=load.inverted_spans))
+        return lines, problems, load.keeping.keep_staged(kept) if load.options.keeps else kept
     lines = list(read_archive(archive.path, inverted_spans=load.inverted_spans))
-    if load.options.keeps:
-        keep(archive.path, place / archive.path.name)
-    return lines, [problem_of(line, archive.path) for line in lines if line.record is None]
+    problems = [problem_of(line, archive.path) for line in lines if line.record is None]
+    return lines, problems, load.keeping.keep(archive.path, kept) if load.options.keeps else kept
 
 
 def load_case_list(load: Load, file: CaseListFile) -> None:
     """Make this list the one that says which cases runs should hold, unless it is already."""
     content = None
     try:
-        content = content_hash(file.path)
-        if load.is_taken(content, load.before.case_lists.get(file.dataset), path=file.path):
+        delivered = content_hash(file.path)
+        if load.is_taken(delivered, load.before.case_lists.get(file.dataset), path=file.path):
             load.report.unchanged += 1
             return
-        content = load.hash_as_taken(content)
-        cases = _read_case_list(load, file)
+        content = load.hash_as_taken(delivered)
+        cases, kept = _read_case_list(load, file, content)
     except InputRejected as rejected:
         load.report.rejected.append(f"{file.dataset}/{FILE}")
         problem = _problem_of_rejection(file.path, rejected)
         _quarantine(load, [problem], content=content, dataset=file.dataset)
         return
+    delivery = Delivery(
+        part=CASES,
+        path=str(file.path),
+        content_hash=content,
+        n_bytes=file.path.stat().st_size,
+        n_rows=len(cases),
+        n_quarantined=0,
+        dataset_id=file.dataset,
+    )
+
+    def write(con: Connection) -> bool:
+        stored = current_list_hash(con, file.dataset)
+        if _is_settled(load, con, file.dataset, delivered, stored, file.path):
+            return False
+        write_case_list(con, delivery, cases, now=load.now)
+        _take_off_record(con, content, dataset=file.dataset, now=load.now)
+        return True
+
     if not load.options.dry_run:
-        delivery = Delivery(
-            part=CASES,
-            path=str(file.path),
-            content_hash=content,
-            n_bytes=file.path.stat().st_size,
-            n_rows=len(cases),
-            n_quarantined=0,
-            dataset_id=file.dataset,
-        )
-        with open_writer(load.settings.db, notify=load.notify) as con, transaction(con):
-            if was_forgotten_meanwhile(load, con, file.dataset):
-                return
-            write_case_list(con, delivery, cases, now=load.now)
-            _take_off_record(con, content, dataset=file.dataset, now=load.now)
+        if not _write_source(load, kept, write):
+            return
         load.before.case_lists[file.dataset] = content
     load.report.case_lists.append(file.dataset)
 
 
-def _read_case_list(load: Load, file: CaseListFile) -> list[ExpectedCase]:
-    """Its cases, kept as they came or by name alone."""
+def _read_case_list(load: Load, file: CaseListFile, content: str) -> tuple[list[ExpectedCase], KeptFile]:
+    """Its cases, and the staged file: as it came or by name alone."""
     cases = read_case_list(file.path)
-    place = _free_place(load, f"datasets/{file.dataset}", taken=(f"{CASES}.*",))
+    kept = KeptFile(CASES, f"datasets/{file.dataset}/{file.path.name}", content, None, 0, file.dataset)
     if load.options.no_text:
-        target = place / f"{CASES}{PACKED}"
+        kept = replace(kept, name=f"datasets/{file.dataset}/{CASES}{PACKED}")
+        target = load.keeping.staged / kept.name
         write_without_texts(CASES, file.path, target)
-        return read_case_list(target)
-    if load.options.keeps:
-        keep(file.path, place / file.path.name)
-    return cases
+        return read_case_list(target), load.keeping.keep_staged(kept) if load.options.keeps else kept
+    return cases, load.keeping.keep(file.path, kept) if load.options.keeps else kept

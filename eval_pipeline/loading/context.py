@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
-import shutil
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import count
 from pathlib import Path
 
 from eval_pipeline.bundle.layout import Bundle
@@ -21,6 +19,7 @@ from eval_pipeline.loading.deliveries import _add_quarantine
 from eval_pipeline.loading.lint import Finding
 from eval_pipeline.loading.write_labels import _current_golden_hash
 from eval_pipeline.settings import Settings
+from eval_pipeline.store.kept import Keeping, KeptFile
 from eval_pipeline.store.lock import Notify
 from eval_pipeline.store.open import Connection, open_as_it_is, open_writer, transaction
 from eval_pipeline.store.tombstones import (
@@ -53,21 +52,23 @@ def _snapshot_of_store(
     settings: Settings,
     bundles: Sequence[Bundle],
     *,
-    scopes: Sequence[Scope],
-    dry_run: bool,
+    keeping: Keeping,
+    options: LoadOptions,
     notify: Notify | None,
 ) -> StoreSnapshot:
     """Look once, however much is delivered: every opening of the store is felt in a small load."""
-    with _looking(settings, dry_run=dry_run, notify=notify) as con:
+    with _looking(settings, dry_run=options.dry_run, notify=notify) as con:
         if con is None:
             return StoreSnapshot()
-        if not dry_run:
+        if not options.dry_run:
             _adopt_tombstones(con, settings.db)
+        if options.keeps:
+            keeping.begin(con)
         golden = {one.dataset for bundle in bundles for one in bundle.golden_sets}
         archives = {(one.dataset, one.chunker_version) for bundle in bundles for one in bundle.archives}
         cases = {one.dataset for bundle in bundles for one in bundle.case_lists}
         return StoreSnapshot(
-            find_forgotten(con, scopes=scopes),
+            find_forgotten(con, scopes=options.forgotten_scopes),
             {dataset: _current_golden_hash(con, dataset) for dataset in golden},
             {named: current_archive_hash(con, *named) for named in archives},
             {dataset: current_list_hash(con, dataset) for dataset in cases},
@@ -149,20 +150,19 @@ class LoadOptions:
 class Load:
     """One load.
 
-    `kept` is the folder that its deliveries are kept in, for a dry run one that is thrown away; `places` are those
-    folders in it whose runs are read and not written yet.
+    `staged` are the files of runs that are read and not written yet: they are kept when the run is written.
     """
 
     settings: Settings
     report: LoadReport
     now: dt.datetime
-    kept: Path
+    keeping: Keeping
     before: StoreSnapshot
     inverted_spans: InvertedSpans
     notify: Notify | None = None
     options: LoadOptions = field(default_factory=LoadOptions)
     stop: Callable[[], bool] = lambda: False
-    places: dict[str, Path] = field(default_factory=dict)
+    staged: dict[str, list[KeptFile]] = field(default_factory=dict)
 
     def hash_as_taken(self, delivered: str) -> str:
         """What names these bytes, taken in as this load takes them in."""
@@ -179,14 +179,23 @@ class Load:
 
 
 def _quarantine(
-    load: Load, problems: Sequence[Problem], *, content: str | None = None, dataset: str | None = None
+    load: Load,
+    problems: Sequence[Problem],
+    *,
+    content: str | None = None,
+    dataset: str | None = None,
+    kept: Sequence[KeptFile] = (),
 ) -> None:
-    """Put a rejected part, or what else is wrong with a bundle, on record."""
+    """Put a rejected part, or what else is wrong with a bundle, on record, and keep what was staged of it."""
     if load.options.no_text:
         problems = [replace(problem, text="") for problem in problems]
     if problems and not load.options.dry_run:
-        with open_writer(load.settings.db, notify=load.notify) as con, transaction(con):
-            _add_quarantine(con, problems, content_hash=content, dataset=dataset, now=load.now)
+        with open_writer(load.settings.db, notify=load.notify) as con:
+            with transaction(con):
+                load.keeping.begin_batch(con)
+                _add_quarantine(con, problems, content_hash=content, dataset=dataset, now=load.now)
+                load.keeping.place(con, kept)
+            load.keeping.confirm()
     _report_problems(load, problems)
 
 
@@ -195,21 +204,3 @@ def _report_problems(load: Load, problems: Sequence[Problem]) -> None:
     room = max(0, SHOWN_PROBLEMS - len(load.report.problems))
     load.report.problems.extend(problems[:room])
     load.report.quarantined += len(problems)
-
-
-def _free_place(load: Load, folder: str, *, taken: Collection[str] = ("*",)) -> Path:
-    """A folder of this name to keep a delivery in; what one load delivers twice is kept twice, in order."""
-    for number in count():
-        place = (load.kept.with_name(f"{load.kept.name}.{number:03}") if number else load.kept) / folder
-        if not any(found for pattern in taken for found in place.glob(pattern)):
-            return place
-    raise AssertionError("counting does not end")
-
-
-def _throw_away(place: Path) -> None:
-    """Remove what was kept of a delivery that did not come in."""
-    shutil.rmtree(place, ignore_errors=True)
-    for parent in list(place.parents)[:2]:
-        if not parent.is_dir() or any(parent.iterdir()):
-            break
-        parent.rmdir()

@@ -6,7 +6,7 @@ import datetime as dt
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from eval_pipeline.bundle.files import stem_of
@@ -25,7 +25,7 @@ from eval_pipeline.loading.runs import Progress, _load_runs
 from eval_pipeline.loading.write_labels import _current_golden_hash
 from eval_pipeline.records import CASES
 from eval_pipeline.settings import Settings, check_places
-from eval_pipeline.store.kept import kept_folder, stamp_of
+from eval_pipeline.store.kept import Keeping
 from eval_pipeline.store.lock import Notify
 from eval_pipeline.store.open import Connection, open_writer, transaction
 from eval_pipeline.store.runs import waiting_runs
@@ -141,13 +141,19 @@ def load_bundles(
     check_places(settings)
     bundles = [find_bundle(one) if isinstance(one, Path) else one for one in found]
     chosen = options or LoadOptions()
-    with _kept(settings, chosen, now) as kept:
-        before = _snapshot_of_store(
-            settings, bundles, scopes=chosen.forgotten_scopes, dry_run=chosen.dry_run, notify=notify
-        )
+    with _keeping(settings, chosen, now) as keeping:
+        before = _snapshot_of_store(settings, bundles, keeping=keeping, options=chosen, notify=notify)
         inverted_spans = load_config(settings.config).inverted_spans
         load = Load(
-            settings, LoadReport(), now, kept, before, inverted_spans, notify, chosen, stop or (lambda: False)
+            settings,
+            LoadReport(),
+            now,
+            keeping,
+            before,
+            inverted_spans,
+            notify,
+            chosen,
+            stop or (lambda: False),
         )
         for bundle in bundles:
             _quarantine(load, bundle.problems)
@@ -165,11 +171,15 @@ def load_bundles(
 
 
 @contextmanager
-def _kept(settings: Settings, options: LoadOptions, now: dt.datetime) -> Iterator[Path]:
-    """Where the deliveries of this load are kept; those of a dry run end with it."""
-    stamp = stamp_of(now)
-    if not options.dry_run:
-        yield kept_folder(settings.db) / stamp
+def _keeping(settings: Settings, options: LoadOptions, now: dt.datetime) -> Iterator[Keeping]:
+    """How the deliveries of this load are kept; what a dry run writes ends with it."""
+    keeping = Keeping.of(settings.db, now)
+    if options.dry_run:
+        with tempfile.TemporaryDirectory(prefix="eval-pipeline-") as scratch:
+            yield replace(keeping, staged=Path(scratch), keeps=False)
         return
-    with tempfile.TemporaryDirectory(prefix="eval-pipeline-") as scratch:
-        yield Path(scratch) / stamp
+    keeping.keeps = options.keeps
+    try:
+        yield keeping
+    finally:
+        keeping.end()

@@ -28,7 +28,7 @@ from eval_pipeline.loading.runs import read_part
 from eval_pipeline.loading.write_labels import _current_golden_hash
 from eval_pipeline.records import CASES
 from eval_pipeline.settings import Settings, check_places
-from eval_pipeline.store.kept import kept_places
+from eval_pipeline.store.kept import KeptDelivery
 from eval_pipeline.store.lock import Notify
 from eval_pipeline.store.open import Connection, open_reader
 
@@ -69,7 +69,7 @@ class _Known:
         """The newest kept folder of this name from which one of these problems came."""
         hashes = {one.content_hash for one in problems if one.content_hash}
         times = sorted({time for one in hashes for time in self.delivered_at.get(one, ())}, reverse=True)
-        places = (place / inside for time in times for place in kept_places(self.db, time))
+        places = (one.path / inside for time in times for one in KeptDelivery.at(self.db, time))
         return next((place for place in places if place.is_dir()), None)
 
 

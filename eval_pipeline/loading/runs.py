@@ -31,10 +31,10 @@ from eval_pipeline.loading._dry_run import StoredRuns, check_runs, stored_runs
 from eval_pipeline.loading._left_out import leave_out_runs, leave_out_written
 from eval_pipeline.loading._write_parts import PartDelivery
 from eval_pipeline.loading._write_runs import RunDelivery, RunRejected, known_parts, write_runs
-from eval_pipeline.loading.context import Load, _free_place, _quarantine, _report_problems, _throw_away
+from eval_pipeline.loading.context import Load, _quarantine, _report_problems
 from eval_pipeline.loading.lint import _note_results
 from eval_pipeline.records import Run
-from eval_pipeline.store.kept import keep
+from eval_pipeline.store.kept import KeptFile
 from eval_pipeline.store.lock import yield_lock
 from eval_pipeline.store.open import open_reader, open_writer, transaction
 
@@ -160,20 +160,16 @@ def _load_runs(load: Load, folders: Sequence[RunFolder], *, progress: Progress |
     """Take in what of these runs is new or changed; on request, stop with what was read written."""
     number = 0
     stored = load.before.runs
-    try:
-        for part, stretch in enumerate(_without_repeats(_in_order(load, folders))):
-            if part and not load.options.dry_run:
-                # Delivered twice by one load: the second is measured against what the first has left.
-                stored = _look(load)
-            for _ in _take_in(load, stretch, stored):
-                number += 1
-                if progress:
-                    progress(number, len(folders))
-            if load.report.stopped:
-                break
-    finally:
-        for place in load.places.values():
-            _throw_away(place)
+    for part, stretch in enumerate(_without_repeats(_in_order(load, folders))):
+        if part and not load.options.dry_run:
+            # Delivered twice by one load: the second is measured against what the first has left.
+            stored = _look(load)
+        for _ in _take_in(load, stretch, stored):
+            number += 1
+            if progress:
+                progress(number, len(folders))
+        if load.report.stopped:
+            break
     if load.report.stopped:
         load.report.runs_left = len(folders) - number
 
@@ -251,7 +247,6 @@ def _changed_parts(load: Load, stored: StoredRuns, entry: Entry) -> RunDelivery 
     folder, run = entry
     known = stored.parts.get(run.run_id, {})
     parts: list[PartDelivery] = []
-    place = _free_place(load, f"runs/{run.run_id}")
     path = folder.run_file
     held = {path: hold(path) for part, path in folder.parts.items() if part == "results"}
     try:
@@ -259,31 +254,30 @@ def _changed_parts(load: Load, stored: StoredRuns, entry: Entry) -> RunDelivery 
             delivered = content_hash(path, held.get(path))
             if part in ROW_PARTS:
                 if not load.is_taken(delivered, known.get(part), path=path):
-                    parts.append(_read_part(load, folder, run, part, delivered, place, held.get(path)))
+                    parts.append(_read_part(load, folder, run, part, delivered, held.get(path)))
             elif delivered != known.get(part) or path in load.options.read_again:
                 found = read_part(part, path, delivered, run_id=run.run_id, in_memory=IN_MEMORY_BYTES)
                 parts.append(replace(found, path=str(folder.called.get(part, path))))
     except InputRejected as rejected:
-        _throw_away(place)
+        load.keeping.discard(f"runs/{run.run_id}")
         return _problem_of_rejection(folder.called.get(part, path), rejected, run_id=run.run_id)
     if not parts:
         return None
     if load.options.keeps:
-        load.places[run.run_id] = place
-        _keep_run(load, folder, [part.part for part in parts], place, held)
+        load.staged[run.run_id] = _keep_run(load, folder, run, parts, held)
     return RunDelivery(run, read_run_document(folder.run_file), parts)
 
 
 def _read_part(
-    load: Load, folder: RunFolder, run: Run, part: str, delivered: str, place: Path, held: bytes | None
+    load: Load, folder: RunFolder, run: Run, part: str, delivered: str, held: bytes | None
 ) -> PartDelivery:
-    """A part as it came; or written without its texts first, to where it is kept, and read from there."""
+    """A part as it came; or written without its texts first, to where it is staged, and read from there."""
     path = folder.parts[part]
     called = folder.called.get(part, path)
     content = load.hash_as_taken(delivered)
     problems = list(folder.problems.get(part, []))
     if load.options.no_text:
-        target = place / f"{part}{PACKED}"
+        target = load.keeping.staged / f"runs/{run.run_id}/{part}{PACKED}"
         problems += write_without_texts(part, path, target, run_id=run.run_id, called=called)
         problems = [replace(problem, text="") for problem in problems]
         path, held = target, None
@@ -303,13 +297,30 @@ def _read_part(
 
 
 def _keep_run(
-    load: Load, folder: RunFolder, parts: Sequence[str], place: Path, held: Mapping[Path, bytes | None]
-) -> None:
+    load: Load,
+    folder: RunFolder,
+    run: Run,
+    parts: Sequence[PartDelivery],
+    held: Mapping[Path, bytes | None],
+) -> list[KeptFile]:
+    """Stage the parts that are new, and the document of the run, without which they are no delivery."""
+
+    def named(part: str, ending: str, content: str) -> KeptFile:
+        name = f"runs/{run.run_id}/{part}{ending}"
+        return KeptFile(part, name, content, None, 0, run.dataset, run.run_id)
+
+    kept: list[KeptFile] = []
     for part in parts:
-        if part in folder.parts and not (load.options.no_text and part in ROW_PARTS):
-            path = folder.parts[part]
-            keep(path, place / (part + path.name.removeprefix(stem_of(path))), held.get(path))
-    keep(folder.run_file, place / "run.json")
+        if part.part == "run":
+            continue
+        if load.options.no_text and part.part in ROW_PARTS:
+            kept.append(load.keeping.keep_staged(named(part.part, PACKED, part.content_hash)))
+            continue
+        path = folder.parts[part.part]
+        ending = path.name.removeprefix(stem_of(path))
+        kept.append(load.keeping.keep(path, named(part.part, ending, part.content_hash), held.get(path)))
+    document = named("run", ".json", content_hash(folder.run_file))
+    return [*kept, load.keeping.keep(folder.run_file, document)]
 
 
 def _still_new(load: Load, batch: Sequence[RunDelivery], stored: StoredRuns) -> list[RunDelivery]:
@@ -347,10 +358,12 @@ def _write_batch(load: Load, batch: Sequence[RunDelivery], stored: StoredRuns) -
                 load,
                 [_problem_of_rejection(path, found.rejected, run_id=found.run_id)],
                 content=found.part.content_hash,
+                kept=load.staged.pop(found.run_id, ()),
             )
             remaining = [delivery for delivery in remaining if delivery.run.run_id != found.run_id]
     for delivery in batch:
-        load.places.pop(delivery.run.run_id, None)
+        if load.staged.pop(delivery.run.run_id, None):
+            load.keeping.discard(f"runs/{delivery.run.run_id}")
     _report_batch(load, remaining, replaced)
     if batch and not load.options.dry_run:
         yield_lock()
@@ -359,14 +372,31 @@ def _write_batch(load: Load, batch: Sequence[RunDelivery], stored: StoredRuns) -
 def _write(load: Load, batch: Sequence[RunDelivery]) -> tuple[list[RunDelivery], set[str]]:
     """What was new and is written, and the runs among it that were there before."""
     run_ids = [delivery.run.run_id for delivery in batch]
-    with open_writer(load.settings.db, notify=load.notify) as con, transaction(con):
-        stored = StoredRuns(known_parts(con, run_ids))
-        new = _still_new(load, leave_out_written(load, con, batch), stored)
-        if new:
-            write_runs(con, new, now=load.now)
-            run_ids = [delivery.run.run_id for delivery in new]
-            load.report.warnings += _note_results(con, run_ids, now=load.now)
+    with open_writer(load.settings.db, notify=load.notify) as con:
+        with transaction(con):
+            load.keeping.begin_batch(con)
+            stored = StoredRuns(known_parts(con, run_ids))
+            new = _still_new(load, leave_out_written(load, con, batch), stored)
+            if new:
+                write_runs(con, new, now=load.now)
+                run_ids = [delivery.run.run_id for delivery in new]
+                load.report.warnings += _note_results(con, run_ids, now=load.now)
+                load.keeping.place(con, _to_keep(load, new))
+        load.keeping.confirm()
     return new, {delivery.run.run_id for delivery in new} & stored.parts.keys()
+
+
+def _to_keep(load: Load, deliveries: Sequence[RunDelivery]) -> list[KeptFile]:
+    """The staged files of what is written; a part that another process has written since is kept by that one."""
+    files: list[KeptFile] = []
+    for delivery in deliveries:
+        written = {"run", *(part.part for part in delivery.parts)}
+        for one in load.staged.get(delivery.run.run_id, ()):
+            if one.part in written:
+                files.append(one)
+            else:
+                load.keeping.discard(one.name)
+    return files
 
 
 def _report_batch(load: Load, written: Sequence[RunDelivery], replaced: set[str]) -> None:

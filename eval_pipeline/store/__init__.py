@@ -2,6 +2,7 @@
 
 compact      The store's file written again without the blocks that removed rows have left.
 damage       A file that is no store or is broken: found before it is touched, with the way back.
+durable      Files that are there after a power loss: forced to the disk, then renamed, then their folder.
 engine       DuckDB's engines, used again with the file attached; Ctrl-C within a statement.
 frozen       Emptied texts: values computed from them stay, and what reads them is frozen from then on.
 guarded      A connection that can read the store and nothing else.

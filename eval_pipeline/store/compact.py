@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import threading
 from collections.abc import Callable, Iterator
@@ -15,6 +14,7 @@ from pathlib import Path
 from eval_pipeline.errors import StoreError, StoreMissing
 from eval_pipeline.formulas.definition import literal, quoted
 from eval_pipeline.store.damage import is_there
+from eval_pipeline.store.durable import place_durably
 from eval_pipeline.store.engine import STORE
 from eval_pipeline.store.lock import Notify, writer_lock
 from eval_pipeline.store.open import (
@@ -65,10 +65,9 @@ def compact(db: Path, *, notify: Notify | None = None, progress: Progress | None
             after = fresh.stat().st_size
             # Everything of the old file's log is in the file: it must not be read into the new one.
             _wal(db).unlink(missing_ok=True)
-            fresh.replace(db)
+            place_durably(fresh, db)
         finally:
             _remove(fresh)
-        _to_disk(db.parent)
         shutil.rmtree(db.with_name(db.name + ".tmp"), ignore_errors=True)
     return Compacted(before, after, len(counts.rows), sum(counts.rows.values()))
 
@@ -198,18 +197,9 @@ def require_whole(db: Path) -> None:
         con.execute("checkpoint")
     if _wal(db).exists():
         raise StoreError(f"{db} could not be written to its end: make room in {db.parent}, then try again")
-    _to_disk(db)
 
 
 def _remove(fresh: Path) -> None:
     for path in (fresh, _wal(fresh)):
         path.unlink(missing_ok=True)
     shutil.rmtree(fresh.with_name(fresh.name + ".tmp"), ignore_errors=True)
-
-
-def _to_disk(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

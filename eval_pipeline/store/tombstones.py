@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from eval_pipeline.errors import StoreError
+from eval_pipeline.store.durable import place_durably
 from eval_pipeline.store.kept import kept_folder
 from eval_pipeline.store.open import Connection
 
@@ -170,7 +171,7 @@ def write_mirror(con: Connection, db: Path) -> None:
     }
     unfinished = folder / (FILE + ".part")
     unfinished.write_text(json.dumps(document, indent=1) + "\n", "utf-8")
-    unfinished.replace(folder / FILE)
+    place_durably(unfinished, folder / FILE)
 
 
 def _as_json(values: Mapping[str, Any]) -> dict[str, Any]:

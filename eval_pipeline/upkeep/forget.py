@@ -25,6 +25,7 @@ from eval_pipeline.store.frozen import (
     empty_texts,
     remove_unused_texts,
 )
+from eval_pipeline.store.kept import Keeping, KeptDelivery
 from eval_pipeline.store.lock import Notify
 from eval_pipeline.store.open import Connection, first_value, open_reader, open_writer, transaction
 from eval_pipeline.store.tombstones import (
@@ -38,7 +39,7 @@ from eval_pipeline.store.tombstones import (
     read_tombstones,
     write_mirror,
 )
-from eval_pipeline.upkeep._deliveries import empty_kept, kept_folders_of, remove_kept, stamps
+from eval_pipeline.upkeep._deliveries import empty_kept, kept_folders_of, remove_kept
 from eval_pipeline.upkeep._rows import (
     Removed,
     Target,
@@ -67,7 +68,10 @@ class Request:
 
 @dataclass
 class ForgetReport:
-    """What went (or, of a dry run, would go)."""
+    """What went (or, of a dry run, would go).
+
+    `unreadable` are kept files that were removed because nobody can say what they held.
+    """
 
     kind: str
     name: str
@@ -79,6 +83,7 @@ class ForgetReport:
     compacted: Compacted | None = None
     beside: list[str] = field(default_factory=list)
     was_unfinished: bool = False
+    unreadable: list[str] = field(default_factory=list)
 
     @property
     def has_done_something(self) -> bool:
@@ -120,7 +125,7 @@ def _is_known(settings: Settings, kind: Kind, name: str, notify: Notify | None) 
         if any((one.kind, one.name) == (kind, name) for one in read_tombstones(con)):
             return True
     folder = "runs" if kind == "run" else "datasets"
-    return any((stamp / folder / name).is_dir() for stamp in stamps(settings.db))
+    return any((one.path / folder / name).is_dir() for one in KeptDelivery.all(settings.db))
 
 
 def _known_names(settings: Settings) -> list[str]:
@@ -147,6 +152,8 @@ def forget(
         raise StoreMissing(f"there is no store at {settings.db}: nothing to forget")
     report = ForgetReport(request.kind, request.name, request.scope)
     with open_writer(settings.db, notify=notify) as con:
+        if not dry_run:
+            Keeping.of(settings.db, now).settle(con)
         target = find_target(con, request.kind, request.name)
         report.was_unfinished = _is_unfinished(con, request)
         try:
@@ -159,13 +166,13 @@ def forget(
             return report
         write_mirror(con, settings.db)
         citations = _citations(con, target) if request.text else set()
-    folders = _kept_of(settings, request, target)
-    report.kept = len(folders)
-    if request.text:
-        empty_kept(folders, citations)
-    else:
-        remove_kept(folders)
     with open_writer(settings.db, notify=notify) as con:
+        folders = _kept_of(settings, request, target)
+        report.kept = len(folders)
+        if request.text:
+            report.unreadable = [str(path) for path in empty_kept(folders, citations)]
+        else:
+            remove_kept(folders)
         note_purged(con, request.kind, request.name, now=now)
         write_mirror(con, settings.db)
     if compacts and (report.was_unfinished or report.has_done_something):

@@ -14,13 +14,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from eval_pipeline.bundle.layout import ROW_PARTS
-from eval_pipeline.errors import StoreDamaged, StoreMissing, UsageError
+from eval_pipeline.errors import StoreBusy, StoreDamaged, StoreError, StoreMissing, UsageError
 from eval_pipeline.loading.cases import forget_what_is_expected
 from eval_pipeline.loading.context import LoadOptions, LoadReport
 from eval_pipeline.loading.inbox import is_bundle
 from eval_pipeline.loading.load import load_bundles
 from eval_pipeline.settings import Settings
 from eval_pipeline.store.compact import require_whole
+from eval_pipeline.store.durable import place_durably
 from eval_pipeline.store.frozen import (
     ARCHIVE,
     GOLDEN_SET,
@@ -33,7 +34,7 @@ from eval_pipeline.store.frozen import (
     remove_unused_texts,
     tables_of_part,
 )
-from eval_pipeline.store.kept import kept_folder
+from eval_pipeline.store.kept import Keeping, KeptDelivery
 from eval_pipeline.store.lock import Notify, writer_lock
 from eval_pipeline.store.open import (
     Connection,
@@ -44,12 +45,9 @@ from eval_pipeline.store.open import (
     transaction,
 )
 from eval_pipeline.store.tombstones import Mirror, add_tombstones, read_mirror, read_tombstones
-from eval_pipeline.upkeep._deliveries import stamps
 from eval_pipeline.upkeep._findings import read_everything
 from eval_pipeline.upkeep._rows import find_target, quarantine_of, remove_unused_ids
 
-STAMP = "%Y%m%dT%H%M%S.%f"
-STAMP_LENGTH = len("20260901T000000.000000")
 LOST_ALWAYS = (
     "replaced values (`show --as-of`, formula_history)",
     "pins (`apply --since`)",
@@ -94,22 +92,25 @@ def rebuild(
     progress: Progress | None = None,
 ) -> RebuildReport:
     """Make the store anew; whoever wants to use it meanwhile waits."""
-    deliveries = [stamp for stamp in stamps(settings.db) if is_bundle(stamp)]
+    _settle_kept(settings, now=now, notify=notify)
+    deliveries = [one for one in KeptDelivery.all(settings.db) if is_bundle(one.path)]
     if not deliveries:
         raise UsageError(
-            f"{kept_folder(settings.db)} holds no deliveries, so there is nothing to make a store from. If you have "
+            f"{settings.db}.deliveries holds no deliveries, so there is nothing to make a store from. If you have "
             f"them elsewhere, move {settings.db.name} away and call `eval-pipeline load PATH`"
         )
     mirror = read_mirror(settings.db)
     fresh = replace(settings, db=settings.db.with_name(settings.db.name + ".rebuilding"))
     report = RebuildReport(deliveries=len(deliveries))
     with says_what_failed(settings.db), writer_lock(settings.db, notify=notify):
+        # What nobody can ask the old store about is used; the new store has a ledger of its own.
+        Keeping.of(settings.db, now).confirm()
         _remove(fresh.db)
         try:
             with open_writer(fresh.db) as con, transaction(con):
                 add_tombstones(con, mirror.tombstones)
-            for number, stamp in enumerate(deliveries, start=1):
-                _add(report, _load(fresh, stamp, now=now))
+            for number, delivery in enumerate(deliveries, start=1):
+                _add(report, _load(fresh, delivery, now=now))
                 if progress:
                     progress(number, len(deliveries))
             with open_writer(fresh.db) as con, transaction(con):
@@ -122,13 +123,22 @@ def rebuild(
     return report
 
 
-def _load(fresh: Settings, stamp: Path, *, now: dt.datetime) -> LoadReport:
-    """One delivery, as of the time when it came."""
+def _settle_kept(settings: Settings, *, now: dt.datetime, notify: Notify | None) -> None:
+    """What was kept for a commit that never came is discarded, as far as the old store can say."""
     try:
-        time = dt.datetime.strptime(stamp.name[:STAMP_LENGTH], STAMP)
-    except ValueError:
-        time = now
-    return load_bundles([stamp], fresh, now=time, options=LoadOptions(rebuilding=True))
+        with open_reader(settings.db, notify=notify) as con:
+            Keeping.of(settings.db, now).settle(con)
+    except StoreBusy:
+        raise
+    except StoreError:
+        return
+
+
+def _load(fresh: Settings, delivery: KeptDelivery, *, now: dt.datetime) -> LoadReport:
+    """One delivery, as of the time when it came."""
+    return load_bundles(
+        [delivery.path], fresh, now=delivery.time or now, options=LoadOptions(rebuilding=True)
+    )
 
 
 def _add(report: RebuildReport, loaded: LoadReport) -> None:
@@ -226,7 +236,7 @@ def _take_the_place(fresh: Path, db: Path, *, now: dt.datetime) -> Path | None:
             db.rename(aside)
     if wal.exists():
         wal.rename(aside.with_name(aside.name + ".wal"))
-    fresh.replace(db)
+    place_durably(fresh, db)
     return moved
 
 

@@ -444,7 +444,7 @@ def test_a_run_that_is_there_is_hashed_and_not_read_again(settings, bundle, monk
         raise AssertionError("read again")
 
     monkeypatch.setattr("eval_pipeline.loading.runs.read_part", fail)
-    monkeypatch.setattr("eval_pipeline.loading.runs.keep", fail)
+    monkeypatch.setattr("eval_pipeline.store.kept.Keeping.keep", fail)
     assert load(settings, bundle, on=2).unchanged == 3
 
 

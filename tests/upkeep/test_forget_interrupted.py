@@ -74,7 +74,7 @@ def test_a_killed_forget_of_texts_is_finished_too(secrets_in_part, killed):
 def assert_texts_of_told_are_gone(settings):
     found = [place for place in places_with(settings) if "told" in place]
     # What stays is the id of a query that carries the word.
-    assert found == ["e.duckdb.deliveries/20260902T000000.000000/runs/told/results.jsonl.zst"]
+    assert found == ["e.duckdb.deliveries/d0000001.20260902T000000.000000/runs/told/results.jsonl.zst"]
 
 
 @pytest.fixture(scope="module")

@@ -81,7 +81,7 @@ def test_of_forgotten_texts_no_word_is_left_and_every_number_stays(kb_forgotten,
     # The id of a query that was delivered with a secret in it is an id, and stays with its row.
     assert places_with(settings) == [
         "e.duckdb",
-        "e.duckdb.deliveries/20260902T000000.000000/runs/told/results.jsonl.zst",
+        "e.duckdb.deliveries/d0000001.20260902T000000.000000/runs/told/results.jsonl.zst",
         "raw.query_ids.query_id",
     ]
     assert derived_tables(settings) == derived_tables(settings_in(computed_once))

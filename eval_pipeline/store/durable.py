@@ -1,0 +1,25 @@
+"""Files that are there after a power loss: forced to the disk, then renamed, then their folder."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def place_durably(unfinished: Path, target: Path) -> None:
+    """Put a written file in its place: whoever looks afterwards finds all of it, also when the power went.
+
+    Call it before the commit that relies on the file.
+    """
+    _to_disk(unfinished)
+    unfinished.replace(target)
+    _to_disk(target.parent)
+
+
+def _to_disk(path: Path) -> None:
+    """Force a file's bytes, or the names that a folder holds, to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
