@@ -166,10 +166,20 @@ def _damaged(db: Path, why: str) -> str:
 
 
 def _way_back(db: Path, *, words: str = "rebuild") -> str:
+    if not _has_deliveries(db):
+        return (
+            f"Nothing is kept in {db.name}.deliveries to make it anew from. To start over: move the file away and call "
+            "`eval-pipeline load PATH`."
+        )
     return (
         f"To start over: `eval-pipeline {words} --db {db}` moves the file aside (deleting nothing) and makes the store "
         f"anew from the deliveries kept in {db.name}.deliveries."
     )
+
+
+def _has_deliveries(db: Path) -> bool:
+    kept = db.with_name(db.name + ".deliveries")
+    return kept.is_dir() and any(path.is_dir() and not path.name.startswith(".") for path in kept.iterdir())
 
 
 def _first_line(message: str) -> str:

@@ -21,6 +21,7 @@ from eval_pipeline.store.damage import (
     _what_failed,
     is_there,
 )
+from eval_pipeline.store.durable import place_durably
 from eval_pipeline.store.engine import attached
 from eval_pipeline.store.lock import (
     PATIENCE_SECONDS,
@@ -50,9 +51,30 @@ def open_writer(db: Path, *, notify: Notify | None = None, guarded: bool = False
     _refuse_others(db)
     with says_what_failed(db):
         db.parent.mkdir(parents=True, exist_ok=True)
-        with writer_lock(db, notify=notify), _connect(db, read_only=False, guarded=guarded) as con:
-            _make_current(con, db, notify)
-            yield con
+        with writer_lock(db, notify=notify):
+            if not is_there(db):
+                _make_new(db)
+            with _connect(db, read_only=False, guarded=guarded) as con:
+                _make_current(con, db, notify)
+                yield con
+
+
+def _make_new(db: Path) -> None:
+    """A new store is made beside its place: whoever finds one there finds all of it."""
+    fresh = db.with_name(db.name + ".making")
+    beside = [fresh.with_name(fresh.name + ending) for ending in ("", ".wal")]
+    for path in beside:
+        path.unlink(missing_ok=True)
+    try:
+        with _connect(fresh, read_only=False) as con:
+            _migrate(con)
+            con.execute("checkpoint")
+        # The log of a file that is gone must not be read into this one.
+        db.with_name(db.name + ".wal").unlink(missing_ok=True)
+        place_durably(fresh, db)
+    finally:
+        for path in beside:
+            path.unlink(missing_ok=True)
 
 
 def _make_current(con: Connection, db: Path, notify: Notify | None) -> None:
@@ -139,7 +161,6 @@ def open_in_memory() -> Iterator[Connection]:
     """A store that lives as long as the block, for examples; guarded, since these are formulas."""
     with attached(None, guarded=True) as con:
         _migrate(con)
-        _refresh_shipped_views(con)
         yield con
 
 

@@ -45,7 +45,7 @@ def _known_numbers() -> set[int]:
 
 
 def _migrate(con: duckdb.DuckDBPyConnection) -> str | None:
-    """Apply what is missing and sign it, all of it or nothing; returns what was done to an older store, in words."""
+    """Apply what is missing, with the views, and sign it: all or nothing; returns what was done to an older store."""
     applied = _applied_numbers(con)
     if applied >= _known_numbers():
         _sign(con)
@@ -66,6 +66,7 @@ def _migrate(con: duckdb.DuckDBPyConnection) -> str | None:
                 [number, path.name, utc_now()],
             )
         _sign(con)
+        _refresh_shipped_views(con)
     except BaseException:
         con.execute("rollback")
         raise

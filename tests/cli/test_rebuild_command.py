@@ -145,6 +145,14 @@ def test_a_store_that_was_copied_without_its_lock_files_is_a_store(secrets_in_pa
     assert ask(copy, "select count(*) from runs") == [(2,)]
 
 
+def test_where_nothing_was_kept_the_way_back_is_no_rebuild(secrets_in_part, capsys):
+    settings, _ = secrets_in_part
+    shutil.rmtree(settings.db.with_name(settings.db.name + ".deliveries"))
+    cut_off(settings.db)
+    code, said = failing(settings, capsys, "status")
+    assert code == 2 and "rebuild" not in said and "eval-pipeline load PATH" in said
+
+
 def test_every_command_says_what_is_wrong_and_none_breaks_down(secrets_in_part, capsys, monkeypatch):
     settings, bundle = secrets_in_part
     monkeypatch.chdir(settings.db.parent)

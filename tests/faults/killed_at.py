@@ -7,8 +7,9 @@ from pathlib import Path
 
 from eval_pipeline.computing import measure as measure_module
 from eval_pipeline.settings import Settings
+from eval_pipeline.store.open import open_writer
 from tests.bundle_files import compute, load, settings_in
-from tests.faults.dying import die_at_step
+from tests.faults.dying import die_at, die_at_step
 
 
 def load_and_compute(settings: Settings, bundle: Path) -> None:
@@ -23,3 +24,10 @@ def load_and_compute_until(folder: str, bundle: str, step: int) -> None:
     measure_module.TURN_SECONDS = math.inf
     load_and_compute(settings_in(Path(folder)), Path(bundle))
     print(steps.count)
+
+
+def make_until(folder: str, words: str, number: int) -> None:
+    """Make a new store, until the so-manyth step with these words in it."""
+    die_at(words, number, Path(folder))
+    with open_writer(settings_in(Path(folder)).db):
+        pass

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from eval_pipeline.planning.status import find_status
-from eval_pipeline.store.open import open_reader
+from eval_pipeline.store.open import open_reader, open_writer
 from tests.bundle_files import ask, derived_tables, load, registry_of, settings_in
 from tests.faults.killed_at import load_and_compute
 from tests.few_definitions import shipping, write_few
@@ -123,6 +123,26 @@ def killed_and_called_again(tmp_path, bundle, untouched, steps, drive) -> Callab
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_killed_at_any_step_the_same_commands_end_with_the_same_tables(moment, killed_and_called_again):
     killed_and_called_again(moment)
+
+
+@pytest.mark.parametrize(
+    ("words", "number"), [("create or replace view main.", 3), ("commit", 1), ("os.rename", 1)]
+)
+def test_a_new_store_is_there_with_all_its_views_or_not_at_all(tmp_path, prepared, words, number):
+    dead = prepared.start(
+        "tests.faults.killed_at:make_until",
+        *(tmp_path, words, number),
+        folder=tmp_path,
+        environment=environment(tmp_path),
+    )
+    assert dead.wait() == -signal.SIGKILL, dead.said
+    settings = settings_in(tmp_path)
+    if settings.db.exists():
+        assert ask(settings, "from runs") == []
+    with open_writer(settings.db):
+        pass
+    assert ask(settings, "from runs") == []
+    assert not list(tmp_path.glob("*.making*"))
 
 
 @pytest.mark.slow

@@ -58,7 +58,7 @@ def test_a_store_that_lacks_a_schema_file_is_brought_up_to_date_by_a_reader_too(
 def test_a_file_that_is_no_store_is_refused_and_left_as_it_is(tmp_path, content):
     db = tmp_path / "e.duckdb"
     db.write_bytes(content)
-    with pytest.raises(StoreDamaged, match="eval-pipeline rebuild"), open_reader(db):
+    with pytest.raises(StoreDamaged, match="eval-pipeline load"), open_reader(db):
         pass
     assert db.read_bytes() == content
 
