@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,6 +14,12 @@ from eval_pipeline.errors import NotAStore, StoreError, UsageError
 from eval_pipeline.settings import Settings, utc_now
 from eval_pipeline.words import count
 
+if TYPE_CHECKING:
+    from eval_pipeline.upkeep.rebuild import RebuildReport
+
+
+DAMAGED = 3
+
 
 @click.command("rebuild")
 @click.option("--yes", is_flag=True, help="Do not ask, although the store can be read.")
@@ -21,7 +28,9 @@ from eval_pipeline.words import count
 def command(yes: bool, settings: Settings, as_json: bool) -> None:
     """Rebuild a broken store from the deliveries that are kept beside it; the old file is moved aside.
 
-    What was forgotten stays forgotten. What does not come back is said; `run` computes the metrics.
+    Every kept file is checked first: one that is damaged or missing is named (exit code 3) and written anew from the
+    rows that the old store has of it. What was forgotten stays forgotten. What does not come back is said; `run`
+    computes the metrics.
     """
     from eval_pipeline.upkeep.rebuild import LOST_ALWAYS, rebuild, why_unreadable
 
@@ -48,10 +57,21 @@ def command(yes: bool, settings: Settings, as_json: bool) -> None:
         )
     with progress_bar("loading deliveries") as progress:
         report = rebuild(settings, now=utc_now(), notify=say, progress=progress)
+    for one in report.damaged:
+        say(one.in_words)
+    if report.unchecked:
+        deliveries = count(report.unchecked, "delivery", plural="deliveries")
+        say(f"{deliveries} of an earlier version hold files without checksums: these are taken as they are")
     if as_json:
         moved_to = str(report.moved_to) if report.moved_to else None
         print_json({"format": 1, **asdict(report), "moved_to": moved_to})
-        return
+    else:
+        _print(report)
+    if report.damaged:
+        sys.exit(DAMAGED)
+
+
+def _print(report: RebuildReport) -> None:
     print_line(
         f"Made anew from {count(report.deliveries, 'delivery', plural='deliveries')}: "
         f"{count(len(report.runs), 'run')}, {count(report.results, 'result')}, "

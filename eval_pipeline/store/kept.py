@@ -63,6 +63,8 @@ class KeptFile:
     dataset: str | None = None
     run_id: str | None = None
     chunker_version: str | None = None
+    # What the ledger called the lost bytes that this file was written for, from the store's rows.
+    written_instead_of: str | None = None
 
     @property
     def owner(self) -> tuple[str | None, ...]:
@@ -112,6 +114,12 @@ class KeptDelivery:
         """What a load at this time has left, the newest first."""
         return [one for one in reversed(cls.all(db)) if one.time == time]
 
+    @classmethod
+    def next(cls, db: Path, time: dt.datetime) -> KeptDelivery:
+        """The place of the next delivery."""
+        number = max((one.number for one in cls.all(db)), default=0) + 1
+        return cls(kept_folder(db) / f"d{number:07}.{time.strftime(TIME)}")
+
     @property
     def number(self) -> int:
         """Its place in the order of all; 0 for those of earlier versions, which had none."""
@@ -132,6 +140,8 @@ class KeptDelivery:
         path = self.path / MANIFEST
         try:
             document = json.loads(path.read_text("utf-8"))
+            if document["hash"] != _hash_of(document["files"]):
+                raise ValueError("it is not what was written")
             return [KeptFile(**one) for one in document["files"]]
         except FileNotFoundError:
             return None
@@ -143,14 +153,16 @@ class KeptDelivery:
 
     def write(self, files: Iterable[KeptFile]) -> None:
         """Say which files it consists of."""
+        listed = [
+            {name: value for name, value in asdict(one).items() if value is not None or name == "hash"}
+            for one in sorted(files, key=lambda one: one.name)
+        ]
         document = {
             "format": FORMAT,
             "number": self.number,
             "delivered_at": self.time.isoformat() if self.time else None,
-            "files": [
-                {name: value for name, value in asdict(one).items() if value is not None or name == "hash"}
-                for one in sorted(files, key=lambda one: one.name)
-            ],
+            "files": listed,
+            "hash": _hash_of(listed),
         }
         _write_json(self.path / MANIFEST, document)
 
@@ -169,6 +181,10 @@ class KeptDelivery:
         if self.path.is_dir() and {one.name for one in self.path.iterdir()} <= {MANIFEST, MANIFEST + ".part"}:
             shutil.rmtree(self.path)
             _to_disk(self.path.parent)
+
+
+def _hash_of(document: list[dict[str, Any]]) -> str:
+    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
 
 
 def _write_json(target: Path, document: dict[str, Any]) -> None:
@@ -343,8 +359,9 @@ class Keeping:
             known = newest.files() or []
             if not {one.owner for one in known} & {one.owner for one in files}:
                 return newest, known
-        self._number = newest.number + 1 if newest else 1
-        return KeptDelivery(kept_folder(self.db) / f"d{self._number:07}.{self.now.strftime(TIME)}"), []
+        delivery = KeptDelivery.next(self.db, self.now)
+        self._number = delivery.number
+        return delivery, []
 
 
 def _all_to_disk(paths: Collection[Path]) -> None:

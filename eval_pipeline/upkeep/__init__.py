@@ -4,4 +4,5 @@ backup   A copy of store and kept deliveries, taken beside running work and veri
 doctor   What is wrong with the installation, the settings, the store and what lies beside it.
 forget   A run or a dataset forgotten for good: rows or only texts, in store, file and kept deliveries.
 rebuild  A broken store made again from the kept deliveries, in their order.
+verify   Kept deliveries held against what is known of them: every file that is damaged or missing, by name.
 """

@@ -299,7 +299,7 @@ def describe(delivery: Path, path: Path, *, with_hash: bool = False) -> KeptFile
             path.name.endswith(SUFFIXES) and stem in _RUN_PARTS
         )
         kind = KeptFile(stem, name, "", None, 0, run_id=words[1]) if is_part else None
-    elif words[-2] == "inventories" and path.name.endswith(SUFFIXES):
+    elif words[-2:-1] == ["inventories"] and path.name.endswith(SUFFIXES):
         dataset = words[1] if words[0] == "datasets" else None
         kind = KeptFile("archive", name, "", None, 0, dataset, chunker_version=stem)
     elif words[0] == "datasets" and len(words) == 3 and path.name.startswith(f"{GOLDEN}."):

@@ -9,7 +9,7 @@ import datetime as dt
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -38,6 +38,7 @@ from eval_pipeline.store.kept import Keeping, KeptDelivery
 from eval_pipeline.store.lock import Notify, writer_lock
 from eval_pipeline.store.open import (
     Connection,
+    StatementError,
     first_value,
     open_reader,
     open_writer,
@@ -46,7 +47,9 @@ from eval_pipeline.store.open import (
 )
 from eval_pipeline.store.tombstones import Mirror, add_tombstones, read_mirror, read_tombstones
 from eval_pipeline.upkeep._findings import read_everything
+from eval_pipeline.upkeep._repair import Repaired, repair
 from eval_pipeline.upkeep._rows import find_target, quarantine_of, remove_unused_ids
+from eval_pipeline.upkeep.verify import verify_kept
 
 LOST_ALWAYS = (
     "replaced values (`show --as-of`, formula_history)",
@@ -59,7 +62,11 @@ Progress = Callable[[int, int], None]
 
 @dataclass
 class RebuildReport:
-    """What came back, where the old file is, and what could not come back."""
+    """What came back, where the old file is, and what could not come back.
+
+    `damaged` are kept files that were not what was delivered, or missing; of so many deliveries as are `unchecked`, of
+    earlier versions, nobody can say.
+    """
 
     deliveries: int = 0
     golden_sets: list[str] = field(default_factory=list)
@@ -70,6 +77,8 @@ class RebuildReport:
     forgotten: list[str] = field(default_factory=list)
     moved_to: Path | None = None
     not_back: list[str] = field(default_factory=list)
+    damaged: list[Repaired] = field(default_factory=list)
+    unchecked: int = 0
 
 
 def why_unreadable(settings: Settings, *, notify: Notify | None = None) -> str | None:
@@ -92,7 +101,7 @@ def rebuild(
     progress: Progress | None = None,
 ) -> RebuildReport:
     """Make the store anew; whoever wants to use it meanwhile waits."""
-    _settle_kept(settings, now=now, notify=notify)
+    damaged, unchecked = _put_kept_right(settings, now=now, notify=notify)
     deliveries = [one for one in KeptDelivery.all(settings.db) if is_bundle(one.path)]
     if not deliveries:
         raise UsageError(
@@ -101,7 +110,7 @@ def rebuild(
         )
     mirror = read_mirror(settings.db)
     fresh = replace(settings, db=settings.db.with_name(settings.db.name + ".rebuilding"))
-    report = RebuildReport(deliveries=len(deliveries))
+    report = RebuildReport(deliveries=len(deliveries), damaged=damaged, unchecked=unchecked)
     with says_what_failed(settings.db), writer_lock(settings.db, notify=notify):
         # What nobody can ask the old store about is used; the new store has a ledger of its own.
         Keeping.of(settings.db, now).confirm()
@@ -123,15 +132,25 @@ def rebuild(
     return report
 
 
-def _settle_kept(settings: Settings, *, now: dt.datetime, notify: Notify | None) -> None:
-    """What was kept for a commit that never came is discarded, as far as the old store can say."""
-    try:
-        with open_reader(settings.db, notify=notify) as con:
+def _put_kept_right(
+    settings: Settings, *, now: dt.datetime, notify: Notify | None
+) -> tuple[list[Repaired], int]:
+    """Before anything is made of them: what was kept for a commit that never came goes, what is damaged is repaired.
+
+    As far as the old store can be read it says what was delivered, and has the rows of what is lost.
+    """
+    with ExitStack() as stack:
+        con: Connection | None = None
+        try:
+            con = stack.enter_context(open_reader(settings.db, notify=notify))
             Keeping.of(settings.db, now).settle(con)
-    except StoreBusy:
-        raise
-    except StoreError:
-        return
+            check = verify_kept(settings.db, con)
+        except StoreBusy:
+            raise
+        except (StoreError, StatementError):
+            con = None
+            check = verify_kept(settings.db)
+        return [repair(con, finding) for finding in check.findings], check.unchecked
 
 
 def _load(fresh: Settings, delivery: KeptDelivery, *, now: dt.datetime) -> LoadReport:

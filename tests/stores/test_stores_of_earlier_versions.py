@@ -23,6 +23,8 @@ import eval_pipeline
 from eval_pipeline import __version__
 from eval_pipeline.cli.main import cli
 from eval_pipeline.definitions import definitions
+from eval_pipeline.store.open import open_reader, open_writer
+from eval_pipeline.upkeep.verify import verify_kept
 from tests.dagster_left_alone import nothing_left_of_dagster
 from tests.made_once import made_once
 
@@ -251,3 +253,12 @@ def test_a_new_run_is_computed_on_top_and_shown_in_dagster(version, store, home,
     assert do(store, "run")["runs"] == ["thursday"]
     assert answered_otherwise(store, expected["with_one_more_run"], but=known_stale(version)) == []
     assert {"monday", "thursday"} <= home.get_materialized_partitions(table)
+
+
+def test_nothing_of_what_it_kept_is_called_damaged(store):
+    db = store / "data" / "eval.duckdb"
+    with open_writer(db):
+        pass
+    with open_reader(db) as con:
+        check = verify_kept(db, con)
+    assert check.findings == [] and check.files > check.deliveries > 0
