@@ -16,6 +16,12 @@ def place_durably(unfinished: Path, target: Path) -> None:
     _to_disk(target.parent)
 
 
+def remove_durably(path: Path) -> None:
+    """Remove a file, and have it stay removed."""
+    path.unlink(missing_ok=True)
+    _to_disk(path.parent)
+
+
 def _to_disk(path: Path) -> None:
     """Force a file's bytes, or the names that a folder holds, to the disk."""
     descriptor = os.open(path, os.O_RDONLY)

@@ -29,7 +29,7 @@ from eval_pipeline.bundle.texts import (
 )
 from eval_pipeline.errors import InputRejected, StoreError
 from eval_pipeline.records import CASES, Record
-from eval_pipeline.store.durable import place_durably
+from eval_pipeline.store.durable import place_durably, remove_durably
 from eval_pipeline.store.kept import KeptDelivery, KeptFile
 
 PACKED = ".jsonl.zst"
@@ -82,7 +82,7 @@ def forget_in_dataset_folder(folder: Path) -> list[Path]:
 
 def _remove(path: Path) -> bool:
     """Remove what is no part; what somebody had only begun to write is nothing to tell of."""
-    path.unlink()
+    remove_durably(path)
     return path.name.endswith(".part")
 
 
@@ -133,11 +133,11 @@ def _rewrite(path: Path, read: Callable[[Path], Documents], *, stem: str | None 
         _write(unfinished, read(path))
     except InputRejected:
         unfinished.unlink(missing_ok=True)
-        path.unlink()
+        remove_durably(path)
         return False
     place_durably(unfinished, target)
     if path != target:
-        path.unlink()
+        remove_durably(path)
     return True
 
 
@@ -157,7 +157,7 @@ def _rewrite_json(path: Path, change: Callable[[dict[str, Any]], dict[str, Any]]
     try:
         document = change(decode_object(path.read_bytes().removeprefix(BOM)))
     except BadRow:
-        path.unlink()
+        remove_durably(path)
         return False
     _replace_text(path, json.dumps(document, ensure_ascii=False))
     return True
@@ -168,7 +168,7 @@ def _rewrite_report(path: Path) -> bool:
     try:
         report = read_index_report(path)
     except InputRejected:
-        path.unlink()
+        remove_durably(path)
         return False
     _replace_text(path, json.dumps(msgspec.to_builtins(report), ensure_ascii=False))
     return True
@@ -268,7 +268,7 @@ def _remove_damaged(delivery: Path, folder: Path, known: Mapping[str, KeptFile])
     for path in _files_below(folder):
         one = known.get(_name_in(delivery, path))
         if one and one.hash and one.measured(path) != one:
-            path.unlink()
+            remove_durably(path)
             removed.append(path)
     return removed
 
@@ -305,6 +305,8 @@ def describe(delivery: Path, path: Path, *, with_hash: bool = False) -> KeptFile
     elif words[0] == "datasets" and len(words) == 3 and path.name.startswith(f"{GOLDEN}."):
         is_golden = path.name.endswith(GOLDEN_SUFFIXES)
         kind = KeptFile("golden_set", name, "", None, 0, words[1]) if is_golden else None
+    elif words[0] == "datasets" and len(words) == 3 and stem == CASES and path.name.endswith(SUFFIXES):
+        kind = KeptFile(CASES, name, "", None, 0, words[1])
     if kind is None:
         return None
     with suppress(InputRejected):

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from eval_pipeline.records import SLICES
+from eval_pipeline.records import CASES, SLICES
 from eval_pipeline.store.kept import KeptFile
 from eval_pipeline.store.open import Connection, first_value
 
@@ -34,6 +34,8 @@ def rows_of(con: Connection, file: KeptFile) -> Rows | Row | None:
         return _golden_set(con, file)
     if file.part == "archive":
         return _archive(con, file)
+    if file.part == CASES:
+        return _case_list(con, file)
     run_key = first_value(
         con,
         "select run_key from raw.run_parts join raw.runs using (run_key) "
@@ -242,6 +244,18 @@ _RUN_PARTS: dict[str, Callable[[Connection, int], Rows | Row]] = {
     "judge_spot_check": _spot_checks,
     "index_report": _index_report,
 }
+
+
+def _case_list(con: Connection, file: KeptFile) -> Rows | None:
+    """The cases by name: of what is in them the store has no more than a hash."""
+    rows = con.execute(
+        "select e.case_no, i.case_id from ledger.expected_cases e join raw.case_ids i using (case_key) "
+        "join raw.datasets d using (dataset_key) where d.dataset_id = $dataset and exists (from ledger.deliveries v "
+        "where v.part = $part and v.dataset_id = $dataset and v.content_hash = $hash and v.superseded_at is null) "
+        "order by e.case_no",
+        {"dataset": file.dataset, "part": CASES, "hash": file.content_hash},
+    ).fetchall()
+    return [(number, {"case_id": case_id}) for number, (_, case_id) in enumerate(rows, start=1)] or None
 
 
 def _archive(con: Connection, file: KeptFile) -> Rows | None:

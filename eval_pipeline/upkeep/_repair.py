@@ -8,6 +8,7 @@ from pathlib import Path
 
 from eval_pipeline.bundle.files import stem_of
 from eval_pipeline.errors import StoreError
+from eval_pipeline.records import CASES
 from eval_pipeline.store.durable import place_durably
 from eval_pipeline.store.kept import KeptFile
 from eval_pipeline.store.open import Connection, StatementError
@@ -89,7 +90,7 @@ def _rows_left(con: Connection | None, file: KeptFile) -> tuple[Rows | Row | Non
         return None, ""
     if file.part == "run":
         return rows, "nothing"
-    lost = "keys that the store does not know"
+    lost = "what is in the cases" if file.part == CASES else "keys that the store does not know"
     return rows, f"{lost}, {count(rejected, 'rejected row')}" if rejected else lost
 
 

@@ -12,6 +12,7 @@ from typing import Literal
 from eval_pipeline.bundle.files import content_hash, stem_of
 from eval_pipeline.bundle.texts import write_without_texts
 from eval_pipeline.errors import InputRejected, StoreError
+from eval_pipeline.records import CASES
 from eval_pipeline.store.kept import KeptDelivery, KeptFile
 from eval_pipeline.store.open import Connection
 from eval_pipeline.upkeep._deliveries import PACKED, describe
@@ -161,7 +162,7 @@ def _usual_name(part: str, dataset: str | None, run_id: str | None, version: str
     if part == "archive":
         inventory = f"inventories/{version}.jsonl.zst"
         return f"datasets/{dataset}/{inventory}" if dataset else inventory
-    return f"datasets/{dataset}/queries.jsonl.zst"
+    return f"datasets/{dataset}/{CASES if part == CASES else 'queries'}.jsonl.zst"
 
 
 def _asked(delivery: KeptDelivery, one: KeptFile, ledger: _Ledger | None) -> _Damaged | str:

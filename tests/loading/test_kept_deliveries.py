@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,8 +13,19 @@ from eval_pipeline.loading import load as loading
 from eval_pipeline.settings import utc_now
 from eval_pipeline.store.kept import Keeping, kept_folder
 from eval_pipeline.store.open import open_writer
+from eval_pipeline.upkeep.forget import Request, forget
 from eval_pipeline.upkeep.rebuild import rebuild
-from tests.bundle_files import ask, day, hits, load, settings_in, write_archive, write_golden, write_run
+from tests.bundle_files import (
+    ask,
+    day,
+    hits,
+    load,
+    registry_of,
+    settings_in,
+    write_archive,
+    write_golden,
+    write_run,
+)
 
 GOLDEN = [{"query_id": "q1", "expected_chunk_ids": ["d/1"]}]
 
@@ -227,3 +239,18 @@ def test_what_is_kept_is_on_the_disk_before_its_rows_are_reported(settings, bund
     monkeypatch.setattr(Keeping, "place", placing)
     load(settings, bundle)
     assert kept_files(settings) and found == []
+
+
+def test_what_forgetting_writes_anew_is_on_the_disk_when_it_is_reported(settings, bundle, unsynced):
+    # Not packed as what it is written anew as.
+    rows = bundle / "datasets" / "kb" / "queries.jsonl"
+    (rows.parent / "queries.jsonl.gz").write_bytes(gzip.compress(rows.read_bytes()))
+    rows.unlink()
+    load(settings, bundle)
+    write_run(bundle, "other", [{"query_id": "q1"}])
+    load(settings, bundle, on=2)
+    registry = registry_of(settings)
+    forget(settings, registry, Request("dataset", "kb", text=True), now=day(3))
+    assert kept_files(settings) and unsynced(kept_folder(settings.db)) == []
+    forget(settings, registry, Request("run", "run-1"), now=day(4))
+    assert kept_files(settings) and unsynced(kept_folder(settings.db)) == []

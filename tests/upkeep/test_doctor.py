@@ -125,7 +125,7 @@ def rewrite_a_kept_row(folder):
 
 def lose_a_kept_part(folder):
     kept(folder, "results.jsonl.zst").unlink()
-    return "e.duckdb.deliveries"
+    return "results.jsonl.zst"
 
 
 def tear_runs(folder):
