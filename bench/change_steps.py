@@ -13,8 +13,8 @@ from pathlib import Path
 from history import run_name
 from spine_steps import Stopwatch, now, peak_megabytes, settings_in
 
-from eval_pipeline.computing.ledger import cell_specs, find_states, unwanted_cells
 from eval_pipeline.computing.measure import measure
+from eval_pipeline.computing.states import states_of_cells
 from eval_pipeline.formulas.registry import Registry, load_registry
 from eval_pipeline.launch import run_in_dagster
 from eval_pipeline.loading.load import load_bundles
@@ -66,12 +66,12 @@ def pad(_: Stopwatch, store: Path, n_runs: str) -> None:
             "content_hash || i as content_hash) from (from raw.run_parts where run_key = ?), range(1, ? + 1) t(i)",
             [key, more],
         )
-        find_states(con, cell_specs(registry), unwanted=unwanted_cells(registry))
+        states = states_of_cells(con, registry)
         con.execute(
             "insert into ledger.cells by name select s.definition, s.source, s.run_key, s.fingerprint, "
             "s.own_fingerprint, s.source_fingerprint, s.results_hash, s.labels_hash, s.archive_hash, s.golden_key, "
             "0 as n_rows, 0.001 as seconds, now()::timestamp as computed_at, 'missing' as reason "
-            "from temp.cell_states s where s.reason = 'missing'"
+            f"from {states.table} s where s.reason = 'missing'"
         )
 
 

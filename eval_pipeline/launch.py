@@ -18,6 +18,7 @@ from eval_pipeline.comparing.pairs import PAIRS, due_pairs, find_pairs, is_due
 from eval_pipeline.comparing.stored import compared_by
 from eval_pipeline.computing.measure import Progress
 from eval_pipeline.computing.progress import Computed, computed_by, stale_runs
+from eval_pipeline.computing.states import states_of_cells
 from eval_pipeline.defs.home_faults import EventsLost, events_lost, why_untold
 from eval_pipeline.errors import NotAStore, StoreError, StoreNewer, UsageError
 from eval_pipeline.formulas.registry import Registry, load_registry
@@ -220,8 +221,9 @@ def _due_launches(
     now = utc_now()
     fail_dead_runs(instance, now=now)
     with open_reader(settings.db, notify=notify) as con:
+        states = states_of_cells(con, registry, only_due=True)
         due = stale_runs(
-            con, registry, reasons=asked.reasons, run_ids=asked.run_ids, definitions=asked.definitions
+            states, registry, reasons=asked.reasons, run_ids=asked.run_ids, definitions=asked.definitions
         )
         pairs = (
             due_pairs(con, registry, reasons=asked.reasons, run_ids=asked.run_ids)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from eval_pipeline.comparing.pair_rows import ComparedRun
+from eval_pipeline.comparing.pair_rows import BothRuns, ComparedRun
 from eval_pipeline.store.open import Connection, first_value
 
 # What the shared characters are divided by.
@@ -37,7 +37,7 @@ with archives as (
 ),
 expected as (
     select c.place, e.query_key, e.chunk_key
-    from temp.compared_queries c
+    from {compared} c
     join labels.expected_chunks e on e.golden_key = $golden and e.query_key = c.query_key
     where c.place is not null
 ),
@@ -59,13 +59,13 @@ select * from frozen union all select * from archived
 _WANTED_DOCUMENTS = """
 create or replace temp table wanted_documents as
 select c.place, e.doc_key
-from temp.compared_queries c
+from {compared} c
 join labels.expected_documents e on e.golden_key = $golden and e.query_key = c.query_key
 where c.place is not null
 union all
 select distinct k.place, k.doc_key
 from temp.known_spans k
-join temp.compared_queries c on c.place = k.place
+join {compared} c on c.place = k.place
 where not exists (
     from labels.expected_document_counts n where n.golden_key = $golden and n.query_key = c.query_key
 )
@@ -76,7 +76,7 @@ create or replace temp table span_matches as
 with wanted_hits as (
     select h.run_key, c.place, h.query_key, h.rank, h.doc_key
     from (from raw.hits where run_key in ($a, $b)) h
-    join temp.compared_queries c on c.query_key = h.query_key
+    join {compared} c on c.query_key = h.query_key
     join temp.wanted_documents w on w.place = c.place and w.doc_key = h.doc_key
 ),
 spans as (
@@ -122,25 +122,28 @@ measured as (
 )
 select m.run_key, m.place, m.chunk_key,
     cast(m.rank - coalesce(len(list_filter(r.repeated_ranks, lambda x: x < m.rank)), 0) as integer) as rank,
-    m.shared_chars / cast(BASIS as double) as share
+    m.shared_chars / cast({basis} as double) as share
 from measured m
-join temp.compared_queries c on c.place = m.place
+join {compared} c on c.place = m.place
 left join (from facts.repeated_hits where run_key in ($a, $b)) r
     on r.run_key = m.run_key and r.query_key = c.query_key
 where not coalesce(list_contains(r.repeated_ranks, m.rank), false)
 """
 
 
-def match_spans(con: Connection, a: ComparedRun, b: ComparedRun, *, basis: str) -> None:
-    """Measure every meeting of a hit and an expected chunk of the paired queries; call `pair_queries` first.
+def match_spans(both: BothRuns, *, basis: str) -> None:
+    """Measure every meeting of a hit and an expected chunk of the paired queries.
 
     A hit counts only inside its own document, and only where that document is expected (by label, else because the
     expected chunks lie there).
     """
+    con, a = both.con, both.a
     labels = {"dataset": a.dataset_key, "golden": a.golden_key}
-    con.execute(_KNOWN_SPANS, labels)
-    con.execute(_WANTED_DOCUMENTS, {"golden": a.golden_key})
-    con.execute(_MATCHES.replace("BASIS", BASES[basis]), {"a": a.run_key, "b": b.run_key})
+    con.execute(_KNOWN_SPANS.format(compared=both.table), labels)
+    con.execute(_WANTED_DOCUMENTS.format(compared=both.table), {"golden": a.golden_key})
+    con.execute(
+        _MATCHES.format(compared=both.table, basis=BASES[basis]), {"a": a.run_key, "b": both.b.run_key}
+    )
 
 
 def places_with_spans(con: Connection) -> set[int]:
@@ -148,12 +151,12 @@ def places_with_spans(con: Connection) -> set[int]:
     return {place for (place,) in con.execute("select distinct place from temp.known_spans").fetchall()}
 
 
-def count_without_spans(con: Connection, run: ComparedRun) -> int:
+def count_without_spans(both: BothRuns, run: ComparedRun) -> int:
     """Queries with a known expected chunk for which this run has hits, and no hit says where its text lies."""
     return int(
         first_value(
-            con,
-            "select count(*) from temp.compared_queries c "
+            both.con,
+            f"select count(*) from {both.table} c "
             "semi join temp.known_spans k on k.place = c.place "
             "semi join (from raw.hits where run_key = ?) h on h.query_key = c.query_key "
             "anti join (from raw.hit_spans where run_key = ?) s on s.query_key = c.query_key",

@@ -15,6 +15,7 @@ from eval_pipeline.comparing._spans import (
 from eval_pipeline.comparing._whole_runs import RunParts, read_parts
 from eval_pipeline.comparing.noise import Noise, find_noise
 from eval_pipeline.comparing.pair_rows import (
+    BothRuns,
     ComparedRun,
     IntArray,
     PairedQuery,
@@ -60,6 +61,7 @@ class Paired:
 
     a: ComparedRun
     b: ComparedRun
+    both: BothRuns
     states_a: RunStates
     states_b: RunStates
     keys: Sequence[str]
@@ -113,42 +115,42 @@ def read_pair(con: Connection, registry: Registry, a: ComparedRun, b: ComparedRu
     states_a, states_b = _read_states(con, registry, [a, b])
     _require_usable(a, states_a)
     _require_usable(b, states_b)
-    _pair_queries(con, a, b)
-    only_in_a, only_in_b = _unpaired_queries(con)
+    both = _pair_queries(con, a, b)
+    only_in_a, only_in_b = _unpaired_queries(both)
     formulas = [
         one
         for one in registry.formulas
         if registry.applies_to(one, a.dataset) or registry.applies_to(one, b.dataset)
     ]
     wanted = {one.name for one in formulas}
-    queries = _paired_queries(con, a, b)
+    queries = _paired_queries(both)
     return Paired(
         a=a,
         b=b,
+        both=both,
         states_a=states_a,
         states_b=states_b,
         keys=[key for key, one in registry.keys().items() if one.name in wanted],
         formulas=formulas,
         queries=queries,
-        compared=_compared(con, formulas, a, b, n=len(queries)),
-        slices=_slice_places(con, a),
+        compared=_compared(both, formulas, n=len(queries)),
+        slices=_slice_places(both),
         only_in_a=only_in_a,
         only_in_b=only_in_b,
         attempts=attempts(con, [a.run_id, b.run_id]),
     )
 
 
-def _compared(
-    con: Connection, formulas: Sequence[Definition], a: ComparedRun, b: ComparedRun, *, n: int
-) -> list[Compared]:
+def _compared(both: BothRuns, formulas: Sequence[Definition], *, n: int) -> list[Compared]:
     """Formulas without an aggregate in either run define nothing there, and their rows are not read."""
-    defined = set(aggregates_of(con, a)) | set(aggregates_of(con, b))
+    con = both.con
+    defined = set(aggregates_of(con, both.a)) | set(aggregates_of(con, both.b))
     found: list[Compared] = []
     for one in _formulas_in_store(con, formulas):
         if defined.isdisjoint(one.keys):
             found += [Compared(key, one, _undefined_pairs(n)) for key in one.keys]
         else:
-            found += [Compared(key, one, pairs) for key, pairs in _metric_pairs(con, one, a, b).items()]
+            found += [Compared(key, one, pairs) for key, pairs in _metric_pairs(both, one).items()]
     return found
 
 
@@ -164,22 +166,22 @@ def _read_material(
         paired=paired,
         aggregate_a=aggregates_of(con, a),
         aggregate_b=aggregates_of(con, b),
-        regressed=_regressed_chunks(con, a, b, k=options.compare_k) if paired.is_exact else {},
-        spans=None if paired.is_exact or paired.is_without_results else _span_facts(con, a, b, options),
+        regressed=_regressed_chunks(paired.both, k=options.compare_k) if paired.is_exact else {},
+        spans=None if paired.is_exact or paired.is_without_results else _span_facts(paired.both, options),
         noise=find_noise(con, a, b, sources=sources, k=options.compare_k),
         stale_labels=_count_stale_labels(con, b) if paired.is_exact else 0,
         parts=(read_parts(con, a.run_id), read_parts(con, b.run_id)),
     )
 
 
-def _span_facts(con: Connection, a: ComparedRun, b: ComparedRun, options: ComparisonOptions) -> SpanFacts:
+def _span_facts(both: BothRuns, options: ComparisonOptions) -> SpanFacts:
     thresholds = sorted({*SENSITIVITY, options.overlap_threshold})
-    match_spans(con, a, b, basis=options.overlap_basis)
+    match_spans(both, basis=options.overlap_basis)
     return SpanFacts(
-        places=frozenset(places_with_spans(con)),
-        matches=span_matches(con, a, b, thresholds=thresholds),
+        places=frozenset(places_with_spans(both.con)),
+        matches=span_matches(both.con, both.a, both.b, thresholds=thresholds),
         thresholds=thresholds,
-        without_spans=(count_without_spans(con, a), count_without_spans(con, b)),
+        without_spans=(count_without_spans(both, both.a), count_without_spans(both, both.b)),
     )
 
 

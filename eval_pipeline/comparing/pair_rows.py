@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from eval_pipeline.bundle.secrets import masked
 from eval_pipeline.formulas.definition import Definition, quoted
-from eval_pipeline.store.open import Connection, first_row, first_value
+from eval_pipeline.store.open import Connection, first_row, first_value, own_table
 from eval_pipeline.store.runs import find_run, is_without_results
 
 FloatArray = npt.NDArray[np.float64]
@@ -130,7 +130,6 @@ def _cells_of(con: Connection, run: ComparedRun) -> dict[tuple[str, str], CellSt
 
 
 _PAIRS = """
-create or replace temp table compared_queries as
 with scored_a as (
     select q.query_key, q.query_no, q.query_group, coalesce(o.is_error, false) as is_error
     from labels.query_details q
@@ -160,19 +159,28 @@ from matched
 """
 
 
-def _pair_queries(con: Connection, a: ComparedRun, b: ComparedRun) -> None:
-    """Set up the temporary table that the other questions start from: the scored queries of both runs.
+@dataclass(frozen=True)
+class BothRuns:
+    """The scored queries of two runs, which the other questions start from; statements call them `table`.
 
     Queries in both runs have a `place`, counted from 0 in golden order.
     """
+
+    con: Connection
+    a: ComparedRun
+    b: ComparedRun
+    table: str
+
+
+def _pair_queries(con: Connection, a: ComparedRun, b: ComparedRun) -> BothRuns:
     keys = {"a": a.run_key, "b": b.run_key, "golden_a": a.golden_key, "golden_b": b.golden_key}
-    con.execute(_PAIRS, keys)
+    return BothRuns(con, a, b, own_table(con, "compared_queries", _PAIRS, keys))
 
 
-def _unpaired_queries(con: Connection) -> tuple[list[str], list[str]]:
+def _unpaired_queries(both: BothRuns) -> tuple[list[str], list[str]]:
     """Ids of the queries that only a has, and only b."""
-    rows = con.execute(
-        "select i.query_id, c.is_in_a from temp.compared_queries c join raw.query_ids i using (query_key) "
+    rows = both.con.execute(
+        f"select i.query_id, c.is_in_a from {both.table} c join raw.query_ids i using (query_key) "
         "where c.place is null"
     ).fetchall()
     return (
@@ -181,34 +189,35 @@ def _unpaired_queries(con: Connection) -> tuple[list[str], list[str]]:
     )
 
 
-def _paired_queries(con: Connection, a: ComparedRun, b: ComparedRun) -> list[PairedQuery]:
+def _paired_queries(both: BothRuns) -> list[PairedQuery]:
     """The queries of both runs in golden order."""
-    rows = con.execute(
+    rows = both.con.execute(
         "select i.query_id, c.query_group, c.error_a, c.error_b, fa.n_expected, fa.first_rank, fb.first_rank, "
         "fa.run_key is not null and fb.run_key is not null, c.place "
-        "from temp.compared_queries c join raw.query_ids i using (query_key) "
+        f"from {both.table} c join raw.query_ids i using (query_key) "
         "left join (from facts.chunk_ranks where run_key = $a) fa on fa.query_key = c.query_key "
         "left join (from facts.chunk_ranks where run_key = $b) fb on fb.query_key = c.query_key "
         "where c.place is not null order by c.place",
-        {"a": a.run_key, "b": b.run_key},
+        {"a": both.a.run_key, "b": both.b.run_key},
     ).fetchall()
-    different = _differently_labelled(con, a, b)
+    different = _differently_labelled(both)
     return [PairedQuery(*[*row[:-1], row[-1] not in different]) for row in rows]
 
 
-def _differently_labelled(con: Connection, a: ComparedRun, b: ComparedRun) -> set[int]:
+def _differently_labelled(both: BothRuns) -> set[int]:
     """Places where the golden sets of two datasets expect different chunks."""
-    if a.golden_key == b.golden_key:
+    golden_keys = [both.a.golden_key, both.b.golden_key]
+    if golden_keys[0] == golden_keys[1]:
         return set()
     expected = (
         "select query_key, list(chunk_key order by chunk_key) as chunk_keys "
         "from labels.expected_chunks where golden_key = ? group by query_key"
     )
-    rows = con.execute(
-        f"select c.place from temp.compared_queries c left join ({expected}) ea using (query_key) "
+    rows = both.con.execute(
+        f"select c.place from {both.table} c left join ({expected}) ea using (query_key) "
         f"left join ({expected}) eb using (query_key) "
         "where c.place is not null and ea.chunk_keys is distinct from eb.chunk_keys",
-        [a.golden_key, b.golden_key],
+        golden_keys,
     ).fetchall()
     return {place for (place,) in rows}
 
@@ -230,22 +239,22 @@ found_b as (
 )
 select c.place, i.chunk_id
 from found_a
-join temp.compared_queries c on c.query_key = found_a.query_key and c.place is not null
+join {compared} c on c.query_key = found_a.query_key and c.place is not null
 join raw.chunk_ids i on i.chunk_key = found_a.chunk_key
 left join found_b on found_b.query_key = found_a.query_key and found_b.chunk_key = found_a.chunk_key
 where found_b.chunk_key is null
 """
 
 
-def _regressed_chunks(con: Connection, a: ComparedRun, b: ComparedRun, *, k: int) -> dict[int, list[str]]:
+def _regressed_chunks(both: BothRuns, *, k: int) -> dict[int, list[str]]:
     """Place → expected chunks that a found among its first k hits and b did not, in code point order."""
-    rows = con.execute(
-        _REGRESSED,
+    rows = both.con.execute(
+        _REGRESSED.format(compared=both.table),
         {
-            "a": a.run_key,
-            "b": b.run_key,
-            "golden_a": a.golden_key,
-            "golden_b": b.golden_key,
+            "a": both.a.run_key,
+            "b": both.b.run_key,
+            "golden_a": both.a.golden_key,
+            "golden_b": both.b.golden_key,
             "k": k,
         },
     ).fetchall()
@@ -264,21 +273,22 @@ def aggregates_of(con: Connection, run: ComparedRun) -> dict[str, float | None]:
     )
 
 
-def _slice_places(con: Connection, a: ComparedRun) -> dict[tuple[str, str], IntArray]:
+def _slice_places(both: BothRuns) -> dict[tuple[str, str], IntArray]:
     """(slice, value) → the places of its queries among the paired ones."""
+    con, golden_key = both.con, both.a.golden_key
     con.execute(
         "create or replace temp table numbered_slices as select slice, slice_value, "
         "cast(row_number() over (order by slice, slice_value) - 1 as integer) as slice_no "
         "from (select distinct slice, slice_value from labels.slices where golden_key = ?)",
-        [a.golden_key],
+        [golden_key],
     )
     names = con.execute("select slice, slice_value from temp.numbered_slices order by slice_no").fetchall()
     columns = con.execute(
         "select n.slice_no, c.place from labels.slices s "
         "join temp.numbered_slices n on n.slice = s.slice and n.slice_value = s.slice_value "
-        "join temp.compared_queries c on c.query_key = s.query_key and c.place is not null "
+        f"join {both.table} c on c.query_key = s.query_key and c.place is not null "
         "where s.golden_key = ?",
-        [a.golden_key],
+        [golden_key],
     ).fetchnumpy()
     numbers, places = (np.asarray(columns[name], dtype=np.int64) for name in ("slice_no", "place"))
     order = np.lexsort((places, numbers))
@@ -298,21 +308,19 @@ def _formulas_in_store(con: Connection, formulas: Sequence[Definition]) -> list[
     return [one for one in formulas if set(one.keys) <= columns.get(one.short_name, set())]
 
 
-def _metric_pairs(
-    con: Connection, formula: Definition, a: ComparedRun, b: ComparedRun
-) -> dict[str, MetricPairs]:
+def _metric_pairs(both: BothRuns, formula: Definition) -> dict[str, MetricPairs]:
     """Every key of a formula for both runs, over the paired queries by their place."""
     keys = list(formula.keys)
     values = ", ".join(
         f"{side}.{quoted(key)} as {side}{number}" for number, key in enumerate(keys) for side in ("a", "b")
     )
     table = f"metrics.{quoted(formula.short_name)}"
-    columns = con.execute(
-        f"select {values} from temp.compared_queries c "
+    columns = both.con.execute(
+        f"select {values} from {both.table} c "
         f"left join (from {table} where run_key = $a) a on a.query_key = c.query_key "
         f"left join (from {table} where run_key = $b) b on b.query_key = c.query_key "
         "where c.place is not null order by c.place",
-        {"a": a.run_key, "b": b.run_key},
+        {"a": both.a.run_key, "b": both.b.run_key},
     ).fetchnumpy()
     return {
         key: _value_pairs(columns[f"a{number}"], columns[f"b{number}"]) for number, key in enumerate(keys)
@@ -339,10 +347,10 @@ with inventories as (
     select archive_key from ledger.archives_in_force
     where dataset_key = $dataset and chunker_version = $chunker and is_newest
 ),
-known_chunks as (select distinct chunk_key from raw.archive_chunks where archive_key in (from inventories))
+listed as (select distinct chunk_key from raw.archive_chunks where archive_key in (from inventories))
 select count(*) from (
     select distinct chunk_key from labels.expected_chunks
-    where golden_key = $golden and exists (from inventories) and chunk_key not in (from known_chunks)
+    where golden_key = $golden and exists (from inventories) and chunk_key not in (from listed)
 )
 """
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from eval_pipeline.store.open import Connection
+from eval_pipeline.computing.states import States
+from eval_pipeline.store.open import Connection, own_table
 
 Baselines = Mapping[tuple[str | None, str], str]
 
@@ -45,14 +47,13 @@ class PairState(NamedTuple):
 # The newest runs of every suite and dataset, each with the answer of the night before, and with its baseline. The rules
 # of `previous` are those of store.runs.previous_complete_run, for all of these runs at once.
 _WANTED: Final = """
-create or replace temp table wanted_pairs as
-with nights as (from temp.nights_of_pairs),
+with nights as (from {nights}),
 previous as (
     select b.run_key as run_b_key, a.run_key as run_a_key,
         row_number() over (
             partition by b.run_key order by a.effective_night desc, a.ordered_at desc, a.run_id desc
         ) as place
-    from temp.recent_runs b
+    from {recent} b
     join nights a
         on a.is_last_complete
         and a.dataset_key = b.dataset_key
@@ -68,8 +69,8 @@ previous as (
 ),
 baseline as (
     select b.run_key as run_b_key, a.run_key as run_a_key
-    from temp.recent_runs b
-    join temp.pinned_baselines p on p.dataset_key = b.dataset_key and p.suite is not distinct from b.suite
+    from {recent} b
+    join {baselines} p on p.dataset_key = b.dataset_key and p.suite is not distinct from b.suite
     join nights a
         on a.run_id = p.run_id
         and a.dataset_key = b.dataset_key
@@ -85,30 +86,69 @@ group by run_a_key, run_b_key
 """
 
 _RECENT: Final = """
-create or replace temp table recent_runs as
 select run_key, run_id, dataset_key, suite, effective_night, own_night, ordered_at
 from (
     select *, row_number() over (partition by dataset_key, suite order by ordered_at desc, run_id desc) as age
-    from temp.nights_of_pairs
+    from {nights}
     where n_results > 0
 )
 where age <= ?
 """
 
 
-def _recent_suites(con: Connection, *, most: int) -> list[tuple[str | None, str]]:
-    """The suites (with their datasets) that have results; sets up the newest `most` runs of each."""
-    con.execute("create or replace temp table nights_of_pairs as from main.run_nights")
-    con.execute(_RECENT, [most])
-    return con.execute(
-        "select distinct r.suite, d.dataset_id from temp.recent_runs r join raw.datasets d using (dataset_key)"
-    ).fetchall()
+@dataclass(frozen=True)
+class RecentRuns:
+    """The newest runs of every suite and dataset that have results; statements call them `table`."""
+
+    con: Connection
+    table: str
+    nights: str
+
+    def suites(self) -> list[tuple[str | None, str]]:
+        """The suites with their datasets."""
+        return self.con.execute(
+            f"select distinct r.suite, d.dataset_id from {self.table} r join raw.datasets d using (dataset_key)"
+        ).fetchall()
 
 
-def _find_wanted_pairs(con: Connection, baselines: Baselines) -> list[int]:
-    """Set up the pairs there should be; returns the runs of these and of the stored ones."""
-    con.execute(
-        "create or replace temp table pinned_baselines as select n.suite, d.dataset_key, n.run_id "
+def _recent_runs(con: Connection, *, most: int) -> RecentRuns:
+    nights = own_table(con, "nights_of_pairs", "from main.run_nights")
+    return RecentRuns(con, own_table(con, "recent_runs", _RECENT.format(nights=nights), [most]), nights)
+
+
+@dataclass(frozen=True)
+class WantedPairs:
+    """Which pairs of runs there should be; statements call them `table`. Beside them are those that are stored."""
+
+    recent: RecentRuns
+    table: str
+    all_pairs: str
+
+    def runs(self) -> list[int]:
+        """The runs of these pairs and of the stored ones."""
+        rows = self.recent.con.execute(
+            f"select run_a_key from {self.all_pairs} union select run_b_key from {self.all_pairs}"
+        ).fetchall()
+        return sorted(key for (key,) in rows)
+
+    def states(self, cells: States, *, own_fingerprint: str, facts: Sequence[str]) -> list[PairState]:
+        """Of these pairs and of the stored ones, in run order of b, then of a; `cells` are of all their runs."""
+        asked = _asked(self.recent.con, self.runs())
+        names = {"cells": cells.table, "asked": asked}
+        inputs = _run_inputs(cells, asked, _EXPECTED_CELLS)
+        rows = self.recent.con.execute(
+            _STATES.format(**names, recent=self.recent.table, pairs=self.all_pairs, inputs=inputs),
+            {"own_fingerprint": own_fingerprint, "facts": list(facts)},
+        ).fetchall()
+        return [PairState(*[*row[:8], PairInputs(*row[8:12]), *row[12:]]) for row in rows]
+
+
+def _wanted_pairs(recent: RecentRuns, baselines: Baselines) -> WantedPairs:
+    con = recent.con
+    pinned = own_table(
+        con,
+        "pinned_baselines",
+        "select n.suite, d.dataset_key, n.run_id "
         "from (select unnest(cast($suites as varchar[])) as suite, unnest(cast($datasets as varchar[])) as dataset_id, "
         "unnest(cast($run_ids as varchar[])) as run_id) n join raw.datasets d using (dataset_id)",
         {
@@ -117,17 +157,16 @@ def _find_wanted_pairs(con: Connection, baselines: Baselines) -> list[int]:
             "run_ids": list(baselines.values()),
         },
     )
-    con.execute(_WANTED)
-    con.execute(
-        "create or replace temp table pairs_of_runs as "
+    names = {"nights": recent.nights, "recent": recent.table, "baselines": pinned}
+    wanted = own_table(con, "wanted_pairs", _WANTED.format(**names))
+    all_pairs = own_table(
+        con,
+        "pairs_of_runs",
         "select run_a_key, run_b_key, bool_or(is_baseline) as is_baseline from ("
-        "select run_a_key, run_b_key, is_baseline from temp.wanted_pairs union all "
-        "select run_a_key, run_b_key, false from comparisons.pairs) group by run_a_key, run_b_key"
+        f"select run_a_key, run_b_key, is_baseline from {wanted} union all "
+        "select run_a_key, run_b_key, false from comparisons.pairs) group by run_a_key, run_b_key",
     )
-    rows = con.execute(
-        "select run_a_key from temp.pairs_of_runs union select run_b_key from temp.pairs_of_runs"
-    ).fetchall()
-    return sorted(key for (key,) in rows)
+    return WantedPairs(recent, wanted, all_pairs)
 
 
 # What each of these runs is made of. A cell that is left as it is counts as it was computed, any other as it should be.
@@ -141,11 +180,11 @@ _EXPECTED_CELLS: Final = """
             ' ', s.definition, s.source, s.fingerprint, s.results_hash, s.labels_hash, s.archive_hash
         )
     end as made_of
-    from temp.cell_states s
+    from {cells} s
     left join ledger.cells c
         on (s.is_pinned or s.is_frozen or s.is_without_input)
         and c.definition = s.definition and c.source = s.source and c.run_key = s.run_key
-    where s.run_key in (from temp.asked_pair_runs) and not s.is_offered
+    where s.run_key in (from {asked}) and not s.is_offered
         and not (s.is_frozen and s.stored_fingerprint is null)
 """
 
@@ -155,14 +194,13 @@ _COMPUTED_CELLS: Final = """
         concat_ws(
             ' ', s.definition, s.source, c.fingerprint, c.results_hash, c.labels_hash, c.archive_hash
         ) as made_of
-    from temp.cell_states s
+    from {cells} s
     join ledger.cells c on c.definition = s.definition and c.source = s.source and c.run_key = s.run_key
-    where s.run_key in (from temp.asked_pair_runs)
+    where s.run_key in (from {asked})
 """
 
 _RUN_INPUTS: Final = """
-create or replace temp table run_inputs as
-with cells as ({cells}),
+with cells as ({made_of}),
 parents as (
     select run_key, cast(bit_xor(md5_number(made_of)) as varchar) as parents_hash from cells group by run_key
 ),
@@ -172,7 +210,7 @@ results as (
         ',' order by part
     )) as results_hash
     from raw.run_parts
-    where run_key in (from temp.asked_pair_runs)
+    where run_key in (from {asked})
     group by run_key
 ),
 labels as (
@@ -193,28 +231,26 @@ left join parents on parents.run_key = r.run_key
 left join results on results.run_key = r.run_key
 left join labels on labels.golden_key = r.golden_key
 left join archives on archives.dataset_key = r.dataset_key
-where r.run_key in (from temp.asked_pair_runs)
+where r.run_key in (from {asked})
 """
 
 _STATES: Final = """
-create or replace temp table pair_states as
 with outdated as (
     select distinct s.run_key
-    from temp.cell_states s
+    from {cells} s
     left join ledger.cells c
         on c.definition = s.definition and c.source = s.source and c.run_key = s.run_key
-    where s.run_key in (from temp.asked_pair_runs) and list_contains($facts, s.definition) and (
+    where s.run_key in (from {asked}) and list_contains($facts, s.definition) and (
         c.run_key is null or c.results_hash <> s.results_hash or c.labels_hash <> s.labels_hash
     )
 ),
 unscored as (
-    select run_key from temp.asked_pair_runs where run_key not in (select run_key from temp.cell_states)
+    select run_key from {asked} where run_key not in (select run_key from {cells})
 ),
 unsettled as (
-    select distinct run_key from temp.cell_states where reason is not null and not is_pinned
+    select distinct run_key from {cells} where reason is not null and not is_pinned
 )
 select p.run_a_key, p.run_b_key, a.run_id as run_a, b.run_id as run_b,
-    b.ordered_at as b_at, a.ordered_at as a_at,
     case
         when s.run_a_key is null then 'missing'
         when s.results_hash <> concat_ws(' ', ia.results_hash, ib.results_hash) then 'results'
@@ -223,7 +259,7 @@ select p.run_a_key, p.run_b_key, a.run_id as run_a, b.run_id as run_b,
         when s.archive_hash <> concat_ws(' ', ia.archive_hash, ib.archive_hash) then 'archive'
         when s.parents_hash <> concat_ws(' ', ia.parents_hash, ib.parents_hash) then 'parent'
     end as reason,
-    p.run_b_key not in (select run_key from temp.recent_runs) as is_left,
+    p.run_b_key not in (select run_key from {recent}) as is_left,
     p.run_a_key not in (from outdated) and p.run_b_key not in (from outdated)
         and p.run_a_key not in (from unscored) and p.run_b_key not in (from unscored) as is_ready,
     p.is_baseline,
@@ -231,51 +267,46 @@ select p.run_a_key, p.run_b_key, a.run_id as run_a, b.run_id as run_b,
     concat_ws(' ', ia.labels_hash, ib.labels_hash) as labels_hash,
     concat_ws(' ', ia.archive_hash, ib.archive_hash) as archive_hash,
     concat_ws(' ', ia.parents_hash, ib.parents_hash) as parents_hash,
+    b.ordered_at as b_at,
     coalesce(cast(s.computed_at as varchar), '') as computed_at,
     p.run_a_key not in (from unsettled) and p.run_b_key not in (from unsettled) as is_settled,
     coalesce(s.product_version, '') as made_by
-from temp.pairs_of_runs p
+from {pairs} p
 join ledger.runs_in_order a on a.run_key = p.run_a_key
 join ledger.runs_in_order b on b.run_key = p.run_b_key
-join temp.run_inputs ia on ia.run_key = p.run_a_key
-join temp.run_inputs ib on ib.run_key = p.run_b_key
+join {inputs} ia on ia.run_key = p.run_a_key
+join {inputs} ib on ib.run_key = p.run_b_key
 left join comparisons.pairs s on s.run_a_key = p.run_a_key and s.run_b_key = p.run_b_key
+order by b.ordered_at, run_b, a.ordered_at, run_a
 """
 
 
-def _find_pair_states(con: Connection, *, own_fingerprint: str, facts: Sequence[str]) -> None:
-    """Fill the temporary table pair_states; the pairs and the states of their runs' cells are set up already."""
-    _ask_about(con, "select run_a_key from temp.pairs_of_runs union select run_b_key from temp.pairs_of_runs")
-    con.execute(_RUN_INPUTS.format(cells=_EXPECTED_CELLS))
-    con.execute(_STATES, {"own_fingerprint": own_fingerprint, "facts": list(facts)})
-
-
-def _pair_states(con: Connection) -> list[PairState]:
-    """The states, in run order of b, then of a."""
-    rows = con.execute(
-        "select run_a_key, run_b_key, run_a, run_b, reason, is_left, is_ready, is_baseline, results_hash, labels_hash, "
-        "archive_hash, parents_hash, b_at, computed_at, is_settled, made_by from temp.pair_states "
-        "order by b_at, run_b, a_at, run_a"
-    ).fetchall()
-    return [PairState(*[*row[:8], PairInputs(*row[8:12]), *row[12:]]) for row in rows]
-
-
-def _computed_inputs(con: Connection, keys: tuple[int, int]) -> PairInputs:
-    """What a comparison of these runs is made of now; the states of their cells are set up already."""
-    _ask_about(con, f"select unnest([{keys[0]:d}, {keys[1]:d}])")
-    con.execute(_RUN_INPUTS.format(cells=_COMPUTED_CELLS))
+def _computed_inputs(cells: States, keys: tuple[int, int]) -> PairInputs:
+    """What a comparison of these runs is made of now; `cells` are of both."""
+    inputs = _run_inputs(cells, _asked(cells.con, keys), _COMPUTED_CELLS)
     found = {
         row[0]: row[1:]
-        for row in con.execute(
-            "select run_key, results_hash, labels_hash, archive_hash, parents_hash from temp.run_inputs"
+        for row in cells.con.execute(
+            f"select run_key, results_hash, labels_hash, archive_hash, parents_hash from {inputs}"
         ).fetchall()
     }
     return PairInputs(*(f"{a} {b}" for a, b in zip(found[keys[0]], found[keys[1]], strict=True)))
 
 
-def _ask_about(con: Connection, runs: str) -> None:
-    con.execute(
-        f"create or replace temp table asked_pair_runs as select distinct run_key from ({runs}) t(run_key)"
+def _run_inputs(cells: States, asked: str, made_of: str) -> str:
+    """A table of what each of the asked runs is made of, by the statement that says so of its cells."""
+    names = {"cells": cells.table, "asked": asked}
+    return own_table(
+        cells.con, "run_inputs", _RUN_INPUTS.format(made_of=made_of.format(**names), asked=asked)
+    )
+
+
+def _asked(con: Connection, run_keys: Sequence[int]) -> str:
+    return own_table(
+        con,
+        "asked_pair_runs",
+        "select distinct unnest(cast($run_keys as integer[])) as run_key",
+        {"run_keys": list(run_keys)},
     )
 
 

@@ -16,17 +16,17 @@ from eval_pipeline.comparing.material import Material, _read_material, find_pair
 from eval_pipeline.comparing.options import comparison_options
 from eval_pipeline.comparing.pair_states import (
     PairState,
+    WantedPairs,
     _average_seconds,
     _computed_inputs,
-    _find_pair_states,
-    _find_wanted_pairs,
-    _pair_states,
-    _recent_suites,
+    _recent_runs,
+    _wanted_pairs,
 )
 from eval_pipeline.comparing.states import PAIR_FACTS
 from eval_pipeline.comparing.stored import Made, _are_there, _find_keys, _write_comparison
-from eval_pipeline.computing.ledger import ASKED, cell_specs, find_states, unwanted_cells
+from eval_pipeline.computing.ledger import ASKED
 from eval_pipeline.computing.measure import Progress
+from eval_pipeline.computing.states import States, states_of_cells
 from eval_pipeline.errors import EvalPipelineError, UnknownName, UsageError
 from eval_pipeline.formulas.fingerprint import combined
 from eval_pipeline.formulas.registry import Registry
@@ -76,31 +76,28 @@ def pair_of(partition: str) -> Pair:
     return run_a, run_b
 
 
-def prepare_pairs(con: Connection, registry: Registry) -> list[int]:
-    """Set up which pairs there are and should be; returns their runs."""
+def wanted_pairs(con: Connection, registry: Registry) -> WantedPairs:
+    """Which pairs there are and should be."""
+    recent = _recent_runs(con, most=NEWEST_RUNS)
     baselines = {
         (suite, dataset): run_id
-        for suite, dataset in _recent_suites(con, most=NEWEST_RUNS)
+        for suite, dataset in recent.suites()
         if (run_id := registry.config.baseline_of(suite, dataset)) is not None
     }
-    run_keys = _find_wanted_pairs(con, baselines)
+    return _wanted_pairs(recent, baselines)
+
+
+def find_pairs(con: Connection, registry: Registry, states: States | None = None) -> list[PairState]:
+    """The state of every pair that is stored or should be, in run order; `states` are those of all cells, if known."""
     # Without the facts that verdicts are read from there is nothing to compare.
-    return run_keys if set(PAIR_FACTS) <= set(registry.definitions) else []
-
-
-def states_of_pairs(con: Connection, registry: Registry) -> list[PairState]:
-    """The state of every pair; needs the states of all cells, or of those of the runs of `prepare_pairs`."""
-    _find_pair_states(con, own_fingerprint=own_fingerprint(registry), facts=PAIR_FACTS)
-    return _pair_states(con)
-
-
-def find_pairs(con: Connection, registry: Registry) -> list[PairState]:
-    """The state of every pair that is stored or should be, in run order."""
-    run_keys = prepare_pairs(con, registry)
+    if not set(PAIR_FACTS) <= set(registry.definitions):
+        return []
+    pairs = wanted_pairs(con, registry)
+    run_keys = pairs.runs()
     if not run_keys:
         return []
-    find_states(con, cell_specs(registry), unwanted=unwanted_cells(registry), run_keys=run_keys)
-    return states_of_pairs(con, registry)
+    known = states or states_of_cells(con, registry, runs=run_keys)
+    return pairs.states(known, own_fingerprint=own_fingerprint(registry), facts=PAIR_FACTS)
 
 
 def due_pairs(
@@ -222,8 +219,8 @@ def _make(settings: Settings, registry: Registry, pair: Pair, *, reason: str, no
         material: Material = _read_material(con, registry, (a, b), options)
         is_held = is_gated(registry, pair, suite=b.suite, dataset=b.dataset)
         judged = judge_pair(con, registry, material.paired) if is_held else None
-        # Reading the material has set up the states of both runs' cells.
-        inputs = _computed_inputs(con, (a.run_key, b.run_key))
+        with states_of_cells(con, registry, runs=[a.run_key, b.run_key]) as states:
+            inputs = _computed_inputs(states, (a.run_key, b.run_key))
     document = _comparison_document(material, registry, options)
     return Made(
         keys=(a.run_key, b.run_key),

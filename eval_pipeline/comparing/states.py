@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from eval_pipeline.comparing.pair_rows import CellState, ComparedRun, _cells_of
-from eval_pipeline.computing.ledger import cell_specs, find_states, unwanted_cells
+from eval_pipeline.computing.states import RunCell, states_of_cells
 from eval_pipeline.errors import UsageError
 from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.registry import Registry
@@ -45,46 +45,45 @@ class FormulaDifference:
 
 def _read_states(con: Connection, registry: Registry, runs: Sequence[ComparedRun]) -> list[RunStates]:
     """The states of the runs, in their order."""
-    wanted = cell_specs(registry)
     formulas = {one.name: one.short_name for one in registry.formulas}
     summaries = {one.name: one.short_name for one in registry.summaries}
-    find_states(
-        con, wanted, unwanted=unwanted_cells(registry), run_keys=sorted({run.run_key for run in runs})
-    )
-    rows = con.execute(
-        "select run_key, definition, source, "
-        f"case when is_frozen and stored_fingerprint is null then '{FROZEN}' when not is_pinned then reason end, "
-        "labels_hash, results_hash from temp.cell_states"
-    ).fetchall()
-    pinned = con.execute(
-        "select run_key, definition, reason from temp.cell_states where is_pinned and reason is not null"
-    ).fetchall()
+    shown = formulas | summaries
     found = []
-    for run in runs:
-        cells = _cells_of(con, run)
-        own = [row[1:] for row in rows if row[0] == run.run_key]
-        reasons = {
-            formulas[definition]: reason
-            for definition, _, reason, _, _ in own
-            if reason and definition in formulas
-        }
-        outdated = None
-        for definition, _, _, labels_hash, results_hash in own:
-            cell = cells.get((definition, ""))
-            if definition in PAIR_FACTS and outdated is None:
-                outdated = _outdated(cell, labels_hash, results_hash)
-        shown = formulas | summaries
-        left = {shown[name]: reason for key, name, reason in pinned if key == run.run_key and name in shown}
-        found.append(RunStates(cells, reasons, outdated, left))
+    with states_of_cells(con, registry, runs=sorted({run.run_key for run in runs})) as states:
+        for run in runs:
+            cells = _cells_of(con, run)
+            own = states.of_run(run.run_key)
+            reasons = {
+                formulas[one.definition]: reason
+                for one in own
+                if one.definition in formulas and (reason := _in_the_way(one))
+            }
+            outdated = None
+            for one in own:
+                if one.definition in PAIR_FACTS and outdated is None:
+                    outdated = _outdated(cells.get((one.definition, "")), one)
+            left = {
+                shown[one.definition]: one.reason
+                for one in own
+                if one.is_pinned and one.reason and one.definition in shown
+            }
+            found.append(RunStates(cells, reasons, outdated, left))
     return found
 
 
-def _outdated(cell: CellState | None, labels_hash: str, results_hash: str) -> str | None:
+def _in_the_way(one: RunCell) -> str | None:
+    """Why the values of a formula are missing or do not hold any more; what is pinned is left on purpose."""
+    if one.is_frozen and one.stored_fingerprint is None:
+        return FROZEN
+    return None if one.is_pinned else one.reason
+
+
+def _outdated(cell: CellState | None, now: RunCell) -> str | None:
     if cell is None:
         return "missing"
-    if cell.results_hash != results_hash:
+    if cell.results_hash != now.results_hash:
         return "results"
-    return "labels" if cell.labels_hash != labels_hash else None
+    return "labels" if cell.labels_hash != now.labels_hash else None
 
 
 def _unusable(run: ComparedRun, states: RunStates) -> str | None:

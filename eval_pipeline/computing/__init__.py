@@ -5,12 +5,13 @@ definition_versions  Every version a definition has had in this store, complete 
 derived              Derived tables: computed from a definition, replaced run by run, all or nothing.
 examples             The worked examples of the definitions, loaded and measured as any bundle is.
 history              What derived tables said at a point of time or under a fingerprint; pins, and what is replaced.
-ledger               The ledger: for every derived table and run, what stands there and whether it still holds.
+ledger               Which cells are to be computed, why, and in which batches and steps.
 measure              What is due is computed: facts, metrics and aggregates, in ranges of runs.
 progress             How far the computing is: due runs, the states of a range, what a Dagster run has computed.
 random_bundles       Bundles nobody has thought of: the example with its values mixed, cut, doubled and left out.
 same_meaning         Whether a rewritten definition computes what it computed: on the example, on random bundles.
 scope                What a definition sees while it is computed: the same table names with only its own rows.
 scratch              Computing without keeping: under other definitions, and the store as it would be afterwards.
+states               What stands of every cell and whether it still holds: a value, by which cells are recorded.
 upgrades             Cells that are stale because another version of the product replaced the one that computed them.
 """

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from eval_pipeline.computing.derived import table_columns
-from eval_pipeline.computing.ledger import CellSpec
+from eval_pipeline.computing.states import CellSpec, States
 from eval_pipeline.errors import UsageError
 from eval_pipeline.formulas.definition import Definition, quoted
 from eval_pipeline.store.open import Connection, first_row, first_value
@@ -116,7 +116,7 @@ _SAME_ROWS = (
 
 
 def _keep_replaced(
-    con: Connection,
+    states: States,
     store: str,
     wanted: CellSpec,
     run_keys: Sequence[int],
@@ -129,7 +129,7 @@ def _keep_replaced(
     What stood there before with the same number stood longer: its entry is prolonged, and there is no second one.
     """
     history = f'"{store}".ledger.aggregate_history'
-    con.execute(
+    states.con.execute(
         "create or replace temp table replaced_aggregates as "
         "select m.run_key, m.source, m.metric, m.slice, m.slice_value, m.value, m.n, m.total, "
         "c.source_fingerprint as formula_fingerprint, c.results_hash, c.labels_hash, c.archive_hash, c.golden_key, "
@@ -137,16 +137,16 @@ def _keep_replaced(
         "cast(? as varchar) as note "
         f'from "{store}".aggregates.run_metrics m '
         f'join "{store}".ledger.cells c on c.definition = ? and c.source = m.source and c.run_key = m.run_key '
-        "join temp.cell_states s on s.definition = c.definition and s.source = c.source and s.run_key = c.run_key "
+        f"join {states.table} s on s.definition = c.definition and s.source = c.source and s.run_key = c.run_key "
         "where m.source = ? and m.run_key between ? and ? and s.reason is not null "
         "and m.run_key in (select unnest(?))",
         [now, note, wanted.definition, wanted.source, min(run_keys), max(run_keys), list(run_keys)],
     )
-    con.execute(
+    states.con.execute(
         f"update {history} h set valid_to = r.valid_to, replaced_because = r.replaced_because, note = r.note "
         f"from temp.replaced_aggregates r where {_SAME_AGGREGATE}"
     )
-    con.execute(
+    states.con.execute(
         f"insert into {history} from temp.replaced_aggregates r "
         f"where not exists (from {history} h where {_PROLONGED_AGGREGATE})"
     )
@@ -236,7 +236,7 @@ def run_file(con: Connection, run: RunRow) -> Row:
 
 
 def _keep_replaced_rows(
-    con: Connection,
+    states: States,
     store: str,
     definition: Definition,
     run_keys: Sequence[int],
@@ -249,31 +249,31 @@ def _keep_replaced_rows(
     Where all rows of a run are the same as those that stood there before, these are said to have stood longer.
     """
     history = f'"{store}".ledger.summary_history'
-    con.execute(
+    states.con.execute(
         "create or replace temp table replaced_rows as "
         'select replaced.run_key, c.definition, cast(to_json(replaced) as varchar) as "row", c.fingerprint, '
         "c.results_hash, c.labels_hash, c.archive_hash, c.golden_key, c.computed_at as valid_from, "
         f"cast(? as timestamp) as valid_to, {_BECAUSE} as replaced_because, cast(? as varchar) as note "
         f'from "{store}".{definition.schema}.{quoted(definition.short_name)} replaced '
         f"join \"{store}\".ledger.cells c on c.definition = ? and c.source = '' and c.run_key = replaced.run_key "
-        "join temp.cell_states s on s.definition = c.definition and s.source = '' and s.run_key = c.run_key "
+        f"join {states.table} s on s.definition = c.definition and s.source = '' and s.run_key = c.run_key "
         "where replaced.run_key between ? and ? and s.reason is not null "
         "and replaced.run_key in (select unnest(?))",
         [now, note, definition.name, min(run_keys), max(run_keys), list(run_keys)],
     )
-    con.execute(
+    states.con.execute(
         "create or replace temp table prolonged_runs as "
         'select run_key from (select run_key, list(r."row" order by r."row") as stood from temp.replaced_rows r '
         'group by run_key) join (select r.run_key, list(h."row" order by h."row") as stood '
         f"from (select distinct run_key, definition, fingerprint, golden_key, valid_from from temp.replaced_rows) r "
         f"join {history} h on {_SAME_ROWS} group by r.run_key) using (run_key, stood)"
     )
-    con.execute(
+    states.con.execute(
         f"update {history} h set valid_to = r.valid_to, replaced_because = r.replaced_because, note = r.note "
         f'from (select distinct * exclude ("row") from temp.replaced_rows) r where {_SAME_ROWS} '
         "and r.run_key in (from temp.prolonged_runs)"
     )
-    con.execute(
+    states.con.execute(
         f"insert into {history} from temp.replaced_rows where run_key not in (from temp.prolonged_runs)"
     )
 

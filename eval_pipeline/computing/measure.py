@@ -18,17 +18,10 @@ from eval_pipeline.computing.ledger import (
     ASKED,
     MISSING,
     NEW_DATA_REASONS,
-    Cell,
-    CellSpec,
     StaleCell,
     _find_stale,
     _in_batches,
     _in_steps,
-    _old_name,
-    _record_cells,
-    cell_specs,
-    find_states,
-    unwanted_cells,
 )
 from eval_pipeline.computing.scope import (
     CATALOGUE,
@@ -37,6 +30,16 @@ from eval_pipeline.computing.scope import (
     known_tables,
     point_views_at,
     visible_catalogue,
+)
+from eval_pipeline.computing.states import (
+    Cell,
+    CellSpec,
+    States,
+    _old_name,
+    _unwanted_cells,
+    cell_specs,
+    find_states,
+    states_of_cells,
 )
 from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.registry import Registry
@@ -52,7 +55,7 @@ Progress = Callable[[int, int], None]
 # The cells of one kind that are computed together.
 Step = list[StaleCell]
 # (definition, source, run key) → reason, golden key
-States = Mapping[tuple[str, str, int], Sequence[Any]]
+Reasons = Mapping[tuple[str, str, int], Sequence[Any]]
 
 
 @dataclass
@@ -75,11 +78,12 @@ class Stamp:
     note: str | None
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Work:
     """What one call computes with, turn after turn, and what it has left to do.
 
-    `waiting` holds the steps with the number of their batch, `documents` the runs whose document is behind.
+    `waiting` holds the steps with the number of their batch, `states` what was found of the batch that is computed,
+    `documents` the runs whose document is behind.
     """
 
     settings: Settings
@@ -88,6 +92,7 @@ class _Work:
     total: int
     progress: Progress | None
     waiting: deque[tuple[int, Step]]
+    states: States
     documents: set[int] = field(default_factory=set)
     done: Measured = field(default_factory=Measured)
 
@@ -119,13 +124,16 @@ def measure(
     with open_writer(settings.db, notify=notify, guarded=True) as con, interruptible(con):
         with transaction(con):
             _prepare(con, registry, now=now)
+        states = states_of_cells(con, registry, only_due=not force)
         due = _find_stale(
-            con, registry, wanted, reasons=reasons, run_ids=run_ids, definitions=definitions, force=force
+            states, registry, wanted, reasons=reasons, run_ids=run_ids, definitions=definitions, force=force
         )
         _note_first_computed(con, due)
         batches = [_in_steps(wanted, batch) for batch in _in_batches(con, due)]
         waiting = deque((number, step) for number, batch in enumerate(batches) for step in batch)
-        work = _Work(settings, registry, Stamp(now, dagster_run_id, note), len(due), progress, waiting)
+        work = _Work(
+            settings, registry, Stamp(now, dagster_run_id, note), len(due), progress, waiting, states
+        )
         started = time.perf_counter()
         # The states were found under this very lock.
         _take_turn(con, work, is_first=True)
@@ -183,10 +191,10 @@ def _take_turn(con: Connection, work: _Work, *, is_first: bool) -> None:
 def _leave_out_done(con: Connection, store: str, work: _Work, batch: int) -> None:
     """Take out of a batch what is no longer due."""
     steps = _steps_of(work, batch)
-    states = _states_of(con, store, work, steps)
+    known = _reasons_now(con, store, work, steps)
     for _ in steps:
         work.waiting.popleft()
-    due = [_still_due(states, step) for step in steps]
+    due = [_still_due(known, step) for step in steps]
     work.waiting.extendleft((batch, step) for step in reversed(due) if step)
 
 
@@ -195,27 +203,24 @@ def _steps_of(work: _Work, batch: int) -> list[Step]:
     return [step for _, step in takewhile(lambda one: one[0] == batch, work.waiting)]
 
 
-def _states_of(con: Connection, store: str, work: _Work, steps: Sequence[Step]) -> States:
-    """The states of the cells that these steps are about to compute, without those that are frozen."""
+def _reasons_now(con: Connection, store: str, work: _Work, steps: Sequence[Step]) -> Reasons:
+    """Ask again for the states of the cells that these steps are about to compute; without those that are frozen."""
     run_keys = sorted({due.run_key for step in steps for due in step})
     con.execute(f'use "{store}"')
-    find_states(
-        con, [step[0].wanted for step in steps], unwanted=unwanted_cells(work.registry), run_keys=run_keys
+    work.states = find_states(
+        con, [step[0].wanted for step in steps], unwanted=_unwanted_cells(work.registry), run_keys=run_keys
     )
     con.execute(f"use {CATALOGUE}")
-    rows = con.execute(
-        "select definition, source, run_key, reason_unless_frozen, golden_key from temp.cell_states "
-        "where not is_frozen"
-    ).fetchall()
+    rows = work.states.rows("definition, source, run_key, reason_unless_frozen, golden_key", "not is_frozen")
     return {(definition, source, run_key): state for definition, source, run_key, *state in rows}
 
 
-def _still_due(states: States, step: Step) -> Step:
+def _still_due(known: Reasons, step: Step) -> Step:
     """Without what somebody else has computed, or delivered anew under another golden set, in the meantime."""
     found: Step = []
     for due in step:
         key = (due.wanted.definition, due.wanted.source, due.run_key)
-        reason, golden_key = states.get(key, (None, None))
+        reason, golden_key = known.get(key, (None, None))
         if golden_key == due.golden_key and (reason is not None or due.reason == ASKED):
             found.append(due)
     return found
@@ -232,7 +237,7 @@ def _take_step(con: Connection, store: str, work: _Work, step: Step, known: Know
     point_views_at(con, store, scope, read, known)
     with transaction(con):
         if any(due.reason != MISSING for due in step):
-            _keep_history(con, store, work, wanted, scope, known)
+            _keep_history(store, work, wanted, scope, known)
         rows = (
             compute_aggregates(con, store, definition, formula, scope)
             if formula
@@ -241,8 +246,8 @@ def _take_step(con: Connection, store: str, work: _Work, step: Step, known: Know
         seconds = (time.perf_counter() - started) / len(step)
         cells = [Cell(due.run_key, rows.get(due.run_key, 0), seconds, due.reason) for due in step]
         stamp = work.stamp
-        _record_cells(
-            con, store, cells, wanted, now=stamp.now, dagster_run_id=stamp.dagster_run_id, note=stamp.note
+        work.states.record(
+            store, wanted, cells, now=stamp.now, dagster_run_id=stamp.dagster_run_id, note=stamp.note
         )
         if work.makes_documents(wanted):
             work.documents.update(scope.run_keys)
@@ -250,15 +255,15 @@ def _take_step(con: Connection, store: str, work: _Work, step: Step, known: Know
     _note(work.done, definition, step, sum(rows.values()))
 
 
-def _keep_history(
-    con: Connection, store: str, work: _Work, wanted: CellSpec, scope: Scope, known: KnownTables
-) -> None:
+def _keep_history(store: str, work: _Work, wanted: CellSpec, scope: Scope, known: KnownTables) -> None:
     """What is about to be replaced; facts and values per query can be computed again and have no history."""
     definition = work.registry.definitions[wanted.definition]
     if wanted.source:
-        _keep_replaced(con, store, wanted, scope.run_keys, now=work.stamp.now, note=work.stamp.note)
+        _keep_replaced(work.states, store, wanted, scope.run_keys, now=work.stamp.now, note=work.stamp.note)
     elif definition.schema == "aggregates" and definition.name.lower() in known.columns:
-        _keep_replaced_rows(con, store, definition, scope.run_keys, now=work.stamp.now, note=work.stamp.note)
+        _keep_replaced_rows(
+            work.states, store, definition, scope.run_keys, now=work.stamp.now, note=work.stamp.note
+        )
 
 
 def _renewed_later(work: _Work) -> set[int]:

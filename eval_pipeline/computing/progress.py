@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from eval_pipeline.computing.ledger import _find_stale, cell_specs
+from eval_pipeline.computing.ledger import _find_stale
+from eval_pipeline.computing.states import States, cell_specs
 from eval_pipeline.computing.upgrades import upgraded_cells
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.loading.inbox import digest
@@ -38,7 +39,7 @@ class StaleRun:
 
 
 def stale_runs(
-    con: Connection,
+    states: States,
     registry: Registry,
     *,
     reasons: Collection[str] | None,
@@ -47,7 +48,7 @@ def stale_runs(
 ) -> dict[str, StaleRun]:
     """The runs that have something to compute for one of the reasons (None: any), in run order."""
     due = _find_stale(
-        con,
+        states,
         registry,
         cell_specs(registry),
         reasons=reasons,
@@ -55,7 +56,7 @@ def stale_runs(
         definitions=definitions,
         force=False,
     )
-    states, costs = _cell_states(con), measured_costs(con)
+    made_of, costs = _made_of(states), measured_costs(states.con)
     found: dict[str, StaleRun] = {}
     texts: dict[str, list[str]] = {}
     for cell in due:
@@ -63,7 +64,7 @@ def stale_runs(
         run.n_cells += 1
         run.seconds += costs.of(cell.wanted.definition, cell.wanted.source)
         run.reasons.setdefault(cell.wanted.definition, cell.reason)
-        texts.setdefault(cell.run_id, []).append(states[cell.wanted.name, cell.run_key])
+        texts.setdefault(cell.run_id, []).append(made_of[cell.wanted.name, cell.run_key])
     for run_id, run in found.items():
         run.state = digest(sorted(texts[run_id]))
     return found
@@ -99,53 +100,38 @@ class Outdated:
     reasons: set[str] = field(default_factory=set)
 
 
-def outdated_tables(con: Connection) -> dict[str, Outdated]:
-    """Every table with what is due of it, whoever computes that, after `stale_runs` has looked."""
-    costs = measured_costs(con)
-    counted = con.execute(
-        "with due as (select definition, run_key, true as is_due from temp.cell_states "
+def outdated_tables(states: States) -> dict[str, Outdated]:
+    """Every table with what is due of it, whoever computes that."""
+    costs = measured_costs(states.con)
+    counted = states.con.execute(
+        f"with due as (select definition, run_key, true as is_due from {states.table} "
         "where reason is not null and not is_pinned), "
         "runs as (from due union all select definition, run_key, false from ledger.cells) "
         "select definition, count(distinct run_key), count(distinct run_key) filter (where is_due) "
         "from runs group by definition"
     ).fetchall()
     found = {definition: Outdated(n_runs, n_outdated) for definition, n_runs, n_outdated in counted}
-    for definition, source, reason, n_cells in con.execute(
-        "select definition, source, reason, count(*) from temp.cell_states "
-        "where reason is not null and not is_pinned group by all"
-    ).fetchall():
+    for definition, source, reason, n_cells in states.stale():
         found[definition].seconds += n_cells * costs.of(definition, source)
         found[definition].reasons.add(reason)
     return found
 
 
-def count_stale(con: Connection, reasons: Collection[str]) -> int:
-    """How many cells are stale for one of these reasons, after `stale_runs` has looked."""
-    ((found,),) = con.execute(
-        "select count(distinct (definition, run_key)) from temp.cell_states "
-        "where list_contains(?, reason) and not is_pinned",
-        [sorted(reasons)],
-    ).fetchall()
-    return int(found)
-
-
-def count_upgraded(con: Connection, registry: Registry) -> int:
-    """How many cells are stale over an upgrade, after `stale_runs` has looked."""
-    meant = upgraded_cells(con, registry)
+def count_upgraded(states: States, registry: Registry) -> int:
+    """How many cells are stale over an upgrade."""
+    meant = upgraded_cells(states, registry)
     if not meant:
         return 0
-    rows = con.execute(
-        "select distinct definition, source, stored_fingerprint, run_key from temp.cell_states where not is_pinned"
-    ).fetchall()
+    rows = states.rows("distinct definition, source, stored_fingerprint, run_key", "not is_pinned")
     return len({(row[0], row[3]) for row in rows if row[:3] in meant})
 
 
-def _cell_states(con: Connection) -> dict[tuple[str, int], str]:
+def _made_of(states: States) -> dict[tuple[str, int], str]:
     """What every stale cell should be made of, and when what stands there was computed."""
-    rows = con.execute(
+    rows = states.con.execute(
         "select s.definition, s.source, s.run_key, concat_ws(' ', s.definition, s.source, s.fingerprint, "
         "s.results_hash, s.labels_hash, s.archive_hash, coalesce(cast(c.computed_at as varchar), '')) "
-        "from temp.cell_states s left join ledger.cells c "
+        f"from {states.table} s left join ledger.cells c "
         "on c.definition = s.definition and c.source = s.source and c.run_key = s.run_key "
         "where s.reason_unless_frozen is not null and not s.is_frozen"
     ).fetchall()

@@ -73,13 +73,13 @@ _CELLS: Final = """
 create table as_if.ledger.cells as
 select c.* from {store}.ledger.cells c
 where c.run_key in (select unnest($run_keys)) and not exists (
-    from temp.expected_cells e
+    from {expected} e
     where e.definition = c.definition and e.source = c.source and e.run_key = c.run_key
 )
 union all
 select definition, source, run_key, fingerprint, own_fingerprint, source_fingerprint, results_hash, labels_hash,
     archive_hash, golden_key, coalesce(n_rows, 0), 0, cast($now as timestamp), null, reason, null, null
-from temp.expected_cells
+from {expected}
 where run_key in (select unnest($run_keys))
 """
 
@@ -96,19 +96,6 @@ where age <= $most or run_key in (select unnest($run_keys))
 """
 
 
-def keep_expected(con: Connection) -> set[int]:
-    """Remember how the plan's stale cells would stand, before other questions are asked; returns their runs.
-
-    What is pinned or frozen is not among them.
-    """
-    con.execute(
-        "create or replace temp table expected_cells as select e.* from temp.stale_cells s "
-        "join temp.cell_states e using (definition, source, run_key)"
-    )
-    rows = con.execute("select distinct run_key from temp.expected_cells").fetchall()
-    return {run_key for (run_key,) in rows}
-
-
 def runs_behind(con: Connection, run_keys: Sequence[int], *, most: int) -> list[int]:
     """The runs that a judgement about these runs rests on."""
     rows = con.execute(_RUNS_BEHIND, {"run_keys": list(run_keys), "most": most}).fetchall()
@@ -116,8 +103,13 @@ def runs_behind(con: Connection, run_keys: Sequence[int], *, most: int) -> list[
 
 
 @contextmanager
-def scratch_catalogue(con: Connection, run_keys: Sequence[int], *, now: dt.datetime) -> Iterator[str]:
-    """Set the catalogue up for these runs, after `keep_expected`; yields the name of the store's own catalogue."""
+def scratch_catalogue(
+    con: Connection, run_keys: Sequence[int], *, expected: str, now: dt.datetime
+) -> Iterator[str]:
+    """Set the catalogue up for these runs; yields the name of the store's own catalogue.
+
+    The table `expected` says how the cells that are to be computed would stand.
+    """
     store = str(con.execute("select current_database()").fetchall()[0][0])
     con.execute(f"attach ':memory:' as {AS_IF}")
     try:
@@ -126,7 +118,9 @@ def scratch_catalogue(con: Connection, run_keys: Sequence[int], *, now: dt.datet
         for table in _tables(con, store):
             if table not in COPIED:
                 con.execute(f'create view {AS_IF}.{_named(table)} as from "{store}".{_named(table)}')
-        con.execute(_CELLS.format(store=f'"{store}"'), {"run_keys": list(run_keys), "now": now})
+        con.execute(
+            _CELLS.format(store=f'"{store}"', expected=expected), {"run_keys": list(run_keys), "now": now}
+        )
         con.execute(f'create table {AS_IF}.ledger.definitions as from "{store}".ledger.definitions')
         con.execute(
             f'create table {AS_IF}.{RUN_METRICS} as from "{store}".{RUN_METRICS} where run_key in (select unnest(?))',

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from eval_pipeline.computing.definition_versions import _helpers_behind
+from eval_pipeline.computing.states import States
 from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.fingerprint import combined
 from eval_pipeline.formulas.lock_file import is_locked
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.settings import product_version
-from eval_pipeline.store.open import Connection
 
 # Beside the reasons for which a cell is stale: somebody may ask for these cells, or leave them out.
 UPGRADE = "upgrade"
@@ -32,18 +32,18 @@ class _Meaning(NamedTuple):
 Meanings = Mapping[tuple[str, str], _Meaning]
 
 
-def upgraded_cells(con: Connection, registry: Registry) -> dict[StoredMeaning, str]:
-    """What of the temporary table cell_states is stale over an upgrade → the version that computed it."""
-    rows = con.execute(
-        "select distinct definition, source, stored_fingerprint, stored_source_fingerprint, stored_version "
-        "from temp.cell_states where reason in ('formula', 'parent') and stored_version <> ?",
+def upgraded_cells(states: States, registry: Registry) -> dict[StoredMeaning, str]:
+    """What of these cells is stale over an upgrade → the version that computed it."""
+    rows = states.rows(
+        "distinct definition, source, stored_fingerprint, stored_source_fingerprint, stored_version",
+        "reason in ('formula', 'parent') and stored_version <> ?",
         [product_version()],
-    ).fetchall()
+    )
     if not rows:
         return {}
     known: Meanings = {
         (name, fingerprint): _Meaning(*rest)
-        for name, fingerprint, *rest in con.execute(
+        for name, fingerprint, *rest in states.con.execute(
             "select name, fingerprint, own_fingerprint, header, body, parents, helpers from ledger.definitions"
         ).fetchall()
     }

@@ -5,7 +5,8 @@ from typing import Any
 
 import dagster as dg
 
-from eval_pipeline.computing.progress import Outdated, outdated_tables, stale_runs
+from eval_pipeline.computing.progress import Outdated, outdated_tables
+from eval_pipeline.computing.states import states_of_cells
 from eval_pipeline.defs.assets import GOLDEN_SETS, RESULTS, computed_definitions, key_of
 from eval_pipeline.defs.metadata import REASON_WORDS
 from eval_pipeline.defs.resources import StoreResource
@@ -190,8 +191,7 @@ def _up_to_date(definitions: Sequence[Definition], registry: Registry) -> dg.Ass
     )
     def check(context: dg.AssetCheckExecutionContext, store: StoreResource) -> Iterator[dg.AssetCheckResult]:
         with store.reading() as con:
-            stale_runs(con, registry, reasons=None)
-            tables = outdated_tables(con)
+            tables = outdated_tables(states_of_cells(con, registry, only_due=True))
         for asked in context.selected_asset_check_keys:
             yield dg.AssetCheckResult(**_up_to_date_fields(asked.asset_key, tables))
 

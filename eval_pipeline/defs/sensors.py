@@ -14,11 +14,11 @@ from eval_pipeline.computing.ledger import DATA_REASONS, DEFINITION_REASONS, NEW
 from eval_pipeline.computing.progress import (
     Outdated,
     StaleRun,
-    count_stale,
     count_upgraded,
     outdated_tables,
     stale_runs,
 )
+from eval_pipeline.computing.states import states_of_cells
 from eval_pipeline.config import STALE_METRICS_SECONDS
 from eval_pipeline.defs.assets import computed_definitions
 from eval_pipeline.defs.checks import _up_to_date_events
@@ -226,10 +226,11 @@ def _look_for_stale(
     meaning = _meaning_of(registry)
     reasons = _free_reasons(memory, meaning)
     with store.reading() as con:
-        due = stale_runs(con, registry, reasons=reasons)
-        upgraded = count_upgraded(con, registry)
-        left = count_stale(con, DEFINITION_REASONS) - upgraded if reasons == DATA_REASONS else 0
-        tables = outdated_tables(con)
+        states = states_of_cells(con, registry, only_due=True)
+        due = stale_runs(states, registry, reasons=reasons)
+        upgraded = count_upgraded(states, registry)
+        left = states.n_stale(DEFINITION_REASONS) - upgraded if reasons == DATA_REASONS else 0
+        tables = outdated_tables(states)
         _show(instance, con, look_into(store.settings.inbox))
     return StaleLook(meaning, reasons, due, upgraded, left, tables)
 
@@ -286,7 +287,8 @@ def _look(instance: dg.DagsterInstance, store: StoreResource, inbox: Inbox, regi
     with _open(store) as con:
         sources = waiting_sources(con, inbox)
         forgotten = forgotten_in(con, inbox)
-        due = stale_runs(con, registry, reasons=NEW_DATA_REASONS)
+        states = states_of_cells(con, registry, only_due=True)
+        due = stale_runs(states, registry, reasons=NEW_DATA_REASONS)
         waiting = _show(instance, con, inbox)
     register_sources(instance, sources.datasets, sources.chunker_versions)
     return Look(sources, waiting, due, forgotten)

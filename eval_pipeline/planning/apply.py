@@ -45,12 +45,11 @@ def pin_rest(
     """
     stamp = now or utc_now()
     with open_writer(settings.db, notify=notify) as con:
-        _find_stale_cells(con, registry, selection)
-        con.execute("create or replace temp table selected_cells as from stale_cells")
-        _find_stale_cells(con, registry, of or Selection())
+        selected = _find_stale_cells(con, registry, selection)
+        stale = _find_stale_cells(con, registry, of or Selection())
         cells = con.execute(
-            "select s.definition, s.source, s.run_key, s.stored_fingerprint from stale_cells s "
-            "anti join selected_cells using (definition, source, run_key) "
+            f"select s.definition, s.source, s.run_key, s.stored_fingerprint from {stale.table} s "
+            f"anti join {selected.table} using (definition, source, run_key) "
             "where s.reason not in ('missing', 'results') and not starts_with(s.definition, 'facts.')"
         ).fetchall()
         with transaction(con):
@@ -63,8 +62,10 @@ def release_pins(
 ) -> int:
     """Give up the pins in the selection: what they held is stale again."""
     with open_writer(settings.db, notify=notify) as con:
-        _find_stale_cells(con, registry, replace(selection, is_with_pinned=True))
-        cells = con.execute("select definition, source, run_key from stale_cells where is_pinned").fetchall()
+        stale = _find_stale_cells(con, registry, replace(selection, is_with_pinned=True))
+        cells = con.execute(
+            f"select definition, source, run_key from {stale.table} where is_pinned"
+        ).fetchall()
         with transaction(con):
             drop_pins(con, cells)
     return len({(definition, run_key) for definition, _, run_key in cells})

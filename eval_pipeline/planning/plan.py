@@ -13,15 +13,15 @@ from eval_pipeline.comparing.pair_states import PairState
 from eval_pipeline.comparing.pairs import (
     PAIRS,
     estimated_seconds,
+    find_pairs,
     is_due,
     plan_entry,
-    prepare_pairs,
-    states_of_pairs,
     unknown_baselines,
 )
 from eval_pipeline.computing.definition_versions import version_text, versions_of
-from eval_pipeline.computing.ledger import cell_specs, find_states, unwanted_cells, with_parents
+from eval_pipeline.computing.ledger import with_parents
 from eval_pipeline.computing.progress import measured_costs
+from eval_pipeline.computing.states import States, cell_specs, states_of_cells
 from eval_pipeline.computing.upgrades import upgraded_cells
 from eval_pipeline.errors import UnknownName, UsageError
 from eval_pipeline.formulas.catalogue import find_definition
@@ -31,7 +31,7 @@ from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.settings import Settings, product_version
 from eval_pipeline.showing.runs import unknown_runs
 from eval_pipeline.store.lock import Notify
-from eval_pipeline.store.open import Connection, open_reader
+from eval_pipeline.store.open import Connection, open_reader, own_table
 from eval_pipeline.store.runs import run_ids
 
 
@@ -94,14 +94,34 @@ _SELECTED = """(
 
 # Cells as people count them: one per derived table × run, however many formulas an aggregate is made of.
 _STALE = f"""
-create or replace temp table stale_cells as
 select definition, source, run_key, run_id, run_no, stored_fingerprint, is_pinned,
     reason_unless_frozen as reason
-from cell_states
+from {{states}}
 -- What is only offered is asked for by its name.
 where (reason is not null or (is_offered and $definitions is not null)) and ($with_pinned or not is_pinned)
     and {_SELECTED}
 """
+
+
+@dataclass(frozen=True)
+class StaleCells:
+    """The stale cells that are selected, among the states they were found in; statements call them `table`."""
+
+    states: States
+    table: str
+
+    @property
+    def con(self) -> Connection:
+        """Where they are asked for."""
+        return self.states.con
+
+    def expected(self) -> str:
+        """A table of how these cells would stand."""
+        return own_table(
+            self.con,
+            "expected_cells",
+            f"select e.* from {self.table} s join {self.states.table} e using (definition, source, run_key)",
+        )
 
 
 def find_plan(
@@ -113,18 +133,19 @@ def find_plan(
 ) -> dict[str, Any]:
     """The document of `plan --json`, without the preview."""
     with open_reader(settings.db, notify=notify) as con:
-        return _plan_document(con, registry, selection or Selection())
+        chosen = selection or Selection()
+        return _plan_document(_find_stale_cells(con, registry, chosen), registry, chosen)
 
 
-def _plan_document(con: Connection, registry: Registry, selection: Selection) -> dict[str, Any]:
-    """The plan, from an open connection; leaves the stale cells in the temporary table stale_cells."""
-    _find_stale_cells(con, registry, selection)
-    reasons = _stale_by_reason(con)
-    pairs = _stale_pairs(con, registry, selection)
-    runs = _runs_of_plan(con, pairs, selection)
-    seconds = _seconds_of_cells(con) + estimated_seconds(con, pairs)
+def _plan_document(cells: StaleCells, registry: Registry, selection: Selection) -> dict[str, Any]:
+    """The plan for these cells."""
+    con = cells.con
+    reasons = _stale_by_reason(cells)
+    pairs = _stale_pairs(cells.states, registry, selection)
+    runs = _runs_of_plan(cells, pairs, selection)
+    seconds = _seconds_of_cells(cells) + estimated_seconds(con, pairs)
     meanings = _old_versions(con, registry)
-    because = _because(con, registry)
+    because = _because(cells, registry)
     assets = [
         _asset(one, reasons[one.name], meanings.get(one.name)) | {"because": because.get(one.name)}
         for one in registry
@@ -140,69 +161,72 @@ def _plan_document(con: Connection, registry: Registry, selection: Selection) ->
         "warnings": [
             *_warnings(registry, meanings),
             *unknown_baselines(con, registry),
-            *_frozen(con, selection),
+            *_frozen(cells.states, selection),
         ],
         "assets": assets,
-        "offered": _offered(con, selection),
+        "offered": _offered(cells, selection),
     }
 
 
-def _seconds_of_cells(con: Connection) -> float:
-    costs = measured_costs(con)
-    rows = con.execute(
-        "select definition, source, count(*) from stale_cells group by all order by all"
+def _seconds_of_cells(cells: StaleCells) -> float:
+    costs = measured_costs(cells.con)
+    rows = cells.con.execute(
+        f"select definition, source, count(*) from {cells.table} group by all order by all"
     ).fetchall()
     return float(sum(n_cells * costs.of(definition, source) for definition, source, n_cells in rows))
 
 
-def _find_stale_cells(con: Connection, registry: Registry, selection: Selection) -> None:
-    """Fill the temporary table stale_cells with what is selected."""
+def _find_stale_cells(con: Connection, registry: Registry, selection: Selection) -> StaleCells:
+    """What is selected of all that is stale."""
     _check_runs(con, selection)
-    find_states(con, cell_specs(registry), unwanted=unwanted_cells(registry))
-    con.execute(_STALE, {**selection.parameters, "with_pinned": selection.is_with_pinned})
-    _add_what_is_read(con, registry)
+    states = states_of_cells(con, registry)
+    parameters = {**selection.parameters, "with_pinned": selection.is_with_pinned}
+    cells = StaleCells(states, own_table(con, "stale_cells", _STALE.format(states=states.table), parameters))
+    _add_what_is_read(cells, registry)
     if selection.since is not None:
         con.execute(
-            "delete from stale_cells where run_key in (select run_key from ledger.runs_in_order "
+            f"delete from {cells.table} where run_key in (select run_key from ledger.runs_in_order "
             "where ordered_at < cast(? as timestamp))",
             [parse_day(selection.since).isoformat()],
         )
+    return cells
 
 
-def _stale_by_reason(con: Connection) -> dict[str, dict[str, int]]:
+def _stale_by_reason(cells: StaleCells) -> dict[str, dict[str, int]]:
     """Table → reason → how many of its cells are stale for it."""
     found: dict[str, dict[str, int]] = {}
-    for definition, reason, count in con.execute(
+    for definition, reason, count in cells.con.execute(
         "select definition, reason, count(*) from (select definition, run_key, min(reason) as reason "
-        "from stale_cells group by definition, run_key) group by definition, reason order by definition, reason"
+        f"from {cells.table} group by definition, run_key) group by definition, reason order by definition, reason"
     ).fetchall():
         found.setdefault(definition, {})[reason] = count
     return found
 
 
-def _add_what_is_read(con: Connection, registry: Registry) -> None:
+def _add_what_is_read(cells: StaleCells, registry: Registry) -> None:
     """What is only offered is computed where something stale is computed from it."""
-    offered = con.execute("select distinct definition from cell_states where is_offered").fetchall()
-    for (name,) in offered:
+    for (name,) in cells.states.rows("distinct definition", "is_offered"):
         readers = [
             one.name for one in registry if one.name != name and name in with_parents(registry, one.name)
         ]
-        con.execute(
-            "insert into stale_cells by name select definition, source, run_key, run_id, run_no, stored_fingerprint, "
-            "is_pinned, reason_unless_frozen as reason from cell_states where is_offered and definition = $name "
-            "and run_key in (select run_key from stale_cells where definition in (select unnest($readers)) "
+        cells.con.execute(
+            f"insert into {cells.table} by name select definition, source, run_key, run_id, run_no, "
+            "stored_fingerprint, is_pinned, reason_unless_frozen as reason "
+            f"from {cells.states.table} where is_offered and definition = $name "
+            f"and run_key in (select run_key from {cells.table} where definition in (select unnest($readers)) "
             "or source in (select unnest($readers))) "
-            "and run_key not in (select run_key from stale_cells where definition = $name)",
+            f"and run_key not in (select run_key from {cells.table} where definition = $name)",
             {"name": name, "readers": readers},
         )
 
 
-def _offered(con: Connection, selection: Selection) -> list[dict[str, Any]]:
+def _offered(cells: StaleCells, selection: Selection) -> list[dict[str, Any]]:
     """Formulas that came with a later version than runs were computed by, with the number of those runs."""
     if selection.definitions is not None:
         return []
-    rows = con.execute(
-        "select definition, count(*) from cell_states anti join stale_cells using (definition, source, run_key) "
+    rows = cells.con.execute(
+        f"select definition, count(*) from {cells.states.table} "
+        f"anti join {cells.table} using (definition, source, run_key) "
         "where is_offered and source = '' and ($run_ids is null or list_contains($run_ids, run_id)) "
         "group by definition order by definition",
         {"run_ids": selection.parameters["run_ids"]},
@@ -210,12 +234,12 @@ def _offered(con: Connection, selection: Selection) -> list[dict[str, Any]]:
     return [{"name": name, "runs": runs} for name, runs in rows]
 
 
-def _because(con: Connection, registry: Registry) -> dict[str, str]:
+def _because(cells: StaleCells, registry: Registry) -> dict[str, str]:
     """Table → which version of the product replaced which, where that is why its cells are stale."""
-    upgraded = upgraded_cells(con, registry)
+    upgraded = upgraded_cells(cells.states, registry)
     replaced: dict[str, set[str]] = {}
-    for cell in con.execute(
-        "select distinct definition, source, stored_fingerprint from stale_cells"
+    for cell in cells.con.execute(
+        f"select distinct definition, source, stored_fingerprint from {cells.table}"
     ).fetchall():
         if cell in upgraded:
             replaced.setdefault(cell[0], set()).add(upgraded[cell])
@@ -230,29 +254,27 @@ def _check_runs(con: Connection, selection: Selection) -> None:
         raise UnknownName("run", run_id, run_ids(con))
 
 
-def _stale_pairs(con: Connection, registry: Registry, selection: Selection) -> list[PairState]:
+def _stale_pairs(states: States, registry: Registry, selection: Selection) -> list[PairState]:
     """The comparisons that are to be made, once the cells they rest on are."""
     if selection.definitions is not None and PAIRS not in selection.definitions:
-        return []
-    if not prepare_pairs(con, registry):
         return []
     since = parse_day(selection.since) if selection.since is not None else None
     return [
         one
-        for one in states_of_pairs(con, registry)
+        for one in find_pairs(states.con, registry, states)
         if is_due(one, reasons=None, run_ids=selection.run_ids)
         and (since is None or one.b_at.date() >= since)
     ]
 
 
-def _runs_of_plan(con: Connection, pairs: Sequence[PairState], selection: Selection) -> list[str]:
+def _runs_of_plan(cells: StaleCells, pairs: Sequence[PairState], selection: Selection) -> list[str]:
     """The runs with something to compute, in run order; a comparison counts for its second run."""
     wanted = {
         one.run_b if selection.run_ids is None or one.run_b in selection.run_ids else one.run_a
         for one in pairs
     }
-    rows = con.execute(
-        "select run_id from ledger.runs_in_order where run_key in (select run_key from stale_cells) "
+    rows = cells.con.execute(
+        f"select run_id from ledger.runs_in_order where run_key in (select run_key from {cells.table}) "
         "or run_id in (select unnest(?)) order by ordered_at, run_id",
         [sorted(wanted)],
     ).fetchall()
@@ -315,10 +337,10 @@ def _warnings(registry: Registry, meanings: Mapping[str, Mapping[str, Any]]) -> 
     ]
 
 
-def _frozen(con: Connection, selection: Selection) -> list[str]:
+def _frozen(states: States, selection: Selection) -> list[str]:
     """What would be stale and stays as it is, because the texts behind it were forgotten."""
-    rows = con.execute(
-        "select run_id, count(distinct definition) from cell_states where is_frozen "
+    rows = states.con.execute(
+        f"select run_id, count(distinct definition) from {states.table} where is_frozen "
         f"and reason_unless_frozen is not null and {_SELECTED} group by run_id, run_no order by run_no",
         selection.parameters,
     ).fetchall()

@@ -13,7 +13,7 @@ from eval_pipeline.computing.scope import Scope, visible_catalogue
 from eval_pipeline.computing.scratch import KeyPreview, compare_with_stored, drop, evaluate
 from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.registry import Registry
-from eval_pipeline.planning.plan import Selection, _plan_document
+from eval_pipeline.planning.plan import Selection, StaleCells, _find_stale_cells, _plan_document
 from eval_pipeline.planning.preview_verdicts import MOST_PAIRS, _preview_verdicts
 from eval_pipeline.settings import Settings
 from eval_pipeline.showing.document import rounding_of
@@ -51,14 +51,16 @@ def find_preview(
     And with `verdicts`: what of the newest pairs of runs would be decided otherwise.
     """
     with open_reader(settings.db, notify=notify, guarded=True) as con, interruptible(con):
-        plan = _plan_document(con, registry, selection or Selection())
-        scopes, runs = _scopes(con, sample=sample)
+        chosen = selection or Selection()
+        cells = _find_stale_cells(con, registry, chosen)
+        plan = _plan_document(cells, registry, chosen)
+        scopes, runs = _scopes(cells, sample=sample)
         with visible_catalogue(con, registry.helpers.values()) as store:
             found = _preview(con, store, registry, scopes, progress=progress)
         changed = [key for key, preview in found.items() if preview.changed]
         verdicts = NO_VERDICTS
         if changed and most_pairs:
-            verdicts = _preview_verdicts(con, registry, scopes, changed, most_pairs=most_pairs)
+            verdicts = _preview_verdicts(cells, registry, scopes, changed, most_pairs=most_pairs)
     units = {key: _unit_of(one) for one in registry.metrics for key in one.keys}
     plan["preview"] = {key: _entry(preview, runs, unit=units[key]) for key, preview in found.items()}
     plan["verdicts"] = verdicts
@@ -75,20 +77,20 @@ def _unit_of(formula: Definition) -> str:
 
 
 def _scopes(
-    con: Connection, *, sample: int | None
+    cells: StaleCells, *, sample: int | None
 ) -> tuple[list[tuple[Scope, set[str]]], dict[int, PreviewedRun]]:
     """Runs with stale cells in batches of one dataset, with what is stale there; a sample takes the newest runs.
 
     Also all these runs, in run order. Runs with frozen tables stand in batches of their own: nothing of theirs is
     computed from forgotten texts.
     """
-    rows = con.execute(
+    rows = cells.con.execute(
         "with frozen as (select run_key, list(distinct definition order by definition) as tables "
-        "from cell_states where is_frozen group by run_key) "
+        f"from {cells.states.table} where is_frozen group by run_key) "
         "select s.run_key, s.run_id, (r.dataset_key, coalesce(f.tables, [])), r.golden_key, coalesce(p.n_rows, 0), "
         "r.suite, "
         "list(distinct case when s.source = '' then s.definition else s.source end) "
-        "from stale_cells s join ledger.runs_in_order r using (run_key) "
+        f"from {cells.table} s join ledger.runs_in_order r using (run_key) "
         "left join raw.run_parts p on p.run_key = s.run_key and p.part = 'results' "
         "left join frozen f on f.run_key = s.run_key "
         "group by s.run_key, s.run_id, s.run_no, r.dataset_key, r.suite, r.golden_key, p.n_rows, f.tables "

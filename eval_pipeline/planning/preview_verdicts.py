@@ -21,13 +21,13 @@ from eval_pipeline.computing.scratch import (
     drop,
     evaluate,
     keep_computed,
-    keep_expected,
     lay_over,
     runs_behind,
     scratch_catalogue,
 )
 from eval_pipeline.errors import UsageError
 from eval_pipeline.formulas.registry import Registry
+from eval_pipeline.planning.plan import StaleCells
 from eval_pipeline.settings import utc_now
 from eval_pipeline.stats import PairedResult, seed_for
 from eval_pipeline.store.open import Connection
@@ -49,7 +49,7 @@ class Judged:
 
 
 def _preview_verdicts(
-    con: Connection,
+    cells: StaleCells,
     registry: Registry,
     scopes: Sequence[tuple[Scope, set[str]]],
     keys: Collection[str],
@@ -58,9 +58,10 @@ def _preview_verdicts(
 ) -> dict[str, Any]:
     """What the plan would turn round among the newest pairs, in the metric keys that it changes.
 
-    The plan's states stand in cell_states and stale_cells; `scopes` are what of it was previewed.
+    `cells` are the plan's; `scopes` are what of them was previewed.
     """
-    stale = keep_expected(con)
+    con, expected = cells.con, cells.expected()
+    stale = {key for (key,) in con.execute(f"select distinct run_key from {expected}").fetchall()}
     previewed = {run_key for scope, _ in scopes for run_key in scope.run_keys}
     touched = _pairs(con, registry, previewed, left_out=stale - previewed)
     pairs, n_pairs = touched[:most_pairs], len(touched)
@@ -70,7 +71,7 @@ def _preview_verdicts(
     behind = runs_behind(con, run_keys, most=NIGHTS)
     now = utc_now()
     before = {one: _judge(con, registry, one, keys) for one in pairs}
-    with scratch_catalogue(con, behind, now=now) as store:
+    with scratch_catalogue(con, behind, expected=expected, now=now) as store:
         _compute(con, registry, _within(scopes, set(behind)))
         lay_over(con, store, registry.definitions, registry.helpers, now=now)
         after = {one: _judge(con, registry, one, keys, before[one]) for one in pairs}

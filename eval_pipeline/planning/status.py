@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from eval_pipeline.comparing.pairs import PAIRS, prepare_pairs, states_of_pairs, status_entry
-from eval_pipeline.computing.ledger import cell_specs, find_states, frozen_runs, unwanted_cells
+from eval_pipeline.comparing.pairs import PAIRS, find_pairs, status_entry
+from eval_pipeline.computing.states import states_of_cells
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.loading.deliveries import count_problems
 from eval_pipeline.loading.lint import all_findings, count_findings
@@ -16,40 +16,16 @@ from eval_pipeline.store.runs import attempts, waiting_runs
 
 STATES = ("fresh", "stale", "missing", "pinned", "frozen")
 
-_COUNTS = """
-with cells as (
-    select definition, run_key,
-        case
-            when bool_or(reason = 'missing') then 'missing'
-            when bool_or(reason is not null and not is_pinned) then 'stale'
-            when bool_or(is_frozen) then 'frozen'
-            when bool_or(is_pinned) then 'pinned'
-            else 'fresh'
-        end as state,
-        coalesce(min(reason) filter (where reason <> 'missing'), 'missing') as reason
-    from (
-        select definition, run_key, reason, is_pinned and reason is not null as is_pinned, is_frozen
-        from cell_states
-        where not is_offered
-    )
-    group by definition, run_key
-)
-select definition, state, case when state <> 'fresh' then reason end as reason, count(*)
-from cells
-group by definition, state, case when state <> 'fresh' then reason end
-order by definition
-"""
-
 
 def find_status(settings: Settings, registry: Registry, *, notify: Notify | None = None) -> dict[str, Any]:
     """The document of `status --json`."""
     with open_reader(settings.db, notify=notify) as con:
-        find_states(con, cell_specs(registry), unwanted=unwanted_cells(registry))
-        rows = con.execute(_COUNTS).fetchall()
-        pairs = status_entry(states_of_pairs(con, registry) if prepare_pairs(con, registry) else [], registry)
+        states = states_of_cells(con, registry)
+        rows = states.counts()
+        pairs = status_entry(find_pairs(con, registry, states), registry)
         runs = int(first_value(con, "select count(*) from raw.runs"))
         waiting = waiting_runs(con)
-        frozen = frozen_runs(con)
+        frozen = states.frozen_runs()
         known = attempts(con).values()
         warnings = count_findings(con)
         quarantined = count_problems(con)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from eval_pipeline.computing.ledger import cell_specs, find_states, unwanted_cells
+from eval_pipeline.computing.states import states_of_cells
 from eval_pipeline.formulas.registry import Registry
-from eval_pipeline.showing.page_rows import _marked_cells
 from eval_pipeline.store.open import Connection
 from eval_pipeline.store.runs import RunRow
 
@@ -16,9 +15,16 @@ Mark = tuple[str, str | None]
 
 def marks_of_runs(con: Connection, registry: Registry, run_keys: Sequence[int]) -> dict[int, dict[str, Mark]]:
     """run_key → definition → (state, reason), of what is not fresh; an aggregate's mark belongs to its formula."""
-    find_states(con, cell_specs(registry), unwanted=unwanted_cells(registry), run_keys=run_keys)
+    with states_of_cells(con, registry, runs=run_keys) as states:
+        marked = states.rows(
+            "run_key, case when source = '' then definition else source end, reason, is_pinned, is_frozen",
+            "(reason is not null or is_frozen) "
+            "and (starts_with(definition, 'metrics.') or starts_with(definition, 'aggregates.')) "
+            # A formula's own state comes before that of its aggregates.
+            "order by run_key, source, definition",
+        )
     found: dict[int, dict[str, Mark]] = {}
-    for run_key, definition, reason, is_pinned, is_frozen in _marked_cells(con):
+    for run_key, definition, reason, is_pinned, is_frozen in marked:
         mark = ("missing", None) if reason == "missing" else ("pinned" if is_pinned else "stale", reason)
         if is_frozen:
             mark = ("frozen", "texts forgotten")

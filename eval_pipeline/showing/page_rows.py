@@ -150,13 +150,3 @@ def versions_behind(con: Connection, run_keys: Sequence[int]) -> dict[int, dict[
     ).fetchall():
         found.setdefault(run_key, {})[source.split(".", 1)[1]] = fingerprint
     return found
-
-
-def _marked_cells(con: Connection) -> Tuples:
-    """(run_key, definition, reason, is_pinned, is_frozen) of what pages show and is not fresh, formulas' own first."""
-    return con.execute(
-        "select run_key, case when source = '' then definition else source end, reason, is_pinned, is_frozen "
-        "from temp.cell_states where (reason is not null or is_frozen) "
-        "and (starts_with(definition, 'metrics.') or starts_with(definition, 'aggregates.')) "
-        "order by run_key, source, definition"
-    ).fetchall()

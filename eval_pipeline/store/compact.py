@@ -30,7 +30,7 @@ FRESH = "fresh"
 LOOK_SECONDS = 0.1
 SPARE_BYTES = 1 << 20
 
-Progress = Callable[[int, int], None]
+_Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Compacted:
     rows: int
 
 
-def compact(db: Path, *, notify: Notify | None = None, progress: Progress | None = None) -> Compacted:
+def compact(db: Path, *, notify: Notify | None = None, progress: _Progress | None = None) -> Compacted:
     """Copy everything into a new file and put it in the place of the old one; nobody else has the store meanwhile.
 
     A process that dies leaves the old file or the new one, both whole.
@@ -164,7 +164,7 @@ def _check_room(db: Path, wanted: int) -> None:
 
 
 @contextmanager
-def _watching(fresh: Path, total: int, progress: Progress | None) -> Iterator[None]:
+def _watching(fresh: Path, total: int, progress: _Progress | None) -> Iterator[None]:
     """Say how far the copy has grown; it ends below the size of the old file."""
     if progress is None:
         yield

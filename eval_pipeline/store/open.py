@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -40,6 +41,7 @@ UnknownInStore = duckdb.CatalogException
 
 RETRY_SECONDS = 0.05
 _first_look = threading.Lock()
+_numbers = itertools.count(1)
 
 
 @contextmanager
@@ -213,6 +215,15 @@ def _wait_for(
         except duckdb.Error as error:
             raise _opening_failed(db, error) from error
         time.sleep(RETRY_SECONDS)
+
+
+def own_table(
+    con: Connection, stem: str, select: str, parameters: Sequence[object] | Mapping[str, object] = ()
+) -> str:
+    """Keep the rows of a query in a temporary table that no other question names; returns what statements call it."""
+    name = f"{stem}_{next(_numbers)}"
+    con.execute(f"create temp table {name} as {select}", parameters)
+    return f"temp.{name}"
 
 
 def first_row(con: Connection, sql: str, parameters: Sequence[object] = ()) -> tuple[Any, ...] | None:

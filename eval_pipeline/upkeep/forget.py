@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from eval_pipeline.computing.ledger import cell_specs, find_states, unwanted_cells
 from eval_pipeline.computing.measure import Progress
+from eval_pipeline.computing.states import states_of_cells
 from eval_pipeline.errors import StoreMissing, UnknownName, UsageError
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.loading.cases import forget_what_is_expected
@@ -245,12 +245,13 @@ def _frozen_tables(con: Connection, registry: Registry, target: Target) -> dict[
     """Table → runs in which it is frozen from now on."""
     if not target.run_keys:
         return {}
-    find_states(con, cell_specs(registry), unwanted=unwanted_cells(registry), run_keys=target.run_keys)
-    rows = con.execute(
-        "select definition, count(distinct run_key) from cell_states where is_frozen group by definition "
-        "order by definition"
-    ).fetchall()
-    return dict(rows)
+    with states_of_cells(con, registry, runs=target.run_keys) as states:
+        return dict(
+            states.rows(
+                "definition, count(distinct run_key)",
+                "is_frozen group by definition order by definition",
+            )
+        )
 
 
 def _citations(con: Connection, target: Target) -> set[str]:

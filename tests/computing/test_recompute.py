@@ -9,10 +9,14 @@ from random import Random
 
 import pytest
 
+from eval_pipeline.computing import derived, states
+from eval_pipeline.computing import measure as measure_module
+from eval_pipeline.computing.scope import CATALOGUE
+from eval_pipeline.errors import EvalPipelineError
 from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.planning.status import find_status
 from eval_pipeline.showing.show import show_queries, show_run
-from eval_pipeline.store.open import open_reader, open_writer
+from eval_pipeline.store.open import open_reader, open_writer, transaction
 from tests.bundle_files import ask, compute, day, derived_tables, load, settings_in, write_lines
 from tests.reference.bundles import random_bundle, write_bundle
 
@@ -297,3 +301,34 @@ def test_a_cells_row_says_when_and_from_what_it_was_made(settings):
         ).fetchall()
     ((n_rows, n_cells, first, last, wrong),) = rows
     assert (n_rows, first, last, wrong) == (n_cells, day(2), day(2), 0)
+
+
+def test_a_question_asked_between_computing_and_recording_changes_nothing_that_is_recorded(
+    settings, registry, monkeypatch
+):
+    def compute_and_ask(con, store, *given):
+        rows = derived.compute(con, store, *given)
+        con.execute(f'use "{store}"')
+        states.find_states(con, [])
+        con.execute(f"use {CATALOGUE}")
+        return rows
+
+    before = cells(settings)
+    monkeypatch.setattr(measure_module, "compute", compute_and_ask)
+    compute(settings, registry, force=True)
+    assert cells(settings) == before
+
+
+def test_what_nobody_has_asked_the_state_of_is_not_recorded_in_silence(settings, registry):
+    spec = next(one for one in states.cell_specs(registry) if one.definition == "metrics.hit_at_k")
+    before = cells(settings)
+    with (
+        open_writer(settings.db) as con,
+        pytest.raises(EvalPipelineError, match=r"metrics\.hit_at_k: 1 cells .* states of 0"),
+        transaction(con),
+    ):
+        ((store,),) = con.execute("select current_database()").fetchall()
+        none = states.find_states(con, [])
+        cell = states.Cell(run_key=1, n_rows=1, seconds=0.0, reason="results")
+        none.record(store, spec, [cell], now=day(9), dagster_run_id=None, note=None)
+    assert cells(settings) == before

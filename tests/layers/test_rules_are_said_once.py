@@ -54,3 +54,35 @@ def test_rounding_to_what_is_stored_is_written_in_one_module():
         if FOUR_DECIMALS.search(path.read_text("utf-8"))
     }
     assert found == {"formulas/polars/aggregates/exact.py"}
+
+
+# A temporary table is a channel that any question in between can change: who makes it may name it, others are given
+# a value that knows the name.
+MADE = re.compile(r"\btemp table (?!as\b)(\w+)")
+NAMED = r"\b(?:from|join|into|table|update|temp\.)\s*(?:temp\.)?{name}\b"
+
+
+def made_by_name(path: Path) -> Iterator[str]:
+    """The stems of the tables that a module makes under a name of their own."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "own_table":
+            stem = node.args[1]
+            assert isinstance(stem, ast.Constant), f"{path}: {ast.unparse(stem)}"
+            yield str(stem.value)
+
+
+def test_a_temporary_table_is_named_by_the_module_that_makes_it_alone():
+    said = list(statements())
+    makers: dict[str, set[str]] = {}
+    for place, text in said:
+        for name in MADE.findall(text):
+            makers.setdefault(name, set()).add(place)
+    for path in PACKAGE.rglob("*.py"):
+        for stem in made_by_name(path):
+            makers.setdefault(stem, set()).add(str(path.relative_to(PACKAGE)))
+    assert {"cell_states", "recent_runs", "scoped_runs"} <= set(makers)
+    named = {
+        name: places | {place for place, text in said if re.search(NAMED.format(name=name), text)}
+        for name, places in makers.items()
+    }
+    assert {name: places for name, places in named.items() if len(places) > 1} == {}

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from eval_pipeline.comparing.pairs import prepare_pairs
+from eval_pipeline.comparing.pair_states import WantedPairs
+from eval_pipeline.comparing.pairs import wanted_pairs
 from eval_pipeline.computing.measure import Progress
 from eval_pipeline.errors import EvalPipelineError
 from eval_pipeline.formulas.registry import Registry
@@ -27,30 +28,31 @@ class ComputedRun(NamedTuple):
     made_at: dt.datetime
 
 
-def _computed_recently(con: Connection) -> list[ComputedRun]:
-    """Those of the newest runs that are computed, in run order; the newest runs are set up already."""
+def _computed_recently(con: Connection, pairs: WantedPairs) -> list[ComputedRun]:
+    """Those of the newest runs that are computed, in run order."""
     rows = con.execute(
-        "select r.run_id, r.suite, max(c.computed_at) from temp.recent_runs r join ledger.cells c using (run_key) "
+        f"select r.run_id, r.suite, max(c.computed_at) from {pairs.recent.table} r join ledger.cells c using (run_key) "
         "group by r.run_id, r.suite, r.ordered_at order by r.ordered_at, r.run_id"
     ).fetchall()
     return [ComputedRun(*row) for row in rows]
 
 
-def _stored_recently(con: Connection) -> list[tuple[str, str, dt.datetime]]:
+def _stored_recently(con: Connection, pairs: WantedPairs) -> list[tuple[str, str, dt.datetime]]:
     """The stored comparisons of the newest runs that are wanted now, with when they were made."""
     return con.execute(
         "select a.run_id, r.run_id, p.computed_at from comparisons.pairs p "
-        "join temp.wanted_pairs w on w.run_a_key = p.run_a_key and w.run_b_key = p.run_b_key "
-        "join temp.recent_runs r on r.run_key = p.run_b_key join raw.runs a on a.run_key = p.run_a_key "
+        f"join {pairs.table} w on w.run_a_key = p.run_a_key and w.run_b_key = p.run_b_key "
+        f"join {pairs.recent.table} r on r.run_key = p.run_b_key join raw.runs a on a.run_key = p.run_a_key "
         "order by r.ordered_at, r.run_id, a.run_id"
     ).fetchall()
 
 
-def _recent_verdict(con: Connection) -> dt.datetime | None:
+def _recent_verdict(con: Connection, pairs: WantedPairs) -> dt.datetime | None:
     """When the last gate about one of the newest runs was judged."""
     found: dt.datetime | None = first_value(
         con,
-        "select max(judged_at) from comparisons.gates where run_b_key in (select run_key from temp.recent_runs)",
+        "select max(judged_at) from comparisons.gates "
+        f"where run_b_key in (select run_key from {pairs.recent.table})",
     )
     return found
 
@@ -97,13 +99,13 @@ class Published:
 
 def wanted_pages(con: Connection, settings: Settings, registry: Registry) -> list[Page]:
     """The pages of the newest runs of every suite, of their comparisons, and of the suites; oldest first."""
-    prepare_pairs(con, registry)
-    runs = _computed_recently(con)
+    pairs = wanted_pairs(con, registry)
+    runs = _computed_recently(con, pairs)
     found = [_page(settings, (one.run_id,), one.made_at) for one in runs]
-    found += [_page(settings, (a, b), made_at) for a, b, made_at in _stored_recently(con)]
+    found += [_page(settings, (a, b), made_at) for a, b, made_at in _stored_recently(con, pairs)]
     if not runs:
         return found
-    judged_at = _recent_verdict(con)
+    judged_at = _recent_verdict(con, pairs)
     made_at = max([one.made_at for one in runs] + ([judged_at] if judged_at else []))
     named = sorted({one.suite for one in runs if one.suite is not None})
     for suite in named if len(named) > 1 or any(one.suite is None for one in runs) else []:
