@@ -5,18 +5,49 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+import typing
+from functools import cache
+from typing import Annotated, Any, Final, Literal, NamedTuple
 
 import msgspec
-
-JudgeScore = Any
-Json = Any
 
 ID_LENGTH = 1024
 # Stands where a text has been; nothing is computed from it.
 FORGOTTEN = "(forgotten)"
 # The part that says which extraction cases runs should hold.
 CASES: Final = "cases"
+
+
+# What was asked, said, retrieved, archived or extracted; what a golden set demands of an answer; what people, judges
+# and programs say about it in words of their own.
+Kind = Literal["passage", "label", "words"]
+KINDS: Final[tuple[Kind, ...]] = typing.get_args(Kind)
+
+
+class Text(NamedTuple):
+    """Declares that a field holds a text, of which kind, the column it is stored in, and what stays without it.
+
+    `mark`: as many marks as there were texts. `fields`: the names of fields. `number`: a number, which is no text.
+    `id`: what is known as an id.
+    """
+
+    kind: Kind
+    column: str
+    stays: Literal["nothing", "mark", "fields", "number", "id"] = "nothing"
+
+
+# Every text of a record is one of these, or declared as a text. Versions, models, times, paths, headings and languages
+# are names.
+Id = Annotated[str, "id"]
+Name = Annotated[str, "name"]
+
+JudgeScore = Annotated[Any, Text("words", "raw.results.judge_scores_delivered", "number")]
+SpotScore = Annotated[Any, Text("words", "raw.spot_checks.judge_scores_delivered", "number")]
+JudgeInput = Annotated[Any, Text("passage", "raw.results.judge_input_key")]
+DiscrepantValue = Annotated[Any, Text("passage", "raw.extraction_cases.discrepancies")]
+GroundTruth = Annotated[dict[str, Any], Text("passage", "raw.extraction_cases.ground_truth", "fields")]
+Extracted = Annotated[dict[str, Any], Text("passage", "raw.extraction_cases.extracted", "fields")]
+ExpectedTruth = Annotated[dict[str, Any], Text("passage", "ledger.expected_cases.ground_truth_hash")]
 
 
 class Record(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -26,7 +57,7 @@ class Record(msgspec.Struct, kw_only=True, omit_defaults=True):
 class Span(Record):
     """Characters of one document, half-open, in code points."""
 
-    doc_id: str
+    doc_id: Id
     start: int
     end: int
 
@@ -36,42 +67,42 @@ class HitSpan(Record):
 
     start: int
     end: int
-    doc_id: str | None = None
+    doc_id: Id | None = None
 
 
 class Support(Record):
     """A passage that an answer needs, named by file and heading."""
 
-    rel_path: str
-    heading_path: str | list[str] | None = None
-    snippets: list[str] | None = None
-    recency: str | None = None
+    rel_path: Name
+    heading_path: Name | list[Name] | None = None
+    snippets: list[Annotated[str, Text("label", "labels.supports.snippets", "mark")]] | None = None
+    recency: Name | None = None
 
 
 class GoldenRow(Record):
     """One query of a golden set."""
 
-    query_id: str
-    query: str | None = None
-    lang: str | None = None
-    group: str | None = None
-    expected_chunk_ids: list[str] | None = None
-    expected_doc_ids: list[str] | None = None
-    expected_chunk_spans: dict[str, list[Span]] | None = None
-    must_contain: list[str] | None = None
-    forbidden: list[str] | None = None
+    query_id: Id
+    query: Annotated[str, Text("passage", "labels.query_details.text_key")] | None = None
+    lang: Name | None = None
+    group: Name | None = None
+    expected_chunk_ids: list[Id] | None = None
+    expected_doc_ids: list[Id] | None = None
+    expected_chunk_spans: dict[Id, list[Span]] | None = None
+    must_contain: list[Annotated[str, Text("label", "labels.strings.text", "mark")]] | None = None
+    forbidden: list[Annotated[str, Text("label", "labels.strings.text", "mark")]] | None = None
     answerable: bool | None = None
     gold_supports: list[Support] | None = None
     required_support_groups: list[list[int]] | None = None
     multi_hop: bool | None = None
-    recency_conflict_rule: str | None = None
+    recency_conflict_rule: Name | None = None
     ground_truth_spans: list[Span] | None = None
-    category: str | None = None
-    difficulty: str | None = None
-    tags: list[str] | None = None
-    vault: str | None = None
-    vaults: list[str] | None = None
-    folders: list[str] | None = None
+    category: Name | None = None
+    difficulty: Name | None = None
+    tags: list[Name] | None = None
+    vault: Name | None = None
+    vaults: list[Name] | None = None
+    folders: list[Name] | None = None
 
 
 # The dimensions that queries are sliced by, in the order in which they are shown.
@@ -81,13 +112,13 @@ SLICES: Final = ("tag", "category", "difficulty", "vault", "answerable")
 class Hit(Record):
     """One retrieved chunk; its place in the list is its rank."""
 
-    chunk_id: str
-    doc_id: str
+    chunk_id: Id
+    doc_id: Id
     rank: float | None = None
     score: float | None = None
-    rel_path: str | None = None
-    heading_path: str | None = None
-    text: str | None = None
+    rel_path: Name | None = None
+    heading_path: Name | None = None
+    text: Annotated[str, Text("passage", "raw.hits.text_key")] | None = None
     token_count: float | None = None
     source_spans: list[HitSpan] | None = None
 
@@ -95,22 +126,22 @@ class Hit(Record):
 class Citation(Record):
     """What an answer cites; null and empty text are stored and resolve to nothing."""
 
-    citation: str | None = None
+    citation: Annotated[str, Text("words", "raw.citations.chunk_key", "id")] | None = None
 
 
 class Reference(Record):
     """A passage an answer refers to."""
 
-    rel_path: str | None = None
-    heading_path: str | None = None
-    chunk_id: str | None = None
-    text: str | None = None
+    rel_path: Name | None = None
+    heading_path: Name | None = None
+    chunk_id: Id | None = None
+    text: Annotated[str, Text("passage", "raw.references.text_key")] | None = None
 
 
 class Answer(Record):
     """What the system said; `text_withheld`: it said something, and the text is kept back."""
 
-    text: str | None = None
+    text: Annotated[str, Text("passage", "raw.results.answer_text_key")] | None = None
     text_withheld: bool | None = None
     grounded: bool | None = None
     abstained: bool | None = None
@@ -120,13 +151,17 @@ class Answer(Record):
 
 class GroundednessJudgement(Record):
     score: JudgeScore = None
-    supported_claims: list[str] | None = None
-    unsupported_claims: list[str] | None = None
+    supported_claims: list[Annotated[str, Text("words", "raw.results.supported_claims", "mark")]] | None = (
+        None
+    )
+    unsupported_claims: (
+        list[Annotated[str, Text("words", "raw.results.unsupported_claims", "mark")]] | None
+    ) = None
 
 
 class CorrectnessJudgement(Record):
     score: JudgeScore = None
-    reasoning: str | None = None
+    reasoning: Annotated[str, Text("words", "raw.results.judge_reasoning_key")] | None = None
 
 
 class AbstentionJudgement(Record):
@@ -150,7 +185,7 @@ class Judge(Record):
     abstention: AbstentionJudgement | None = None
     conflict: ConflictJudgement | None = None
     tokens: Tokens | None = None
-    input: Json = None
+    input: JudgeInput = None
 
 
 class Latency(Record):
@@ -166,13 +201,13 @@ class Latency(Record):
 class Result(Record):
     """What one run did with one query."""
 
-    query_id: str
+    query_id: Id
     hits_top_k: list[Hit] | None = None
     answer: Answer | None = None
-    error: str | None = None
+    error: Annotated[str, Text("words", "raw.results.error", "mark")] | None = None
     timed_out: bool | None = None
-    folder_mode: str | None = None
-    selected_folders: list[str] | None = None
+    folder_mode: Name | None = None
+    selected_folders: list[Name] | None = None
     judge: Judge | None = None
     latency_ms: Latency | None = None
 
@@ -180,32 +215,32 @@ class Result(Record):
 class ArchiveChunk(Record):
     """One chunk of one chunker version."""
 
-    chunk_id: str
-    doc_id: str
+    chunk_id: Id
+    doc_id: Id
     source_spans: list[HitSpan] | None = None
-    rel_path: str | None = None
-    heading_path: str | None = None
+    rel_path: Name | None = None
+    heading_path: Name | None = None
     token_count: float | None = None
-    text: str | None = None
+    text: Annotated[str, Text("passage", "raw.archive_chunks.text_key")] | None = None
 
 
 class JudgeConfig(Record):
-    model: str | None = None
-    version: str | None = None
+    model: Name | None = None
+    version: Name | None = None
     temperature: float | None = None
-    prompt_version: str | None = None
+    prompt_version: Name | None = None
 
 
 class RunConfig(Record):
     """The configuration that a run was made with."""
 
-    chunker_version: str | None = None
-    embedding_model: str | None = None
-    index_version: str | None = None
-    prompt_version: str | None = None
-    llm_model: str | None = None
+    chunker_version: Name | None = None
+    embedding_model: Name | None = None
+    index_version: Name | None = None
+    prompt_version: Name | None = None
+    llm_model: Name | None = None
     top_k: int | None = None
-    folder_mode: str | None = None
+    folder_mode: Name | None = None
     judge: JudgeConfig | None = None
     judge_price_per_1k: Tokens | None = None
 
@@ -213,15 +248,15 @@ class RunConfig(Record):
 class Run(Record):
     """One evaluation run."""
 
-    run_id: str
-    dataset: str
-    suite: str | None = None
-    created_at: str | None = None
-    night: str | None = None
+    run_id: Id
+    dataset: Name
+    suite: Name | None = None
+    created_at: Name | None = None
+    night: Name | None = None
     attempt: int | None = None
-    replaces: str | None = None
-    replicate_of: str | None = None
-    commit_hash: str | None = None
+    replaces: Id | None = None
+    replicate_of: Id | None = None
+    commit_hash: Name | None = None
     suite_time_ms: float | None = None
     config: RunConfig | None = None
 
@@ -229,63 +264,80 @@ class Run(Record):
 class Discrepancy(Record):
     """One field that an extraction got wrong."""
 
-    field: str
-    error_type: str
-    expected: Json = None
-    actual: Json = None
+    field: Name
+    error_type: Name
+    expected: DiscrepantValue = None
+    actual: DiscrepantValue = None
 
 
 class ExtractionCase(Record):
     """One document whose fields were extracted."""
 
-    case_id: str
-    ground_truth: dict[str, Any] | None = None
-    extracted: dict[str, Any] | None = None
+    case_id: Id
+    ground_truth: GroundTruth | None = None
+    extracted: Extracted | None = None
     total_gt_fields: int | None = None
     discrepancies: list[Discrepancy] | None = None
-    error: str | None = None
+    error: Annotated[str, Text("words", "raw.extraction_cases.error", "mark")] | None = None
 
 
 class ExpectedCase(Record):
     """A case that every run of a dataset should hold."""
 
-    case_id: str
-    ground_truth: dict[str, Any] | None = None
+    case_id: Id
+    ground_truth: ExpectedTruth | None = None
 
 
 class IndexedDocument(Record):
-    doc_id: str | None = None
-    doc_type: str | None = None
+    doc_id: Id | None = None
+    doc_type: Name | None = None
     n_chunks: int | None = None
 
 
 class IndexedChunk(Record):
-    doc_id: str | None = None
-    chunk_id: str | None = None
-    status: str | None = None
-    skip_reason: str | None = None
+    doc_id: Id | None = None
+    chunk_id: Id | None = None
+    status: Name | None = None
+    skip_reason: Name | None = None
     tokens: float | None = None
 
 
 class IndexReport(Record):
     """What the indexer did."""
 
-    chunker_version: str | None = None
-    embedding_model: str | None = None
-    index_version: str | None = None
+    chunker_version: Name | None = None
+    embedding_model: Name | None = None
+    index_version: Name | None = None
     docs: list[IndexedDocument] | None = None
     chunks: list[IndexedChunk] | None = None
 
 
 class Verdict(Record):
-    score: JudgeScore = None
+    score: SpotScore = None
     binary: bool | None = None
 
 
 class SpotCheck(Record):
     """One answer judged twice."""
 
-    query_id: str | None = None
+    query_id: Id | None = None
     first: Verdict | None = None
     second: Verdict | None = None
-    kind: str | None = None
+    kind: Name | None = None
+
+
+@cache
+def texts_of(kind: type[Record]) -> dict[str, Text]:
+    """The fields of a record that hold texts, as they are declared."""
+    hints = typing.get_type_hints(kind, include_extras=True)
+    return {name: text for name, hint in hints.items() for text in _declared_in(hint)}
+
+
+def _declared_in(hint: Any) -> list[Text]:
+    own = [one for one in getattr(hint, "__metadata__", ()) if isinstance(one, Text)]
+    return own or [text for part in typing.get_args(hint) for text in _declared_in(part)]
+
+
+def text_columns_of_records() -> dict[str, Text]:
+    """Column of the store → the text that it holds."""
+    return {text.column: text for kind in Record.__subclasses__() for text in texts_of(kind).values()}

@@ -24,10 +24,10 @@ DEEPEST = 200
 
 def read_extractions(path: Path) -> Iterator[Line[ExtractionCase]]:
     """The extraction cases of a run."""
-    return each_line(path, read_case)
+    return each_line(path, _read_case)
 
 
-def read_case(row: dict[str, Any]) -> ExtractionCase:
+def _read_case(row: dict[str, Any]) -> ExtractionCase:
     """One case; whatever contradicts itself raises BadRow."""
     case = _to_record(row, ExtractionCase)
     fault = _id_fault(case.case_id)
@@ -48,7 +48,7 @@ def read_case(row: dict[str, Any]) -> ExtractionCase:
     return case
 
 
-def read_expected_case(row: dict[str, Any]) -> ExpectedCase:
+def _read_expected_case(row: dict[str, Any]) -> ExpectedCase:
     """One case of cases.jsonl."""
     case = _to_record(row, ExpectedCase)
     fault = _id_fault(case.case_id)
@@ -61,7 +61,7 @@ def read_expected_case(row: dict[str, Any]) -> ExpectedCase:
 def read_case_list(path: Path) -> list[ExpectedCase]:
     """The cases that every run should hold; a list that cannot be read in full would expect too few."""
     found: dict[str, ExpectedCase] = {}
-    for line in each_line(path, read_expected_case):
+    for line in each_line(path, _read_expected_case):
         if line.record is None:
             raise InputRejected(line.reason or "", line=line.number, field=line.field, text=line.text)
         case_id = line.record.case_id

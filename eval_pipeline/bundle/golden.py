@@ -34,7 +34,7 @@ def read_golden_set(path: Path, *, inverted_spans: InvertedSpans = ERROR) -> Gol
     rows: list[GoldenRow] = []
     problems: list[Problem] = []
     first_seen: dict[str, int] = {}
-    for line in golden_lines(path, inverted_spans=inverted_spans):
+    for line in _golden_lines(path, inverted_spans=inverted_spans):
         if line.record is None:
             problems.append(
                 Problem(
@@ -62,7 +62,7 @@ def read_golden_set(path: Path, *, inverted_spans: InvertedSpans = ERROR) -> Gol
     return GoldenSet(rows, problems)
 
 
-def golden_lines(path: Path, *, inverted_spans: InvertedSpans = ERROR) -> Iterator[Line[GoldenRow]]:
+def _golden_lines(path: Path, *, inverted_spans: InvertedSpans = ERROR) -> Iterator[Line[GoldenRow]]:
     """Every row of a golden set, checked by itself."""
     read = partial(read_golden_row, inverted_spans=inverted_spans)
     return _yaml_rows(path, read) if path.suffix in (".yaml", ".yml") else _json_rows(path, read)

@@ -1,19 +1,21 @@
-"""Delivered rows without their texts: left out by one load, or forgotten for good."""
+"""Rows without their texts, by what their fields are declared to hold: for one load, or for good."""
 
-# `forget` takes more away than `--no-text`: labels' texts, errors, documents, citations that are no ids.
+# `load --no-text` leaves out LEFT_OUT, `forget --text` takes every kind. What stays in the place of a text gives the
+# numbers that the text gave, as far as they do not depend on its words.
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
-from eval_pipeline.bundle.extractions import has_failed, read_expected_case, read_extractions
-from eval_pipeline.bundle.golden import golden_lines
+from eval_pipeline.bundle.extractions import _read_case, _read_expected_case, has_failed
+from eval_pipeline.bundle.golden import _golden_lines
 from eval_pipeline.bundle.lines import Line, problem_of
 from eval_pipeline.bundle.packed_lines import write_numbered
 from eval_pipeline.bundle.parts import each_line, read_archive, read_spot_checks
@@ -22,90 +24,87 @@ from eval_pipeline.bundle.results import read_result
 from eval_pipeline.metrics import find_discrepancies, flatten_fields
 from eval_pipeline.records import (
     FORGOTTEN,
-    ArchiveChunk,
-    Citation,
+    KINDS,
+    Answer,
     Discrepancy,
-    ExpectedCase,
     ExtractionCase,
-    GoldenRow,
-    Judge,
     JudgeConfig,
+    Kind,
     Record,
     Result,
     Run,
     RunConfig,
-    SpotCheck,
+    Text,
     Tokens,
+    texts_of,
 )
 
-
-def result_without_texts(result: Result, citations: Collection[str]) -> Result:
-    """A result whose citations are kept only where they are among these ids: a citation may be any text."""
-    _remove_texts(result, claim=FORGOTTEN)
-    for one in (result.answer.citations if result.answer else None) or []:
-        one.citation = _known(one, citations)
-    result.error = _mark(result.error)
-    return result
+# Labels are needed to score runs that have their texts, and nobody outside the project has said them.
+LEFT_OUT: Final[tuple[Kind, ...]] = ("passage", "words")
+Document = dict[str, Any]
 
 
-def _mark(text: str | None) -> str | None:
-    """Empty stays empty, because being empty means something."""
-    return FORGOTTEN if text and text.strip() else text
+@dataclass(frozen=True)
+class Removal:
+    """The kinds of texts that go, and which citations are ids and stay."""
+
+    kinds: Collection[Kind]
+    is_id: Callable[[str], bool]
 
 
-def _known(one: Citation, citations: Collection[str]) -> str | None:
-    return one.citation if not one.citation or one.citation in citations else None
+def _removal_on_load(ids: Collection[str]) -> Removal:
+    """A citation of one word is an id, and so is one among these, or among the chunks of its own row."""
+    return Removal(LEFT_OUT, lambda text: text in ids or len(text.split()) < 2)
 
 
-def _marks(texts: list[str] | None, mark: str = FORGOTTEN) -> list[str] | None:
-    return None if texts is None else [mark] * len(texts)
+def removal_for_good(ids: Collection[str]) -> Removal:
+    """Every text; of citations nothing stays but what is known as an id elsewhere."""
+    return Removal(KINDS, lambda text: text in ids)
 
 
-def case_without_texts(case: ExtractionCase) -> ExtractionCase:
-    """A case whose documents became counts: how many fields there should be, and which of them came out wrong."""
-    if has_failed(case):
-        return ExtractionCase(
-            case_id=case.case_id, total_gt_fields=case.total_gt_fields, error=_mark(case.error)
-        )
-    found = case.discrepancies
-    if found is None:
+def _without_texts(record: Record, removal: Removal) -> None:
+    if isinstance(record, ExtractionCase):
+        _compare_documents(record)
+    texts = texts_of(type(record))
+    for name in record.__struct_fields__:
+        value, text = getattr(record, name), texts.get(name)
+        if text is None:
+            for one in value if isinstance(value, list) else [value]:
+                if isinstance(one, Record):
+                    _without_texts(one, removal)
+        elif value is not None and text.kind in removal.kinds:
+            if isinstance(record, Answer) and value.strip():
+                record.text_withheld = True
+            setattr(record, name, _left_of(value, text, removal))
+
+
+def _left_of(value: Any, text: Text, removal: Removal) -> Any:
+    """What stays where the text was. Blank stays blank, because being blank means something."""
+    match text.stays:
+        case "mark" if isinstance(value, list):
+            return [_mark(one) for one in value]
+        case "mark":
+            return _mark(value)
+        case "fields":
+            return dict.fromkeys(flatten_fields(value), FORGOTTEN)
+        case "number":
+            # A score in words may be any text; false counts as no score all the same.
+            return value if isinstance(value, int | float) else False
+        case "id":
+            return value if not value or removal.is_id(value) else None
+        case "nothing":
+            return value if isinstance(value, str) and not value.strip() else None
+
+
+def _mark(text: str) -> str:
+    return FORGOTTEN if text.strip() else text
+
+
+def _compare_documents(case: ExtractionCase) -> None:
+    """Say which fields came out wrong, while that can be seen."""
+    if case.discrepancies is None and not has_failed(case):
         differences = find_discrepancies(case.ground_truth, case.extracted)
-        found = [Discrepancy(field=one.field, error_type=one.error_type) for one in differences]
-    total = case.total_gt_fields
-    return ExtractionCase(
-        case_id=case.case_id,
-        total_gt_fields=total if total is not None else len(flatten_fields(case.ground_truth)),
-        discrepancies=[Discrepancy(field=one.field, error_type=one.error_type) for one in found],
-    )
-
-
-def expected_case_without_texts(case: ExpectedCase) -> ExpectedCase:
-    """An expected case keeps its name."""
-    return ExpectedCase(case_id=case.case_id)
-
-
-def check_without_texts(check: SpotCheck) -> SpotCheck:
-    """A spot check keeps the scores that are numbers."""
-    for verdict in (check.first, check.second):
-        if verdict is not None and not isinstance(verdict.score, int | float):
-            verdict.score = None
-    return check
-
-
-def golden_without_texts(row: GoldenRow) -> GoldenRow:
-    """A golden row keeps its labels, and how many texts an answer must and must not contain."""
-    row.query = None
-    row.must_contain = _marks(row.must_contain)
-    row.forbidden = _marks(row.forbidden)
-    for support in row.gold_supports or []:
-        support.snippets = _marks(support.snippets)
-    return row
-
-
-def chunk_without_text(chunk: ArchiveChunk) -> ArchiveChunk:
-    """An archived chunk keeps its place."""
-    chunk.text = None
-    return chunk
+        case.discrepancies = [Discrepancy(field=one.field, error_type=one.error_type) for one in differences]
 
 
 _RUN_PARTS: Mapping[str, type[Record]] = {
@@ -139,8 +138,24 @@ def textless_hash(content_hash: str) -> str:
     return hashlib.sha256(f"without texts: {content_hash}".encode()).hexdigest()
 
 
+def rows_without_texts(part: str, source: Path, removal: Removal) -> Iterator[Line[Document]]:
+    """The rows of a part as documents, on the lines that they came from."""
+    for line in _ROWS[part](source, removal):
+        if not isinstance(line.record, Record):
+            yield line
+            continue
+        _without_texts(line.record, removal)
+        yield replace(line, record=msgspec.to_builtins(line.record))
+
+
 def write_without_texts(
-    part: str, source: Path, target: Path, *, run_id: str | None = None, called: Path | None = None
+    part: str,
+    source: Path,
+    target: Path,
+    *,
+    ids: Collection[str] = (),
+    run_id: str | None = None,
+    called: Path | None = None,
 ) -> list[Problem]:
     """Write a part to `target`; returns what of it could not be taken, without the text it had."""
     named = called or source
@@ -148,70 +163,38 @@ def write_without_texts(
     def refused(line: Line[Any]) -> Problem:
         return replace(problem_of(line, named, run_id=run_id), text="")
 
-    return write_numbered(target, _ROWS[part](source), _as_document, refused)
+    return write_numbered(target, rows_without_texts(part, source, _removal_on_load(ids)), dict, refused)
 
 
-def _as_document(row: Record | dict[str, Any]) -> dict[str, Any]:
-    if isinstance(row, dict):
-        return row
-    for name in ("query", "text"):
-        if hasattr(row, name):
-            setattr(row, name, None)
-    document: dict[str, Any] = msgspec.to_builtins(row)
-    return document
-
-
-def _results(path: Path) -> Iterator[Line[Any]]:
+def _results(path: Path, removal: Removal) -> Iterator[Line[Any]]:
     """Results as documents: a judge's score that is no number is none in the record, and must stay one here."""
-    return each_line(path, _result_without_texts)
+    return each_line(path, partial(_result_without_texts, removal))
 
 
-def _result_without_texts(row: dict[str, Any]) -> Any:
+def _result_without_texts(removal: Removal, row: Document) -> Document:
     record, _ = read_result(row)
-    _remove_texts(record)
-    document: dict[str, Any] = msgspec.to_builtins(record)
+    own = _chunks_of(record)
+    _without_texts(record, replace(removal, is_id=lambda text: text in own or removal.is_id(text)))
+    document: Document = msgspec.to_builtins(record)
     judge = row.get("judge")
     for name in ("groundedness", "correctness"):
         verdict = judge.get(name) if isinstance(judge, dict) else None
         if isinstance(verdict, dict) and verdict.get("score") is not None:
             score = verdict["score"]
-            # A score in words may be a text of any length; false counts as no score all the same.
             document["judge"][name]["score"] = score if isinstance(score, int | float) else False
     return document
 
 
-def _remove_texts(result: Result, *, claim: str = "") -> None:
-    if result.answer is not None:
-        if result.answer.text is not None and result.answer.text.strip():
-            result.answer.text, result.answer.text_withheld = None, True
-        for reference in result.answer.references or []:
-            reference.text = None
-    for hit in result.hits_top_k or []:
-        hit.text = None
-    if result.judge is not None:
-        _remove_words(result.judge, claim)
+def _chunks_of(result: Result) -> set[str]:
+    cited = [one.chunk_id for one in (result.answer.references if result.answer else None) or []]
+    return {*(hit.chunk_id for hit in result.hits_top_k or []), *(one for one in cited if one)}
 
 
-def _remove_words(judge: Judge, claim: str) -> None:
-    """How many claims there are decides whether a judgement contradicts itself; what they say does not."""
-    judge.input = None
-    if judge.correctness is not None:
-        judge.correctness.reasoning = None
-    if judge.groundedness is not None:
-        verdict = judge.groundedness
-        verdict.supported_claims = _marks(verdict.supported_claims, claim)
-        verdict.unsupported_claims = _marks(verdict.unsupported_claims, claim)
-
-
-def _expected_cases(path: Path) -> Iterator[Line[Any]]:
-    return each_line(path, lambda row: expected_case_without_texts(read_expected_case(row)))
-
-
-_ROWS: dict[str, Callable[[Path], Iterable[Line[Any]]]] = {
-    "golden_set": golden_lines,
-    "cases": _expected_cases,
-    "archive": read_archive,
+_ROWS: Mapping[str, Callable[[Path, Removal], Iterable[Line[Any]]]] = {
+    "golden_set": lambda path, _: _golden_lines(path),
+    "cases": lambda path, _: each_line(path, _read_expected_case),
+    "archive": lambda path, _: read_archive(path),
     "results": _results,
-    "extractions": read_extractions,
-    "judge_spot_check": read_spot_checks,
+    "extractions": lambda path, _: each_line(path, _read_case),
+    "judge_spot_check": lambda path, _: read_spot_checks(path),
 }

@@ -45,7 +45,7 @@ SHOWN = 3
 @click.option(
     "--no-text",
     is_flag=True,
-    help="Neither store nor keep questions, answers, passages, judge inputs and reasons.",
+    help="Neither store nor keep what was asked, said, retrieved or extracted, nor errors and reasons in words.",
 )
 @with_store
 @as_json

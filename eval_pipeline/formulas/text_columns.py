@@ -13,34 +13,30 @@ from typing import TYPE_CHECKING
 
 from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.tokens import Token, meaningful
+from eval_pipeline.records import text_columns_of_records
 
 if TYPE_CHECKING:
     from eval_pipeline.formulas.registry import Registry
 
-# A citation may be any text, and stands among the chunk ids when it is one.
-TEXT_COLUMNS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "raw.runs": ("document",),
-        "raw.results": (
-            "error",
-            "answer_text_key",
-            "supported_claims",
-            "unsupported_claims",
-            "judge_reasoning_key",
-            "judge_input_key",
-            "judge_scores_delivered",
-        ),
-        "raw.hits": ("text_key",),
-        "raw.references": ("text_key",),
-        "raw.citations": ("chunk_key",),
-        "raw.extraction_cases": ("error", "ground_truth", "extracted", "discrepancies"),
-        "raw.spot_checks": ("judge_scores_delivered",),
-        "raw.archive_chunks": ("text_key",),
-        "labels.query_details": ("text_key",),
-        "labels.strings": ("text",),
-        "labels.supports": ("snippets",),
-    }
+# The order in which they are named to people; others come after these.
+_TABLES = (
+    *("raw.runs", "raw.results", "raw.hits", "raw.references", "raw.citations", "raw.extraction_cases"),
+    *("raw.spot_checks", "raw.archive_chunks", "labels.query_details", "labels.strings", "labels.supports"),
 )
+
+
+def _columns_by_table() -> Mapping[str, tuple[str, ...]]:
+    # Under keys of its own run.json may hold any text.
+    found: dict[str, tuple[str, ...]] = dict.fromkeys(_TABLES, ()) | {"raw.runs": ("document",)}
+    for place in sorted(text_columns_of_records()):
+        table, column = place.rsplit(".", 1)
+        # What the ledger holds no definition reads.
+        if not table.startswith("ledger."):
+            found[table] = (*found.get(table, ()), column)
+    return MappingProxyType(found)
+
+
+TEXT_COLUMNS = _columns_by_table()
 # Whether there is an error stays known when its words are forgotten, and this helper asks for no more.
 ERROR_TEST = "is_failed"
 

@@ -150,7 +150,8 @@ class LoadOptions:
 class Load:
     """One load.
 
-    `staged` are the files of runs that are read and not written yet: they are kept when the run is written.
+    `staged` are the files of runs that are read and not written yet: they are kept when the run is written. `ids` are
+    chunks whose names are no single words: where texts are left out, citations of these stay.
     """
 
     settings: Settings
@@ -163,6 +164,7 @@ class Load:
     options: LoadOptions = field(default_factory=LoadOptions)
     stop: Callable[[], bool] = lambda: False
     staged: dict[str, list[KeptFile]] = field(default_factory=dict)
+    ids: set[str] = field(default_factory=set)
 
     def hash_as_taken(self, delivered: str) -> str:
         """What names these bytes, taken in as this load takes them in."""

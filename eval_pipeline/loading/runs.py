@@ -160,6 +160,8 @@ def _load_runs(load: Load, folders: Sequence[RunFolder], *, progress: Progress |
     """Take in what of these runs is new or changed; on request, stop with what was read written."""
     number = 0
     stored = load.before.runs
+    if load.options.no_text and not load.options.dry_run:
+        load.ids.update(_ids_of_words(load))
     for part, stretch in enumerate(_without_repeats(_in_order(load, folders))):
         if part and not load.options.dry_run:
             # Delivered twice by one load: the second is measured against what the first has left.
@@ -172,6 +174,16 @@ def _load_runs(load: Load, folders: Sequence[RunFolder], *, progress: Progress |
             break
     if load.report.stopped:
         load.report.runs_left = len(folders) - number
+
+
+def _ids_of_words(load: Load) -> list[str]:
+    """The chunks of archives and labels whose ids look like words."""
+    with open_reader(load.settings.db, notify=load.notify) as con:
+        rows = con.execute(
+            "select chunk_id from raw.chunk_ids where regexp_matches(chunk_id, '\\s') and chunk_key in ("
+            "select chunk_key from raw.archive_chunks union all select chunk_key from labels.expected_chunks)"
+        ).fetchall()
+    return [chunk_id for (chunk_id,) in rows]
 
 
 def _take_in(load: Load, stretch: Sequence[Entry], stored: StoredRuns) -> Iterator[None]:
@@ -278,7 +290,7 @@ def _read_part(
     problems = list(folder.problems.get(part, []))
     if load.options.no_text:
         target = load.keeping.staged / f"runs/{run.run_id}/{part}{PACKED}"
-        problems += write_without_texts(part, path, target, run_id=run.run_id, called=called)
+        problems += write_without_texts(part, path, target, ids=load.ids, run_id=run.run_id, called=called)
         problems = [replace(problem, text="") for problem in problems]
         path, held = target, None
     found = read_part(

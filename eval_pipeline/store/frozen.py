@@ -10,25 +10,18 @@ from dataclasses import dataclass
 from eval_pipeline.formulas.definition import quoted
 from eval_pipeline.formulas.text_columns import TEXT_COLUMNS
 from eval_pipeline.records import FORGOTTEN
-from eval_pipeline.store.key_columns import columns_with_key, stored_columns
+from eval_pipeline.store.key_columns import StoredColumn, columns_with_key, stored_columns
 from eval_pipeline.store.open import Connection, first_value
 from eval_pipeline.store.schema import TABLES_OF_PART
 
 RUN, GOLDEN_SET, ARCHIVE = "run_key", "golden_key", "archive_key"
 OWNER_OF_SCHEMA = {"labels": GOLDEN_SET, "raw": RUN}
 
-# What stands in the place of a text where something has to: an error stays an error, a label stays a label.
-REPLACED = {
-    "raw.results.error": f"case when coalesce(error, '') = '' then error else '{FORGOTTEN}' end",
-    "raw.extraction_cases.error": f"case when coalesce(error, '') = '' then error else '{FORGOTTEN}' end",
-    "labels.strings.text": f"'{FORGOTTEN}'",
-}
+# Columns in which a mark takes the place of a text: an error stays an error, a label a label. Lists are emptied.
+MARKED = frozenset(("raw.results.error", "raw.extraction_cases.error", "labels.strings.text"))
 UNKNOWN_CITATION = "chunk_key is not null and chunk_key not in (select key from temp.known_chunks)"
-HELD = {
-    "raw.results.error": f"coalesce(error, '') not in ('', '{FORGOTTEN}')",
-    "raw.extraction_cases.error": f"coalesce(error, '') not in ('', '{FORGOTTEN}')",
-    "labels.strings.text": f"text <> '{FORGOTTEN}'",
-    "raw.citations.chunk_key": UNKNOWN_CITATION,
+HELD = {"raw.citations.chunk_key": UNKNOWN_CITATION} | {
+    place: f"trim(coalesce({place.rsplit('.', 1)[1]}, '')) not in ('', '{FORGOTTEN}')" for place in MARKED
 }
 
 
@@ -50,14 +43,16 @@ def empty_texts(con: Connection, owners: Owners, *, now: dt.datetime) -> dict[st
 
     Call it inside a transaction.
     """
-    _collect_known_chunks(con)
+    stored = stored_columns(con)
+    _collect_known_chunks(con, stored)
+    places = [f"{one.plain_table}.{one.name}" for one in stored]
     found: dict[str, int] = {}
     for table, columns in TEXT_COLUMNS.items():
         owner = ARCHIVE if table == "raw.archive_chunks" else OWNER_OF_SCHEMA[table.split(".", 1)[0]]
         keys = list(owners.keys(owner))
         if not keys or table == "raw.runs":
             continue
-        for column in columns:
+        for column in sorted(columns, key=lambda one: places.index(f"{table}.{one}")):
             n = _empty(con, table, column, owner, keys, now=now)
             if n:
                 found[f"{table}.{column}"] = n
@@ -65,11 +60,11 @@ def empty_texts(con: Connection, owners: Owners, *, now: dt.datetime) -> dict[st
     return found | ({"raw.runs.document": n} if n else {})
 
 
-def _collect_known_chunks(con: Connection) -> None:
+def _collect_known_chunks(con: Connection, stored: list[StoredColumn]) -> None:
     """Chunk ids that somebody besides citations names; what only citations name may be any text."""
     columns = [
         one
-        for one in columns_with_key(stored_columns(con), "chunk")
+        for one in columns_with_key(stored, "chunk")
         if one.plain_table not in ("raw.chunk_ids", "raw.citations")
     ]
     con.execute(
@@ -86,15 +81,14 @@ def _empty(con: Connection, table: str, column: str, owner: str, keys: list[int]
     held = HELD.get(place, f"{quoted(column)} is not null")
     scope = f"{owner} between ? and ? and {owner} in (select unnest(?)) and {held}"
     parameters = [min(keys), max(keys), keys]
+    stays = f"'{FORGOTTEN}'" if place in MARKED else "null"
     n = int(first_value(con, f"select count(*) from {full} where {scope}", parameters))
     if n:
         con.execute(
             f"insert into ledger.forgotten_texts select distinct '{owner}', {owner}, ?, ? from {full} where {scope}",
             [place, now, *parameters],
         )
-        con.execute(
-            f"update {full} set {quoted(column)} = {REPLACED.get(place, 'null')} where {scope}", parameters
-        )
+        con.execute(f"update {full} set {quoted(column)} = {stays} where {scope}", parameters)
     return n
 
 

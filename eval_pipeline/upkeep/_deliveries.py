@@ -12,23 +12,13 @@ from typing import Any
 
 import msgspec
 
-from eval_pipeline.bundle.extractions import read_case, read_expected_case
 from eval_pipeline.bundle.files import SUFFIXES, content_hash, stem_of
-from eval_pipeline.bundle.golden import golden_lines
-from eval_pipeline.bundle.lines import BOM, BadRow, Line, decode_object
-from eval_pipeline.bundle.parts import each_line, read_archive, read_index_report, read_spot_checks
-from eval_pipeline.bundle.results import read_result
-from eval_pipeline.bundle.texts import (
-    case_without_texts,
-    check_without_texts,
-    chunk_without_text,
-    expected_case_without_texts,
-    golden_without_texts,
-    result_without_texts,
-    run_without_texts,
-)
+from eval_pipeline.bundle.layout import ROW_PARTS
+from eval_pipeline.bundle.lines import BOM, BadRow, decode_object
+from eval_pipeline.bundle.parts import read_index_report
+from eval_pipeline.bundle.texts import removal_for_good, rows_without_texts, run_without_texts
 from eval_pipeline.errors import InputRejected, StoreError
-from eval_pipeline.records import CASES, Record
+from eval_pipeline.records import CASES
 from eval_pipeline.store.durable import place_durably, remove_durably
 from eval_pipeline.store.kept import KeptDelivery, KeptFile
 
@@ -48,8 +38,8 @@ def forget_in_run_folder(folder: Path, citations: Collection[str]) -> list[Path]
             is_read = _rewrite_json(path, lambda document: run_without_texts(document, folder.name))
         elif path.name == "index_report.json":
             is_read = _rewrite_report(path)
-        elif path.name.endswith(SUFFIXES) and stem in _RUN_PARTS:
-            is_read = _rewrite(path, partial(_RUN_PARTS[stem], citations=citations))
+        elif path.name.endswith(SUFFIXES) and stem in ROW_PARTS:
+            is_read = _rewrite(path, partial(_documents, stem, citations))
         else:
             is_read = _remove(path)
         removed += [] if is_read else [path]
@@ -67,13 +57,11 @@ def forget_in_dataset_folder(folder: Path) -> list[Path]:
             and path.name.startswith(f"{GOLDEN}.")
             and path.name.endswith(GOLDEN_SUFFIXES)
         ):
-            is_read = _rewrite(
-                path, lambda source: _documents(golden_lines(source), golden_without_texts), stem=GOLDEN
-            )
+            is_read = _rewrite(path, partial(_documents, "golden_set", ()), stem=GOLDEN)
         elif path.parent == folder and path.name.endswith(SUFFIXES) and stem_of(path) == CASES:
-            is_read = _rewrite(path, _expected_cases)
+            is_read = _rewrite(path, partial(_documents, CASES, ()))
         elif path.parent.name == "inventories" and path.name.endswith(SUFFIXES):
-            is_read = _rewrite(path, lambda source: _documents(read_archive(source), chunk_without_text))
+            is_read = _rewrite(path, partial(_documents, "archive", ()))
         else:
             is_read = _remove(path)
         removed += [] if is_read else [path]
@@ -89,37 +77,11 @@ def _remove(path: Path) -> bool:
 Documents = Iterator[tuple[int, dict[str, Any]]]
 
 
-def _results(path: Path, citations: Collection[str]) -> Documents:
-    def read(row: dict[str, Any]) -> Record:
-        return read_result(row)[0]
-
-    return _documents(each_line(path, read), partial(result_without_texts, citations=citations))
-
-
-def _cases(path: Path, citations: Collection[str]) -> Documents:
-    return _documents(each_line(path, read_case), case_without_texts)
-
-
-def _expected_cases(path: Path) -> Documents:
-    return _documents(each_line(path, read_expected_case), expected_case_without_texts)
-
-
-def _checks(path: Path, citations: Collection[str]) -> Documents:
-    return _documents(read_spot_checks(path), check_without_texts)
-
-
-_RUN_PARTS: dict[str, Callable[..., Documents]] = {
-    "results": _results,
-    "extractions": _cases,
-    "judge_spot_check": _checks,
-}
-
-
-def _documents(lines: Iterable[Line[Any]], without_texts: Callable[[Any], Any]) -> Documents:
+def _documents(part: str, ids: Collection[str], path: Path) -> Documents:
     """(line number, document) of every row that can be taken."""
-    for line in lines:
+    for line in rows_without_texts(part, path, removal_for_good(ids)):
         if line.record is not None:
-            yield line.number, msgspec.to_builtins(without_texts(line.record))
+            yield line.number, line.record
 
 
 def _rewrite(path: Path, read: Callable[[Path], Documents], *, stem: str | None = None) -> bool:
@@ -296,7 +258,7 @@ def describe(delivery: Path, path: Path, *, with_hash: bool = False) -> KeptFile
     kind = None
     if words[0] == "runs" and len(words) == 3:
         is_part = path.name in ("run.json", "index_report.json") or (
-            path.name.endswith(SUFFIXES) and stem in _RUN_PARTS
+            path.name.endswith(SUFFIXES) and stem in ROW_PARTS
         )
         kind = KeptFile(stem, name, "", None, 0, run_id=words[1]) if is_part else None
     elif words[-2:-1] == ["inventories"] and path.name.endswith(SUFFIXES):
