@@ -90,7 +90,8 @@ select run_key, run_id, dataset_key, suite, effective_night, own_night, ordered_
 from (
     select *, row_number() over (partition by dataset_key, suite order by ordered_at desc, run_id desc) as age
     from {nights}
-    where n_results > 0
+    left join (from ledger.run_counts select run_key, is_without_results) using (run_key)
+    where n_results > 0 or is_without_results
 )
 where age <= ?
 """
@@ -98,7 +99,7 @@ where age <= ?
 
 @dataclass(frozen=True)
 class RecentRuns:
-    """The newest runs of every suite and dataset that have results; statements call them `table`."""
+    """The newest runs of every suite and dataset that delivered something to score; statements call them `table`."""
 
     con: Connection
     table: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,11 +11,14 @@ from click.testing import CliRunner
 from eval_pipeline.cli.main import cli
 from eval_pipeline.comparing.compare import compare
 from eval_pipeline.comparing.gate import gate
+from eval_pipeline.comparing.pairs import find_pairs
 from eval_pipeline.planning.status import find_status
 from eval_pipeline.report.markdown import render_report_md, render_short_md
 from eval_pipeline.report.pages.collect import pair_page, run_page, suite_page
+from eval_pipeline.report.pages.writing import publish_pages
 from eval_pipeline.settings import Settings
 from eval_pipeline.showing.show import show_run
+from eval_pipeline.store.open import open_reader
 from tests.bundle_files import compute, hits, load, registry_of, write_golden, write_run
 from tests.comparing.extracted import BAD, GOOD, OF_EXTRACTION, store_of_cases
 from tests.comparing.pairs_of_runs import copied
@@ -70,6 +74,14 @@ def test_markdown_and_pages_say_nothing_of_queries(settings: Settings) -> None:
         for word in ("hit@5", "No headline", "Undefined here", 'id="queries"', 'id="verdicts"'):
             assert word not in page
     assert "waits for its golden set" not in suite_page(settings, registry)
+
+
+def test_nights_of_cases_are_compared_and_published_like_any(settings: Settings, tmp_path: Path) -> None:
+    own, registry = replace(settings, reports=tmp_path / "reports"), registry_of(settings)
+    with open_reader(own.db) as con:
+        assert [(pair.run_a, pair.run_b) for pair in find_pairs(con, registry)] == [("run-a", "run-b")]
+    assert {("run-a",), ("run-b",)} <= {page.runs for page in publish_pages(own, registry).pages}
+    assert (tmp_path / "reports" / "run-b.files" / "eval-results.json").is_file()
 
 
 def test_the_gate_asks_only_for_what_its_rules_read(settings: Settings, tmp_path: Path) -> None:
