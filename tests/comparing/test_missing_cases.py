@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import gzip
 import json
+import os
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +23,7 @@ from eval_pipeline.loading.inbox import look_into, waiting_sources
 from eval_pipeline.loading.load import load_bundles
 from eval_pipeline.loading.quarantine import find_quarantine, retry_quarantine
 from eval_pipeline.report.pages.collect import run_page
+from eval_pipeline.report.pages.writing import due_pages, publish_pages
 from eval_pipeline.settings import Settings
 from eval_pipeline.showing.checks import missed_extraction_targets
 from eval_pipeline.showing.export import export_run
@@ -260,6 +264,19 @@ def test_a_list_taken_in_without_texts_keeps_names_alone(settings: Settings) -> 
     (kept,) = kept_lists(settings)
     assert "e5" in kept and "field" not in kept
     assert listed(settings).case_lists == ["forms"]
+
+
+def test_a_page_from_before_a_list_is_published_again(settings: Settings) -> None:
+    registry = registry_of(settings)
+    own = replace(settings, reports=settings.db.parent / "reports")
+    before = day(2).replace(tzinfo=dt.UTC).timestamp()
+    for page in publish_pages(own, registry).pages:
+        os.utime(page.path, (before, before))
+    with open_reader(own.db) as con:
+        assert due_pages(con, own, registry) == []
+    listed(own)
+    with open_reader(own.db) as con:
+        assert {page.runs for page in due_pages(con, own, registry)} >= {(FIVE,), (FOUR,)}
 
 
 def test_a_list_in_the_inbox_waits_until_it_is_taken_in(settings: Settings) -> None:

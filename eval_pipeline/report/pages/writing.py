@@ -13,6 +13,7 @@ from eval_pipeline.comparing.pairs import wanted_pairs
 from eval_pipeline.computing.measure import Progress
 from eval_pipeline.errors import EvalPipelineError
 from eval_pipeline.formulas.registry import Registry
+from eval_pipeline.records import CASES
 from eval_pipeline.report.pages.collect import pair_page, run_page, suite_page, write_page
 from eval_pipeline.settings import Settings, default_file, documents_beside
 from eval_pipeline.showing.export import DOCUMENTS, export_documents
@@ -29,10 +30,18 @@ class ComputedRun(NamedTuple):
 
 
 def _computed_recently(con: Connection, pairs: WantedPairs) -> list[ComputedRun]:
-    """Those of the newest runs that are computed, in run order."""
+    """Those of the newest runs that are computed, in run order.
+
+    Whether a target is met also rests on the list of cases, which makes no value stale.
+    """
     rows = con.execute(
-        f"select r.run_id, r.suite, max(c.computed_at) from {pairs.recent.table} r join ledger.cells c using (run_key) "
-        "group by r.run_id, r.suite, r.ordered_at order by r.ordered_at, r.run_id"
+        "with lists as (select dataset_id, delivered_at from ledger.deliveries where part = ? "
+        "and superseded_at is null) "
+        "select r.run_id, r.suite, greatest(max(c.computed_at), max(l.delivered_at)) "
+        f"from {pairs.recent.table} r join ledger.cells c using (run_key) join raw.datasets d using (dataset_key) "
+        "left join lists l using (dataset_id) "
+        "group by r.run_id, r.suite, r.ordered_at order by r.ordered_at, r.run_id",
+        [CASES],
     ).fetchall()
     return [ComputedRun(*row) for row in rows]
 
