@@ -23,9 +23,13 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 PATIENCE_SECONDS = 120
 IMPORTED = (
+    "bench.faults.faulty",
+    "eval_pipeline.cli.load",
     "eval_pipeline.cli.main",
     "eval_pipeline.computing.measure",
+    "eval_pipeline.loading.load",
     "eval_pipeline.upkeep.forget",
+    "eval_pipeline.upkeep.rebuild",
     "pandas",
     "pyarrow.dataset",
     "pyarrow.json",
@@ -69,10 +73,11 @@ class Copy:
 class Prepared:
     """The process, to be asked for copies."""
 
-    def __init__(self) -> None:
+    def __init__(self, environment: dict[str, str] | None = None) -> None:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.prepared"],
             cwd=ROOT,
+            env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

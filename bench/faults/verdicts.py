@@ -1,0 +1,72 @@
+"""What may be different after a fault and the same command again: nothing that anybody could see."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from eval_pipeline.store.open import open_reader
+
+Views = dict[str, tuple[Any, ...]]
+# What says when, where from or in which order of calls something came; `created_at` came with the delivery.
+BY_CALL = re.compile(r"(_at|_path|_seconds|_key|_by|^path|^source|^source_file)$")
+FROM_DELIVERY = {"created_at"}
+STAMP = re.compile(r"\d{8}T?-?\d{6}(\.\d+)?(-\d+)?")
+# DuckDB writes whole blocks, and what was begun in vain leaves free ones behind.
+MOST_TIMES_THE_SIZE = 2
+TRACES = ("Traceback (most recent call last)", "internal error")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one case did: where it is counted, how to have it again, where it hit, how it ended, what was different."""
+
+    counted_as: str
+    again: str
+    hit: str
+    ending: str
+    differences: tuple[str, ...]
+
+
+def views_of(db: Path) -> Views:
+    """Of every public view how many rows it has and a sum over them."""
+    with open_reader(db) as con:
+        names = con.execute(
+            "select view_name from duckdb_views() where not internal and schema_name = 'main' order by all"
+        ).fetchall()
+        return {name: _sum_of(con, name) for (name,) in names}
+
+
+def _sum_of(con: Any, view: str) -> tuple[Any, ...]:
+    columns = [name for name, *_ in con.execute(f'describe "{view}"').fetchall()]
+    kept = [name for name in columns if name in FROM_DELIVERY or not BY_CALL.search(name)]
+    listed = ", ".join(f'"{name}"' for name in kept) or "1"
+    found = con.execute(f'select count(*), sum(hash({listed})::hugeint) from "{view}"').fetchone()
+    return tuple(found)
+
+
+def files_below(folder: Path) -> frozenset[str]:
+    """What lies there, by names without the times in them."""
+    return frozenset(STAMP.sub("TIME", str(path.relative_to(folder))) for path in folder.rglob("*"))
+
+
+def views_differ(wanted: Views, found: Views) -> str:
+    """Which views differ and how, or nothing."""
+    names = sorted(wanted.keys() | found.keys())
+    differ = [name for name in names if wanted.get(name) != found.get(name)]
+    return "; ".join(f"{name}: {wanted.get(name)} became {found.get(name)}" for name in differ)
+
+
+def files_differ(wanted: frozenset[str], found: frozenset[str]) -> str:
+    """Which files are too many or missing, or nothing."""
+    more, less = sorted(found - wanted), sorted(wanted - found)
+    return " and ".join(
+        f"{what} {', '.join(names[:4])}" for what, names in (("left over", more), ("missing", less)) if names
+    )
+
+
+def trace_in(said: str) -> str:
+    """The end of what was said, where it is no answer but a trace."""
+    return said[-400:] if any(trace in said for trace in TRACES) else ""
