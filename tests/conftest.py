@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.faults.preload import NoCompiler, compile_into, environment_with
 from eval_pipeline.launch import prepare_home
 from eval_pipeline.settings import Settings
 from eval_pipeline.store.open import open_writer
@@ -48,9 +49,25 @@ def refuse_processes(event: str, arguments: tuple[object, ...]) -> None:
 
 
 @pytest.fixture(scope="session")
-def prepared() -> Iterator[Prepared]:
-    """A process with everything imported, whose copies may be killed."""
-    process = Prepared()
+def preloaded(tmp_path_factory: pytest.TempPathFactory) -> Path | NoCompiler:
+    """The library that injects faults, or why there is none here."""
+    try:
+        return compile_into(tmp_path_factory.mktemp("preload"))
+    except NoCompiler as error:
+        return error
+
+
+@pytest.fixture(scope="session")
+def faults_library(preloaded: Path | NoCompiler) -> Path:
+    if isinstance(preloaded, NoCompiler):
+        pytest.skip(str(preloaded))
+    return preloaded
+
+
+@pytest.fixture(scope="session")
+def prepared(preloaded: Path | NoCompiler) -> Iterator[Prepared]:
+    """A process with everything imported, whose copies may be killed, at a file operation too."""
+    process = Prepared(environment_with(preloaded) if isinstance(preloaded, Path) else None)
     yield process
     process.end()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
 import signal
 import time
 from collections.abc import Iterator
@@ -123,12 +122,6 @@ def _against_twin(world: World, folder: Path) -> Iterator[str]:
         yield f"loading at the end ends with {last.code}: {last.said[-300:]}"
         return
     twin = world.twin("again")
-    if told := views_differ(twin.views, views_of(folder / DB)):
-        yield f"views: {told}"
-    if told := files_differ(twin.files, files_below(folder / STORE)):
-        yield f"files: {told}"
-    copied = folder.with_name("copied")
-    shutil.rmtree(copied, ignore_errors=True)
-    shutil.copytree(folder, copied)
-    if told := views_differ(twin.rebuilt, world.rebuilt_views(copied)):
-        yield f"rebuild of a copy: {told}"
+    yield from views_differ(twin.views, views_of(folder / DB), of="views")
+    yield from files_differ(twin.files, files_below(folder / STORE))
+    yield from world.rebuilt_otherwise("again", folder)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from bench.faults import preload
@@ -88,59 +88,52 @@ def _damage(rng: random.Random, path: Path, way: str) -> None:
             file.truncate(rng.randrange(size) if way == "cut" else 0)
 
 
-def _store(world: World, folder: Path, _: Path) -> tuple[str, Iterator[str]]:
+def _store(world: World, folder: Path, _: Path) -> tuple[str, list[str]]:
     """The views are what they were, or reading is refused and the deliveries bring them back."""
     twin = world.twin("again")
     try:
         found = views_of(folder / DB)
     except EvalPipelineError:
-        return "noticed", _rebuilt_as(world, folder)
+        return "noticed", world.rebuilt_otherwise("again", folder)
     except Exception as error:
-        return "no answer", iter([f"{type(error).__name__}: {error}"])
-    told = views_differ(twin.views, found)
-    return "no consequence", iter([f"views, in silence: {told}"] if told else [])
+        return "no answer", [f"{type(error).__name__}: {error}"]
+    return "no consequence", views_differ(twin.views, found, of="views, in silence")
 
 
-def _rebuilt_as(world: World, folder: Path) -> Iterator[str]:
-    if told := views_differ(world.twin("again").rebuilt, world.rebuilt_views(folder)):
-        yield f"rebuild: {told}"
-
-
-def _log(world: World, folder: Path, _: Path) -> tuple[str, Iterator[str]]:
+def _log(world: World, folder: Path, _: Path) -> tuple[str, list[str]]:
     """Loading again ends with what the twin has, or is refused and the deliveries bring it back."""
     again = world.undisturbed(folder, *world.words("again", folder))
     if told := trace_in(again.said):
-        return "no answer", iter([told])
+        return "no answer", [told]
     if again.code not in GOOD_CODES:
-        return "noticed", _rebuilt_as(world, folder)
-    told = views_differ(world.twin("again").views, views_of(folder / DB))
-    return "no consequence", iter([f"views: {told}"] if told else [])
+        return "noticed", world.rebuilt_otherwise("again", folder)
+    return "no consequence", views_differ(world.twin("again").views, views_of(folder / DB), of="views")
 
 
-def _kept(world: World, folder: Path, path: Path) -> tuple[str, Iterator[str]]:
+def _kept(world: World, folder: Path, path: Path) -> tuple[str, list[str]]:
     """`rebuild` gives the same views, or names what it lost."""
     (folder / DB).unlink()
     ended = world.undisturbed(folder, "rebuild", "--yes", "--db", str(folder / DB))
     if told := trace_in(ended.said):
-        return "no answer", iter([told])
+        return "no answer", [told]
     if ended.code and path.name in ended.said:
-        return "named", iter(())
+        return "named", []
     if not (folder / DB).is_file():
-        return f"exit {ended.code}", iter([f"no store, and the file is not named: {ended.said[-300:]}"])
-    told = views_differ(world.twin("again").rebuilt, views_of(folder / DB))
-    how = f"exit {ended.code}"
-    return how, iter([f"rebuild ends with {ended.code} and does not name the file: {told}"] if told else [])
+        return f"exit {ended.code}", [f"no store, and the file is not named: {ended.said[-300:]}"]
+    silent = f"rebuild ends with {ended.code} and does not name the file"
+    found = views_differ(world.twin("again").rebuilt, views_of(folder / DB), of=silent)
+    return f"exit {ended.code}", found
 
 
-def _dagster(world: World, folder: Path, _: Path) -> tuple[str, Iterator[str]]:
+def _dagster(world: World, folder: Path, _: Path) -> tuple[str, list[str]]:
     """Computing needs none of these files: it ends as without them, or names the file."""
     ended = world.undisturbed(folder, "run", "--db", str(folder / DB))
     if told := trace_in(ended.said):
-        return "no answer", iter([told])
-    return f"exit {ended.code}", iter([] if ended.code in (*GOOD_CODES, 2) else [ended.said[-300:]])
+        return "no answer", [told]
+    return f"exit {ended.code}", [] if ended.code in (*GOOD_CODES, 2) else [ended.said[-300:]]
 
 
-KINDS: dict[str, Callable[[World, Path, Path], tuple[str, Iterator[str]]]] = {
+KINDS: dict[str, Callable[[World, Path, Path], tuple[str, list[str]]]] = {
     "store": _store,
     "log": _log,
     "kept": _kept,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import resource
+import shutil
 import signal
 import time
 import traceback
@@ -160,15 +161,16 @@ def try_cases(world: World, cases: Iterable[tuple[str, int]], *, seed: int) -> I
     """Many in one copy of the prepared process; where one ends it, the next copy takes the rest."""
     waiting = list(cases)
     folder = world.folder / "fuzz"
-    folder.mkdir(exist_ok=True)
     while waiting:
+        # What a case leaves that ended its process would be read by the next one.
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
         batch = waiting[:BATCH]
         copy = world.prepared.start(
             "bench.faults.fuzz:read_many", json.dumps(batch), seed, folder=folder, shipped=world.shipped
         )
         code = copy.wait()
         told = [json.loads(line) for line in copy.said.splitlines() if line.startswith('{"ending"')]
-        copy.said_in.unlink()
         for (kind, number), one in zip(batch, told, strict=False):
             yield _outcome(kind, number, seed, one)
         if len(told) < len(batch):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import shutil
 import signal
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -107,15 +106,9 @@ def _unreadable(db: Path) -> str:
 
 def _against_twin(world: World, command: str, folder: Path) -> Iterator[str]:
     twin = world.twin(command)
-    if told := views_differ(twin.views, views_of(folder / DB)):
-        yield f"views: {told}"
-    if told := files_differ(twin.files, files_below(folder / STORE)):
-        yield f"files: {told}"
+    yield from views_differ(twin.views, views_of(folder / DB), of="views")
+    yield from files_differ(twin.files, files_below(folder / STORE))
     size = (folder / DB).stat().st_size
     if size > MOST_TIMES_THE_SIZE * twin.size:
         yield f"size: {size:,} bytes, its twin has {twin.size:,}"
-    copied = folder.with_name("copied")
-    shutil.rmtree(copied, ignore_errors=True)
-    shutil.copytree(folder, copied)
-    if told := views_differ(twin.rebuilt, world.rebuilt_views(copied)):
-        yield f"rebuild of a copy: {told}"
+    yield from world.rebuilt_otherwise(command, folder)

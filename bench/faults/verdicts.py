@@ -52,19 +52,20 @@ def files_below(folder: Path) -> frozenset[str]:
     return frozenset(STAMP.sub("TIME", str(path.relative_to(folder))) for path in folder.rglob("*"))
 
 
-def views_differ(wanted: Views, found: Views) -> str:
-    """Which views differ and how, or nothing."""
+def views_differ(wanted: Views, found: Views, *, of: str) -> list[str]:
+    """Each view that differs, and how."""
     names = sorted(wanted.keys() | found.keys())
-    differ = [name for name in names if wanted.get(name) != found.get(name)]
-    return "; ".join(f"{name}: {wanted.get(name)} became {found.get(name)}" for name in differ)
+    return [
+        f"{of}, {name}: {wanted.get(name)} became {found.get(name)}"
+        for name in names
+        if wanted.get(name) != found.get(name)
+    ]
 
 
-def files_differ(wanted: frozenset[str], found: frozenset[str]) -> str:
-    """Which files are too many or missing, or nothing."""
-    more, less = sorted(found - wanted), sorted(wanted - found)
-    return " and ".join(
-        f"{what} {', '.join(names[:4])}" for what, names in (("left over", more), ("missing", less)) if names
-    )
+def files_differ(wanted: frozenset[str], found: frozenset[str]) -> list[str]:
+    """Files that are too many, and those that are missing."""
+    both = (("files left over", found - wanted), ("files missing", wanted - found))
+    return [f"{what}: {', '.join(sorted(names)[:4])}" for what, names in both if names]
 
 
 def trace_in(said: str) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from bench.faults import preload
 from bench.faults.faulty import COMPUTE
-from bench.faults.verdicts import Views, files_below, views_of
+from bench.faults.verdicts import Views, files_below, views_differ, views_of
 from tests.few_definitions import write_few
 from tests.prepared import ROOT, Prepared
 from tests.reference.bundles import Bundle, random_bundle, write_bundle
@@ -138,6 +138,13 @@ class World:
             function, *arguments, folder=case, shipped=self.shipped, environment=environment(case)
         )
         return Ended(copy.wait(), copy.said)
+
+    def rebuilt_otherwise(self, name: str, case: Path) -> list[str]:
+        """What the kept deliveries of a copy give back otherwise than those of the twin do."""
+        copied = self.folder / "copied"
+        shutil.rmtree(copied, ignore_errors=True)
+        shutil.copytree(case, copied)
+        return views_differ(self.twin(name).rebuilt, self.rebuilt_views(copied), of="rebuild of a copy")
 
     def rebuilt_views(self, case: Path) -> Views:
         """What the kept deliveries of this case give back by themselves; the case is used up."""

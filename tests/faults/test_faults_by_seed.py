@@ -1,0 +1,67 @@
+"""Killed, torn, full, broken, damaged, wrong: afterwards everything is as if nothing had been, or it is said what is not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bench.faults import fuzz
+from bench.faults.__main__ import outcomes, parser
+from bench.faults.world import World
+from tests.faults.after_the_mends import is_held
+from tests.prepared import Prepared
+
+# As `python -m bench.faults` takes them.
+FEW = (
+    "kill --cases 2 --of first",
+    "torn --cases 1 --of first",
+    "full --cases 1 --of first",
+    "eio --cases 1 --of first",
+)
+CHANGING = "compute,again,compact,forget,forget-text,rebuild"
+DOZENS = (
+    "kill --cases 20",
+    "power --cases 20",
+    f"torn --cases 12 --of {CHANGING}",
+    f"full --cases 12 --of {CHANGING}",
+    f"eio --cases 12 --of {CHANGING}",
+    "damage --cases 20 --of store,log,kept",
+    "crowd --cases 1 --of plain --processes 16",
+    "fuzz --cases 1200",
+)
+
+
+@pytest.fixture(scope="module")
+def world(prepared: Prepared, faults_library: Path, tmp_path_factory: pytest.TempPathFactory) -> World:
+    return World(tmp_path_factory.mktemp("world"), prepared, faults_library)
+
+
+def differences(world: World, words: str) -> list[tuple[str, str, str]]:
+    """What the cases of a call of the harness show, each with how to have it again."""
+    asked = parser().parse_args(words.split())
+    found = list(outcomes(world, asked.what, asked))
+    assert found
+    return [
+        (one.again, one.hit, difference)
+        for one in found
+        for difference in one.differences
+        if is_held(one.counted_as, difference)
+    ]
+
+
+@pytest.mark.parametrize("words", FEW)
+def test_after_a_fault_the_same_command_ends_as_if_it_had_not_been(words, world):
+    assert differences(world, words) == []
+
+
+def test_whatever_the_bytes_every_reader_gives_rows_or_refuses(world):
+    kinds = [kind for kind in fuzz.KINDS if is_held(f"fuzz {kind}", "")]
+    for kind in kinds:
+        assert differences(world, f"fuzz --of {kind} --cases {len(fuzz.kept(kind)) + 5}") == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", DOZENS)
+def test_after_dozens_of_faults_it_does_so_too(words, world):
+    assert differences(world, words) == []
