@@ -10,8 +10,8 @@ from typing import Any
 from eval_pipeline.store.open import open_reader
 
 Views = dict[str, tuple[Any, ...]]
-# What says when, where from or in which order of calls something came; `created_at` came with the delivery.
-BY_CALL = re.compile(r"(_at|_path|_seconds|_key|_by|^path|^source|^source_file)$")
+# Where from, by whom and in which order of calls something came; of times only whether there is one.
+BY_CALL = {"path", "delivered_by", "run_key", "dataset_key"}
 FROM_DELIVERY = {"created_at"}
 STAMP = re.compile(r"\d{8}T?-?\d{6}(\.\d+)?(-\d+)?")
 # DuckDB writes whole blocks, and what was begun in vain leaves free ones behind.
@@ -40,9 +40,12 @@ def views_of(db: Path) -> Views:
 
 
 def _sum_of(con: Any, view: str) -> tuple[Any, ...]:
-    columns = [name for name, *_ in con.execute(f'describe "{view}"').fetchall()]
-    kept = [name for name in columns if name in FROM_DELIVERY or not BY_CALL.search(name)]
-    listed = ", ".join(f'"{name}"' for name in kept) or "1"
+    columns = con.execute(f'describe "{view}"').fetchall()
+    listed = ", ".join(
+        f'"{name}" is null' if kind == "TIMESTAMP" and name not in FROM_DELIVERY else f'"{name}"'
+        for name, kind, *_ in columns
+        if name not in BY_CALL
+    )
     found = con.execute(f'select count(*), sum(hash({listed})::hugeint) from "{view}"').fetchone()
     return tuple(found)
 
