@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from bench.faults import preload
+from eval_pipeline.errors import EvalPipelineError
 from tests.prepared import command_line
 
 # Computing without Dagster, whose files are most of what `run` touches.
@@ -40,7 +41,12 @@ def undisturbed(*words: str) -> None:
     from eval_pipeline.settings import load_settings, utc_now
 
     settings = load_settings(db=Path(words[-1]))
-    measure(settings, load_registry(settings), now=utc_now())
+    try:
+        measure(settings, load_registry(settings), now=utc_now())
+    except EvalPipelineError as error:
+        # As the command line does.
+        print(f"error: {error}")
+        sys.exit(error.exit_code)
 
 
 def read_from_outside(db: str, times: int) -> None:

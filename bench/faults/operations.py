@@ -77,7 +77,7 @@ def try_case(world: World, case: Case) -> Outcome:
 def _differences(world: World, case: Case, folder: Path, first: Ended) -> Iterator[str]:
     if trace_in(first.said):
         yield f"no answer: {trace_in(first.said)}"
-    if first.code not in (*GOOD_CODES, 2, -signal.SIGKILL):
+    elif first.code not in (*GOOD_CODES, 2, -signal.SIGKILL):
         yield f"exit code {first.code}: {first.said[-300:]}"
     if unread := _unreadable(folder / DB):
         yield f"a reader in between: {unread}"

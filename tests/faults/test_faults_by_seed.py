@@ -21,14 +21,14 @@ FEW = (
 )
 CHANGING = "compute,again,compact,forget,forget-text,rebuild"
 DOZENS = (
-    "kill --cases 20",
-    "power --cases 20",
-    f"torn --cases 12 --of {CHANGING}",
-    f"full --cases 12 --of {CHANGING}",
-    f"eio --cases 12 --of {CHANGING}",
-    "damage --cases 20 --of store,log,kept",
+    "kill --cases 15",
+    "power --cases 15",
+    f"torn --cases 8 --of {CHANGING}",
+    f"full --cases 8 --of {CHANGING}",
+    f"eio --cases 8 --of {CHANGING}",
+    "damage --cases 15 --of store,log,kept",
     "crowd --cases 1 --of plain --processes 16",
-    "fuzz --cases 1200",
+    "fuzz --cases 900",
 )
 
 
