@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,9 +51,11 @@ def _sum_of(con: Any, view: str) -> tuple[Any, ...]:
     return tuple(found)
 
 
-def files_below(folder: Path) -> frozenset[str]:
-    """What lies there, by names without the times in them."""
-    return frozenset(STAMP.sub("TIME", str(path.relative_to(folder))) for path in folder.rglob("*"))
+def files_below(folder: Path) -> Counter[str]:
+    """What lies there, by names without the times in them, and how often: folders and stores moved aside once."""
+    names = [(path, STAMP.sub("TIME", str(path.relative_to(folder)))) for path in folder.rglob("*")]
+    once = {name for path, name in names if path.is_dir() or "broken" in name}
+    return Counter([*once, *(name for _, name in names if name not in once)])
 
 
 def views_differ(wanted: Views, found: Views, *, of: str) -> list[str]:
@@ -65,10 +68,10 @@ def views_differ(wanted: Views, found: Views, *, of: str) -> list[str]:
     ]
 
 
-def files_differ(wanted: frozenset[str], found: frozenset[str]) -> list[str]:
+def files_differ(wanted: Counter[str], found: Counter[str]) -> list[str]:
     """Files that are too many, and those that are missing."""
     both = (("files left over", found - wanted), ("files missing", wanted - found))
-    return [f"{what}: {', '.join(sorted(names)[:4])}" for what, names in both if names]
+    return [f"{what}: {', '.join(sorted(names.elements())[:4])}" for what, names in both if names]
 
 
 def trace_in(said: str) -> str:

@@ -6,6 +6,7 @@ import json
 import os
 import random
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -61,7 +62,7 @@ class Twin:
     operations: tuple[str, ...]
     views: Views
     rebuilt: Views
-    files: frozenset[str]
+    files: Counter[str]
     size: int
 
 

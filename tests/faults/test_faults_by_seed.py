@@ -19,6 +19,7 @@ FEW = (
     "full --cases 1 --of first",
     "eio --cases 1 --of first",
 )
+READERS = [kind for kind in fuzz.KINDS if is_held(f"fuzz {kind}", "")]
 CHANGING = "compute,again,compact,forget,forget-text,rebuild"
 DOZENS = (
     "kill --cases 15",
@@ -28,7 +29,7 @@ DOZENS = (
     f"eio --cases 8 --of {CHANGING}",
     "damage --cases 15 --of store,log,kept",
     "crowd --cases 1 --of plain --processes 16",
-    "fuzz --cases 900",
+    f"fuzz --cases 900 --of {','.join(READERS)}",
 )
 
 
@@ -56,8 +57,7 @@ def test_after_a_fault_the_same_command_ends_as_if_it_had_not_been(words, world)
 
 
 def test_whatever_the_bytes_every_reader_gives_rows_or_refuses(world):
-    kinds = [kind for kind in fuzz.KINDS if is_held(f"fuzz {kind}", "")]
-    for kind in kinds:
+    for kind in READERS:
         assert differences(world, f"fuzz --of {kind} --cases {len(fuzz.kept(kind)) + 5}") == []
 
 
