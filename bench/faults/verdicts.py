@@ -14,7 +14,8 @@ Views = dict[str, tuple[Any, ...]]
 # Where from, by whom and in which order of calls something came; of times only whether there is one.
 BY_CALL = {"path", "delivered_by", "run_key", "dataset_key"}
 FROM_DELIVERY = {"created_at"}
-STAMP = re.compile(r"\d{8}T?-?\d{6}(\.\d+)?(-\d+)?")
+STAMP = re.compile(r"(\bd\d+\.)?\d{8}T?-?\d{6}(\.\d+)?(-\d+)?")
+MANIFEST = "manifest.json"
 # DuckDB writes whole blocks, and what was begun in vain leaves free ones behind.
 MOST_TIMES_THE_SIZE = 2
 TRACES = ("Traceback (most recent call last)", "internal error")
@@ -52,9 +53,12 @@ def _sum_of(con: Any, view: str) -> tuple[Any, ...]:
 
 
 def files_below(folder: Path) -> Counter[str]:
-    """What lies there, by names without the times in them, and how often: folders and stores moved aside once."""
+    """What lies there, by names without numbers and times of deliveries, and how often.
+
+    One delivery may come in two, where the first was disturbed: what each of them has beside its parts counts once.
+    """
     names = [(path, STAMP.sub("TIME", str(path.relative_to(folder)))) for path in folder.rglob("*")]
-    once = {name for path, name in names if path.is_dir() or "broken" in name}
+    once = {name for path, name in names if path.is_dir() or "broken" in name or path.name == MANIFEST}
     return Counter([*once, *(name for _, name in names if name not in once)])
 
 

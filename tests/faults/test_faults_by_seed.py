@@ -22,12 +22,12 @@ FEW = (
 READERS = [kind for kind in fuzz.KINDS if is_held(f"fuzz {kind}", "")]
 CHANGING = "compute,again,compact,forget,forget-text,rebuild"
 DOZENS = (
-    "kill --cases 15",
-    "power --cases 15",
-    f"torn --cases 8 --of {CHANGING}",
-    f"full --cases 8 --of {CHANGING}",
-    f"eio --cases 8 --of {CHANGING}",
-    "damage --cases 15 --of store,log,kept",
+    "kill --cases 24",
+    "power --cases 24",
+    f"torn --cases 12 --of {CHANGING}",
+    f"full --cases 12 --of {CHANGING}",
+    f"eio --cases 12 --of {CHANGING}",
+    "damage --cases 24 --of store,log,kept",
     "crowd --cases 1 --of plain --processes 16",
     f"fuzz --cases 900 --of {','.join(READERS)}",
 )
