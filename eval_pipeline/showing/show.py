@@ -24,15 +24,12 @@ from eval_pipeline.store.lock import Notify
 from eval_pipeline.store.open import Connection, first_value, open_reader
 from eval_pipeline.store.runs import (
     RunRow,
-    aggregates_of,
     attempts,
     computed_with,
-    failed_count,
     find_run,
     is_without_results,
     per_query_values,
     query_ids_of,
-    slice_sizes,
 )
 from eval_pipeline.words import rounded
 
@@ -132,7 +129,7 @@ def _as_they_were(con: Connection, registry: Registry, run: RunRow, point: Point
             name.split(".", 1)[1] for name, meaning in meanings.items() if meaning != now.get(name)
         ),
         "metrics": _metrics(values.get(("", ""), {}), keys),
-        "slices": _slices(values, slice_sizes(con, run), keys),
+        "slices": _slices(values, _slice_sizes(con, run), keys),
         **_blocks(con, registry, run, point),
         "formulas": {
             name.split(".", 1)[1]: {"version": versions.get(fingerprint), "fingerprint": fingerprint}
@@ -154,7 +151,7 @@ def _first_computed(con: Connection, run: RunRow) -> str:
 def run_document(con: Connection, registry: Registry, run: RunRow) -> dict[str, Any]:
     """The document of contract 3."""
     scored, missing, unknown = query_ids_of(con, run)
-    aggregates = aggregates_of(con, run)
+    aggregates = _aggregates_of(con, run)
     keys = [key for key, one in registry.keys().items() if registry.applies_to(one, run.dataset)]
     computed = computed_with(con, run)
     emptied = emptied_places(con, run.run_key)
@@ -163,11 +160,11 @@ def run_document(con: Connection, registry: Registry, run: RunRow) -> dict[str, 
         "run_id": run.run_id,
         "dataset": run.dataset,
         "total_queries": len(scored),
-        "failed_queries": failed_count(con, run),
+        "failed_queries": _failed_count(con, run),
         "missing_query_ids": missing,
         "unknown_query_ids": unknown,
         "metrics": _metrics(aggregates.get(("", ""), {}), keys),
-        "slices": _slices(aggregates, slice_sizes(con, run), keys),
+        "slices": _slices(aggregates, _slice_sizes(con, run), keys),
         **_blocks(con, registry, run),
         "readings": _other_variants(con, registry, run),
         "formulas": {
@@ -236,3 +233,38 @@ def _json_value(value: Any) -> Any:
     if value is None or isinstance(value, str | int | bool):
         return value
     return str(value)
+
+
+def _failed_count(con: Connection, run: RunRow) -> int:
+    """How many scored queries carry an error or timed out."""
+    return int(
+        first_value(
+            con,
+            "select count(*) from ledger.scored_results where run_key = ? and is_failed",
+            [run.run_key],
+        )
+    )
+
+
+def _aggregates_of(
+    con: Connection, run: RunRow
+) -> dict[tuple[str, str], dict[str, tuple[float | None, int]]]:
+    """(slice, slice value) → metric → (value, n); ('', '') is the whole run."""
+    found: dict[tuple[str, str], dict[str, tuple[float | None, int]]] = {}
+    for name, value_of, metric, value, n in con.execute(
+        "select slice, slice_value, metric, value, n from aggregates.run_metrics where run_key = ?",
+        [run.run_key],
+    ).fetchall():
+        found.setdefault((name, value_of), {})[metric] = (value, n)
+    return found
+
+
+def _slice_sizes(con: Connection, run: RunRow) -> dict[tuple[str, str], int]:
+    """How many scored queries stand in each slice."""
+    rows = con.execute(
+        "select s.slice, s.slice_value, count(*) from labels.slices s "
+        "join raw.results r on r.query_key = s.query_key and r.run_key = ? "
+        "where s.golden_key = ? group by s.slice, s.slice_value order by s.slice, s.slice_value",
+        [run.run_key, run.golden_key],
+    ).fetchall()
+    return {(name, value): n for name, value, n in rows}

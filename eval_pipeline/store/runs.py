@@ -137,39 +137,6 @@ def query_ids_of(con: Connection, run: RunRow) -> tuple[list[str], list[str], li
     return scored, missing, [row[0] for row in unknown]
 
 
-def failed_count(con: Connection, run: RunRow) -> int:
-    """How many scored queries carry an error or timed out."""
-    return int(
-        first_value(
-            con,
-            "select count(*) from ledger.scored_results where run_key = ? and is_failed",
-            [run.run_key],
-        )
-    )
-
-
-def aggregates_of(con: Connection, run: RunRow) -> dict[tuple[str, str], dict[str, tuple[float | None, int]]]:
-    """(slice, slice value) → metric → (value, n); ('', '') is the whole run."""
-    found: dict[tuple[str, str], dict[str, tuple[float | None, int]]] = {}
-    for name, value_of, metric, value, n in con.execute(
-        "select slice, slice_value, metric, value, n from aggregates.run_metrics where run_key = ?",
-        [run.run_key],
-    ).fetchall():
-        found.setdefault((name, value_of), {})[metric] = (value, n)
-    return found
-
-
-def slice_sizes(con: Connection, run: RunRow) -> dict[tuple[str, str], int]:
-    """How many scored queries stand in each slice."""
-    rows = con.execute(
-        "select s.slice, s.slice_value, count(*) from labels.slices s "
-        "join raw.results r on r.query_key = s.query_key and r.run_key = ? "
-        "where s.golden_key = ? group by s.slice, s.slice_value order by s.slice, s.slice_value",
-        [run.run_key, run.golden_key],
-    ).fetchall()
-    return {(name, value): n for name, value, n in rows}
-
-
 def computed_with(con: Connection, run: RunRow) -> dict[str, dict[str, Any]]:
     """Definition → the version and fingerprint that this run's values were computed with."""
     rows = con.execute(
