@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.faults import fuzz
+from bench.faults import crowd, fuzz
 from bench.faults.__main__ import outcomes, parser
 from bench.faults.world import World
 from tests.faults.after_the_mends import is_held
@@ -20,6 +20,7 @@ FEW = (
     "eio --cases 1 --of first",
 )
 READERS = [kind for kind in fuzz.KINDS if is_held(f"fuzz {kind}", "")]
+CROWDS = [kind for kind in crowd.KINDS if is_held(f"crowd {kind}", "")]
 CHANGING = "compute,again,compact,forget,forget-text,rebuild"
 DOZENS = (
     "kill --cases 24",
@@ -28,7 +29,7 @@ DOZENS = (
     f"full --cases 12 --of {CHANGING}",
     f"eio --cases 12 --of {CHANGING}",
     "damage --cases 24 --of store,log,kept",
-    "crowd --cases 1 --of plain --processes 16",
+    *(f"crowd --cases 1 --of {kind} --processes 16" for kind in CROWDS),
     f"fuzz --cases 900 --of {','.join(READERS)}",
 )
 
