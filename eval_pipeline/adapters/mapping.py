@@ -140,7 +140,7 @@ def _table(document: Mapping[str, Any], name: str, named: str) -> Mapping[str, A
 
 
 def _one_of(value: Any, allowed: Collection[str], where: str) -> str:
-    if value not in allowed or not isinstance(value, str):
+    if not isinstance(value, str) or value not in allowed:
         raise InvalidConfig(f"{where} is {value!r}; it is one of {', '.join(allowed)}")
     return value
 

@@ -47,7 +47,8 @@ class _Good:
 def _finish_load(load: Load, bundles: Sequence[Bundle]) -> None:
     """Resolve what a good delivery has taken the place of; hold labels against archives where either is new."""
     with open_writer(load.settings.db, notify=load.notify) as con, transaction(con):
-        if load.report.golden_sets or load.report.archives:
+        # Also of what is there already: an earlier call may have been killed before it came to this.
+        if any(one.golden_sets or one.archives for one in bundles):
             known = _note_stale_labels(con, now=load.now)
             touched = {
                 *load.report.golden_sets,

@@ -288,6 +288,7 @@ def test_a_row_with_cells_too_few_is_a_reason_and_the_others_stay(tmp_path):
         ("[result]\nquery_id='a'\n[hits]\nchunk_id='c'\nstart='s'", "both start and end"),
         ("[result]\nquery_id='a'\n[hits]\nchunk_id='c'\nfirst_rank=2", "counted from 0 or from 1"),
         ("[result]\nquery_id='a'\n[latency_ms]\nunit='h'", "unit is 'h'; it is one of s, ms, us"),
+        ("[result]\nquery_id='a'\n[latency_ms]\nunit=[1]", "unit is [1]; it is one of s, ms, us"),
         ("[result]\nquery_id='a'\n[judge]\nbest_score=0", "the score of a perfect answer"),
         ("[result]\nquery_id='a'\n[references]\nrel_path='p'", "[references] needs list"),
         (

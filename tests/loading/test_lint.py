@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from eval_pipeline.bundle.golden import read_golden_row
 from eval_pipeline.cli.main import cli
 from eval_pipeline.loading.lint import lint_rows
+from eval_pipeline.store.open import open_writer
 from tests.bundle_files import ask, hits, load, settings_in, write_archive, write_golden, write_run
 
 SUPPORT = {"rel_path": "a.md"}
@@ -114,6 +115,18 @@ def test_expected_chunks_that_no_inventory_has_are_counted(settings, bundle):
     assert (rule, dataset, query_id) == ("stale_labels", "kb", "q1")
     assert words == "has 2 expected chunk ids in no inventory of its dataset: 'd/2', 'd/3'"
     assert [one.rule for one in report.warnings] == ["stale_labels"]
+
+
+def test_where_a_load_was_killed_before_it_came_to_that_the_next_holds_labels_against_archives(
+    settings, bundle
+):
+    archive(bundle, "d/1")
+    load(settings, bundle)
+    before = warnings(settings)
+    with open_writer(settings.db) as con:
+        con.execute("delete from ledger.lint")
+    load(settings, bundle, on=2)
+    assert warnings(settings) == before != []
 
 
 def test_labels_are_held_against_every_chunker_and_only_against_what_stands_now(settings, bundle):
