@@ -41,6 +41,7 @@ from eval_pipeline.records import (
 
 # Labels are needed to score runs that have their texts, and nobody outside the project has said them.
 LEFT_OUT: Final[tuple[Kind, ...]] = ("passage", "words")
+PASSAGES: Final[tuple[Kind, ...]] = ("passage",)
 Document = dict[str, Any]
 
 
@@ -164,6 +165,14 @@ def write_without_texts(
         return replace(problem_of(line, named, run_id=run_id), text="")
 
     return write_numbered(target, rows_without_texts(part, source, _removal_on_load(ids)), dict, refused)
+
+
+def write_without_passages(part: str, source: Path, target: Path) -> None:
+    """Write a part to `target` without what every version left out: what it reads like where that was done already."""
+    removal = Removal(PASSAGES, lambda _: True)
+    write_numbered(
+        target, rows_without_texts(part, source, removal), dict, lambda line: problem_of(line, source)
+    )
 
 
 def _results(path: Path, removal: Removal) -> Iterator[Line[Any]]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from eval_pipeline.bundle.files import content_hash, stem_of
-from eval_pipeline.bundle.texts import write_without_texts
+from eval_pipeline.bundle.texts import write_without_passages
 from eval_pipeline.errors import InputRejected, StoreError
 from eval_pipeline.records import CASES
 from eval_pipeline.store.kept import KeptDelivery, KeptFile
@@ -188,13 +188,13 @@ def _asked(delivery: KeptDelivery, one: KeptFile, ledger: _Ledger | None) -> _Da
 
 
 def _is_without_texts(path: Path, one: KeptFile) -> bool:
-    """Whether taking the texts out leaves the file as it is."""
+    """Whether taking the passages out leaves the file as it is."""
     if one.part in ("run", "index_report"):
         return False
     with tempfile.TemporaryDirectory(prefix="eval-pipeline-") as scratch:
         emptied = Path(scratch) / ("rows" + PACKED)
         try:
-            write_without_texts(one.part, path, emptied, run_id=one.run_id)
+            write_without_passages(one.part, path, emptied)
             return content_hash(emptied) == one.content_hash
         except InputRejected:
             return False

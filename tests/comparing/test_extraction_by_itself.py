@@ -32,6 +32,7 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
 
 
 def printed(settings: Settings, *words: str) -> str:
+    settings.config.touch()
     environment = {"EVAL_PIPELINE_CONFIG": str(settings.config), "COLUMNS": "80"}
     called = CliRunner().invoke(cli, [*words, "--db", str(settings.db)], env=environment)
     assert called.exit_code in (0, 4), called.output
