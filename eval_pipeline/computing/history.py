@@ -41,7 +41,7 @@ class Stored:
 
 
 def parse_point(text: str | None) -> Point:
-    """A date means the end of that day in UTC; a time is itself; fp1:… is a formula's fingerprint."""
+    """A date means the end of that day in UTC, a time to the second the end of that second; fp1:… is a fingerprint."""
     if text is None:
         return Point()
     if text.startswith(FINGERPRINT_START):
@@ -58,6 +58,8 @@ def parse_point(text: str | None) -> Point:
             f"--as-of {text!r} is no date such as 2026-08-31, no time such as 2026-08-31T12:00:00Z and no "
             "fingerprint such as fp1:0123abcd…"
         ) from error
+    if "." not in text and "," not in text:
+        moment = moment.replace(microsecond=dt.time.max.microsecond)
     return Point(moment=moment.astimezone(dt.UTC).replace(tzinfo=None) if moment.tzinfo else moment)
 
 

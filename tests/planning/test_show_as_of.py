@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import datetime as dt
+
 import pytest
 from click.testing import CliRunner
 
 from eval_pipeline.cli.main import cli
+from eval_pipeline.computing.history import parse_point
 
 RANK = "metrics/reciprocal_rank.sql"
 HALVED = (("cast(1 as double)", "cast(0.5 as double)"), ("-- version: 1", "-- version: 2"))
@@ -35,3 +38,12 @@ def test_values_of_an_older_definition_are_shown_with_the_formulas_they_are_of(h
 
 def test_values_of_the_definitions_that_hold_now_are_said_to_be_that(halved):
     assert "as of 2026-10-03; definitions: the ones that hold now\n" in shown(halved, "2026-10-03")
+
+
+def test_a_time_to_the_second_counts_what_was_computed_within_it():
+    """Whoever notes the time right after computing asks for what was computed, whatever the clock's fraction was."""
+    computed_at = dt.datetime(2026, 11, 19, 9, 45, 29, 800_000)
+    for noted in ("2026-11-19T09:45:29Z", "2026-11-19T10:45:29+01:00"):
+        moment = parse_point(noted).moment
+        assert computed_at <= moment < dt.datetime(2026, 11, 19, 9, 45, 30)
+    assert parse_point("2026-11-19T09:45:29.5Z").moment == dt.datetime(2026, 11, 19, 9, 45, 29, 500_000)
