@@ -344,6 +344,13 @@ HOME_FAULTS = {
         "make room",
     ),
     "no yaml": (lambda home: (home / "dagster.yaml").write_text("a: ["), "dagster.yaml is not YAML", "correct it"),
+    "no text": (lambda home: (home / "dagster.yaml").write_bytes(b"a: \xff"), "dagster.yaml is not YAML", "correct it"),
+    "empty": (lambda home: (home / "history/runs/index.db").write_bytes(b""), "index.db is broken (empty)", "move it away"),
+    "a setting that nobody knows": (
+        lambda home: (home / "dagster.yaml").write_text("telemetry:\n  enablel: false\n"),
+        "dagster.yaml has settings that Dagster does not know",
+        "correct it",
+    ),
 }  # fmt: skip
 
 
