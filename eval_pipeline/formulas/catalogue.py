@@ -49,12 +49,16 @@ def describe(registry: Registry, one: Definition) -> dict[str, Any]:
         "language": "python" if one.is_python else "sql",
         "file": str(one.path),
         "body": one.body,
+        "about": header.about,
+        "family": one.family,
+        "headline": list(one.headline),
     }
 
 
 def as_text(found: dict[str, Any]) -> str:
     """The document for people."""
-    lines = [f"{found['name']}  version {found['version']}  {found['fingerprint']}", ""]
+    lines = [f"{found['name']}  version {found['version']}  {found['fingerprint']}"]
+    lines += [found["about"], ""] if found["about"] else [""]
     width = max(len(key) for key in found["keys"]) if found["keys"] else 0
     lines += [f"  {key:<{width}}  {meaning}" for key, meaning in found["keys"].items()]
     lines.append("")
@@ -82,6 +86,7 @@ def _facts_about(found: dict[str, Any]) -> list[tuple[str, str]]:
         ("parameters", "; ".join(parameters) or None),
         ("scale", f"{found['scale']}, {found['direction']} is better" if is_metric else None),
         ("aggregate", found["aggregate"] if is_metric else None),
+        ("family", _family_of(found) if is_metric else None),
         ("reads", ", ".join(found["reads"])),
         ("read by", ", ".join(found["read_by"]) or None),
         ("reading of", found["reading_of"]),
@@ -89,3 +94,8 @@ def _facts_about(found: dict[str, Any]) -> list[tuple[str, str]]:
         ("file", found["file"]),
     ]
     return [(label, str(value)) for label, value in facts if value is not None]
+
+
+def _family_of(found: dict[str, Any]) -> str:
+    headline = ", ".join(found["headline"])
+    return f"{found['family']}, with {headline} as its headline" if headline else found["family"]

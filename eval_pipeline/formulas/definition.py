@@ -84,6 +84,23 @@ class Definition:
         """Every key the table has, with what it means; a list parameter has written some of them several times."""
         return _expand_keys(self.header.keys, self.header.parameters)
 
+    @property
+    def family(self) -> str:
+        """What it is asked and told together with; without a family in the header it is one of its own."""
+        base = self.variant_of or self.name
+        return self.header.family or base.split(".", 1)[1]
+
+    @cached_property
+    def headline(self) -> tuple[str, ...]:
+        """The keys that ask a question of their own; another reading of a formula asks none."""
+        if self.variant_of is not None:
+            return ()
+        if self.header.headline == ():
+            return ()
+        # A headline such as hit@5 is gone where a project asks for other cut-offs.
+        named = [key for key in self.header.headline or () if key in self.keys]
+        return tuple(named or list(self.keys)[:1])
+
     @cached_property
     def column_of_key(self) -> Mapping[str, str]:
         """Key → the column of the statement that holds it; a second reading renames the keys of the first."""

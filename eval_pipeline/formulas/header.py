@@ -20,6 +20,9 @@ FIELDS = frozenset(
     [
         "keys",
         "grain",
+        "about",
+        "family",
+        "headline",
         "version",
         "parameters",
         "choices",
@@ -39,6 +42,8 @@ FIELDS = frozenset(
 _AGGREGATE = re.compile(r"mean|sum|ratio\(\s*[^,()]+\s*,\s*[^,()]+\s*\)|quantile\(\s*0?\.\d+\s*\)")
 # Far more than any header has.
 _read_yaml = partial(read_mapping_once, most_values=100_000)
+_FAMILY = re.compile(r"[a-z][a-z0-9_]{0,62}")
+_PARAMETER = re.compile(r"(\$\{\w+\}|\$\w+)")
 _EXAMPLE = re.compile(r"\s*-\s+(?P<given>.+?)\s+=>\s+(?P<expected>.+?)\s*$")
 
 Parameter = int | float | str | bool | list[Any]
@@ -90,6 +95,9 @@ class Header:
     replaces: str | None = None
     arguments: tuple[str, ...] = ()
     grain: tuple[str, ...] = ()
+    about: str | None = None
+    family: str | None = None
+    headline: tuple[str, ...] | None = None
 
 
 def _split_file(text: str) -> tuple[str, str]:
@@ -192,6 +200,9 @@ def _header_of(values: Mapping[str, Any], *, path: Path, examples: tuple[Example
         replaces=_text(values, "replaces", path=path),
         arguments=_arguments(values.get("arguments") or [], path=path),
         grain=_grain(values.get("grain"), path=path),
+        about=_text(values, "about", path=path),
+        family=_family(values, path=path),
+        headline=_headline(values.get("headline"), keys, path=path),
     )
 
 
@@ -235,6 +246,35 @@ def _grain(value: Any, *, path: Path) -> tuple[str, ...]:
     if not isinstance(value, list | tuple) or list(value[:1]) != ["run_key"]:
         raise DefinitionError(f"{path}: grain is a list of columns that starts with run_key, not {value!r}")
     return tuple(str(column) for column in value)
+
+
+def _family(values: Mapping[str, Any], *, path: Path) -> str | None:
+    family = _text(values, "family", path=path)
+    if family is not None and not _FAMILY.fullmatch(family):
+        raise DefinitionError(
+            f"{path}: family {family!r} is no name such as retrieval: small letters, digits and underscores"
+        )
+    return family
+
+
+def _headline(value: Any, keys: Mapping[str, str], *, path: Path) -> tuple[str, ...] | None:
+    """The keys that stand for the file; a key may be one of those that a list parameter writes, such as hit@5."""
+    if value is None:
+        return None
+    named = value if isinstance(value, list | tuple) else [value]
+    for one in named:
+        if not any(_may_be_written(str(key), str(one)) for key in keys):
+            raise DefinitionError(
+                f"{path}: headline {one!r} is no key; the keys are: {', '.join(map(str, keys))}"
+            )
+    return tuple(str(one) for one in named)
+
+
+def _may_be_written(key: str, name: str) -> bool:
+    pattern = "".join(
+        ".+" if _PARAMETER.fullmatch(part) else re.escape(part) for part in _PARAMETER.split(key)
+    )
+    return bool(re.fullmatch(pattern, name))
 
 
 def _check_member(values: Mapping[str, Any], name: str, allowed: tuple[str, ...], *, path: Path) -> None:

@@ -1,4 +1,7 @@
 -- keys: {abstention_accuracy: "Whether an unanswerable question was left unanswered"}
+-- about: "Are questions left alone that nothing in the corpus answers?"
+-- family: refusal
+-- headline: abstention_accuracy
 -- version: 1
 -- applies: not answerable and not is_error and is_abstained is not null
 -- scale: binary

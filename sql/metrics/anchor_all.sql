@@ -1,5 +1,8 @@
 -- keys:
 --   "recall_all@${k}": "Whether the first ${k} hits hold every support that a multi-hop question needs"
+-- about: "Are all the passages there that a question of several steps needs?"
+-- family: retrieval
+-- headline: "recall_all@5"
 -- version: 1
 -- parameters: {ks: [1, 3, 5, 10], support_groups: any_group, retrieval_error: zero}
 -- choices:

@@ -1,5 +1,8 @@
 -- keys:
 --   "recall_any@${k}": "Whether one of the first ${k} hits matches a gold support"
+-- about: "Is there one passage among the first hits that supports the answer?"
+-- family: retrieval
+-- headline: "recall_any@5"
 -- version: 1
 -- parameters: {ks: [1, 3, 5, 10], retrieval_error: zero}
 -- choices: {retrieval_error: [zero, exclude]}

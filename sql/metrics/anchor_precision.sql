@@ -1,5 +1,8 @@
 -- keys:
 --   "precision@${k}": "Share of the first ${k} places whose hit matches a gold support"
+-- about: "How much of what is read first supports the answer?"
+-- family: retrieval
+-- headline: "precision@5"
 -- version: 1
 -- parameters: {ks: [1, 3, 5, 10], precision_denominator: k, precision_multi_hop: any_gold, retrieval_error: zero}
 -- choices:

@@ -1,4 +1,7 @@
 -- keys: {mrr_anchor: "Reciprocal rank of the first hit that matches a gold support"}
+-- about: "How far up does the first passage stand that supports the answer?"
+-- family: retrieval
+-- headline: mrr_anchor
 -- version: 1
 -- parameters: {mrr_anchor_cutoff: none, retrieval_error: zero}
 -- choices:

@@ -1,4 +1,7 @@
 -- keys: {attribution_hit_rate: "Whether a reference of the answer matches a gold support"}
+-- about: "Does the answer refer to a passage that supports it?"
+-- family: answers
+-- headline: attribution_hit_rate
 -- version: 1
 -- applies: answerable and n_supports > 0 and (has_answer or is_error)
 -- undefined: 0 for an error and for a refusal

@@ -2,6 +2,9 @@
 --   chunk_recall: "Share of the expected chunks among all retrieved ones"
 --   chunk_precision: "Share of the retrieved chunks that are expected; 0 when nothing was retrieved"
 --   chunk_f1: "Harmonic mean of the two; 0 when both are 0"
+-- about: "How well do the retrieved chunks agree with the expected ones, whatever their order?"
+-- family: retrieval
+-- headline: chunk_f1
 -- version: 1
 -- parameters: {s0_vacuous: exclude, retrieval_error: zero}
 -- choices:

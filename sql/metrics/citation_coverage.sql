@@ -1,4 +1,7 @@
 -- keys: {citation_coverage: "Whether every citation of a grounded answer names a chunk that exists"}
+-- about: "Does every citation of the answer lead somewhere?"
+-- family: answers
+-- headline: citation_coverage
 -- version: 1
 -- parameters: {empty_citations: zero}
 -- choices: {empty_citations: [zero, vacuous]}

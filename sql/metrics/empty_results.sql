@@ -1,4 +1,7 @@
 -- keys: {empty_result_rate: "Whether the query came back without a single hit"}
+-- about: "How many queries found nothing at all?"
+-- family: failures
+-- headline: empty_result_rate
 -- version: 1
 -- scale: binary
 -- range: [0, 1]

@@ -2,6 +2,9 @@
 --   error_rate: "Whether the query failed, timed out or came back with an empty answer"
 --   timeout_rate: "Whether it timed out"
 --   empty_response_rate: "Whether the answer is empty or white space"
+-- about: "How many queries failed, timed out or came back empty?"
+-- family: failures
+-- headline: error_rate
 -- version: 1
 -- scale: binary
 -- range: [0, 1]

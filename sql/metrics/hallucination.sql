@@ -1,4 +1,7 @@
 -- keys: {hallucination_rate_unanswerable: "Whether an unanswerable question was answered all the same"}
+-- about: "How often is an answer made up for a question without one? The complement of abstention_accuracy."
+-- family: refusal
+-- headline: []
 -- version: 1
 -- applies: not answerable and not is_error and is_abstained is not null
 -- scale: binary

@@ -1,5 +1,8 @@
 -- keys:
 --   "hit@${k}": "Whether an expected chunk is among the first ${k} hits"
+-- about: "Does what the answer needs stand among the first hits?"
+-- family: retrieval
+-- headline: "hit@5"
 -- version: 1
 -- parameters: {ks: [1, 3, 5, 10], retrieval_error: zero}
 -- choices: {retrieval_error: [zero, exclude]}

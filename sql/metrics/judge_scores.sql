@@ -1,6 +1,9 @@
 -- keys:
 --   judge_groundedness: "The judge's score of how far the answer's claims are supported, from 0 to 5"
 --   judge_correctness: "The judge's score of how correct the answer is, from 0 to 5"
+-- about: "What does the judge say of the answer?"
+-- family: answers
+-- headline: [judge_correctness, judge_groundedness]
 -- version: 1
 -- applies: not is_error
 -- undefined: null for a score that is no number from 0 to 5

@@ -1,6 +1,9 @@
 -- keys:
 --   judge_prompt_tokens: "Tokens the judge model read"
 --   judge_completion_tokens: "Tokens the judge model wrote"
+-- about: "How many tokens did the judge use?"
+-- family: judge_usage
+-- headline: []
 -- version: 1
 -- undefined: null where nothing was recorded
 -- scale: count

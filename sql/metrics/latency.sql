@@ -4,6 +4,9 @@
 --   latency_retrieval_ms: "Time for retrieval"
 --   latency_generation_ms: "Time for writing the answer"
 --   latency_judge_ms: "Time for judging it"
+-- about: "How long did a query take, and in which stage?"
+-- family: latency
+-- headline: latency_total_ms
 -- version: 1
 -- undefined: null for a time that was not recorded, or is negative; failed queries count like all others
 -- scale: ms

@@ -1,5 +1,8 @@
 -- keys:
 --   "recall@${k}_doc": "Share of the expected documents that the first ${k} hits come from"
+-- about: "How many of the expected documents do the first hits come from?"
+-- family: retrieval
+-- headline: "recall@5_doc"
 -- version: 1
 -- parameters: {ks: [1, 3, 5, 10], retrieval_error: zero}
 -- choices: {retrieval_error: [zero, exclude]}

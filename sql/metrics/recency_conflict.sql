@@ -1,4 +1,7 @@
 -- keys: {recency_conflict_ok: "Whether the answer deals with two conflicting notes as the question asks"}
+-- about: "Is a conflict between an older and a newer note dealt with as asked?"
+-- family: answers
+-- headline: recency_conflict_ok
 -- version: 1
 -- applies: >-
 --   has_answer and not is_error and n_supports > 0 and case conflict_rule

@@ -1,4 +1,7 @@
 -- keys: {mrr: "Reciprocal rank of the first expected chunk; its mean over queries is the MRR"}
+-- about: "How far up does the first expected chunk stand?"
+-- family: retrieval
+-- headline: mrr
 -- version: 1
 -- parameters: {cutoff: 10, retrieval_error: zero}
 -- choices: {retrieval_error: [zero, exclude]}

@@ -1,4 +1,7 @@
 -- keys: {refusal_correctness: "Whether a query that should be refused got an answer that claims no grounds"}
+-- about: "Are questions refused that should be refused?"
+-- family: refusal
+-- headline: refusal_correctness
 -- version: 1
 -- parameters: {refusal_no_answer: exclude}
 -- choices: {refusal_no_answer: [exclude, zero]}

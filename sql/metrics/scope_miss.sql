@@ -1,4 +1,7 @@
 -- keys: {scope_miss_rate: "Whether the selected folders exclude every gold support"}
+-- about: "How often was the search kept to folders that cannot hold the answer?"
+-- family: scope
+-- headline: scope_miss_rate
 -- version: 1
 -- applies: answerable and n_supports > 0
 -- scale: binary

@@ -2,6 +2,9 @@
 --   span_recall: "Share of the labelled characters that the hits cover"
 --   span_precision: "Share of the characters the hits cover that are labelled; 0 when they cover none"
 --   span_iou: "Characters both cover over characters either covers"
+-- about: "How much of the text that was found is the text that was meant, across chunkers too?"
+-- family: spans
+-- headline: span_iou
 -- version: 1
 -- parameters: {retrieval_error: zero}
 -- choices: {retrieval_error: [zero, exclude]}

@@ -58,7 +58,7 @@ FAULTY = {
     "-- keys: [x]": "a mapping of column to what it means",
     "-- keys: {x: null}": "a mapping of column to what it means",
     "-- version: 1": "a formula names its keys",
-    "-- keys: {x: y}\n-- kyes: {x: y}": "unknown header field 'kyes'; there is: aggregate, applies",
+    "-- keys: {x: y}\n-- kyes: {x: y}": "unknown header field 'kyes'; there is: about, aggregate, applies",
     "-- keys: {x: y}\n-- scale: percent": "binary, fraction, ordinal, count, ms",
     "-- keys: {x: y}\n-- direction: up": "higher, lower, none",
     "-- keys: {x: y}\n-- aggregate: median": "mean, sum, ratio(a, b), quantile(0.95)",
@@ -84,6 +84,10 @@ FAULTY = {
     "-- keys: {x: y": "not YAML",
     "-- keys: {x: y}\n-- Prose, with: a colon, and: another": "after a blank line",
     "-- keys: {x: y}\n-- grain: x": "starts with run_key",
+    "-- keys: {x: y}\n-- family: Two Words": "no name such as retrieval",
+    "-- keys: {x: y}\n-- headline: z": "headline 'z' is no key; the keys are: x",
+    "-- keys: {x: y}\n-- headline: [x, z]": "headline 'z' is no key",
+    "-- keys: {x: y}\n-- about: 3": "about is a text",
     "-- keys: {x: y}\n-- replaces: z": "says `replaces: z`",
 }
 

@@ -10,6 +10,9 @@ from eval_pipeline.formulas.decorator import formula
 @formula(
     reads=["facts.outcomes", "facts.string_checks"],
     keys={"groundedness": "Whether the answer contains every required text and no forbidden one"},
+    about="Does the answer say what it must and nothing that it must not?",
+    family="answers",
+    headline="groundedness",
     version=1,
     parameters={"unlabelled_groundedness": "exclude"},
     choices={"unlabelled_groundedness": ["exclude", "include"]},

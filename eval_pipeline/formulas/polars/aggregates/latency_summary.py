@@ -28,6 +28,9 @@ from eval_pipeline.formulas.polars.aggregates.exact import exact_mean, exact_sum
         "total_suite_ms": "Time the whole run took: as recorded, else the sum of the queries' total times",
     },
     grain=["run_key"],
+    about="How long did the queries of a run take, stage by stage?",
+    family="latency",
+    headline=[],
     version=1,
     parameters={
         "stages": ["total", "folder_selection", "retrieval", "generation", "judge"],
