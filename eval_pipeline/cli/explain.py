@@ -17,7 +17,7 @@ WORDS = {
     "formula": "another definition",
     "labels": "other labels",
     "data": "the same run delivered anew, or other archives",
-    "interaction": "only their combination",
+    "interaction": "no order of the changes has values all along",
 }
 
 
@@ -37,7 +37,8 @@ def command(
 ) -> None:
     """Say why METRIC moved between two runs, or for one run between two points of time (--as-of twice).
 
-    The movement is split into system, formula, labels, data and interaction; the terms add up exactly.
+    The movement is split into system, formula, labels and data; the terms add up exactly, and B A is A B with the
+    other sign.
     """
     from eval_pipeline.formulas.registry import load_registry
     from eval_pipeline.planning.explain import explain_movement
@@ -68,7 +69,11 @@ def _print(document: dict[str, Any]) -> None:
     print_line()
     table(
         ["because of", "change", ""],
-        [(term, signed(document[term]), words) for term, words in WORDS.items()],
+        [
+            (term, signed(document[term]), words)
+            for term, words in WORDS.items()
+            if term != "interaction" or document[term]
+        ],
         numbers=["change"],
     )
     if document["contributors"]:

@@ -1,18 +1,18 @@
-"""Why a number moved: split exactly into system, formula, labels, data and interaction."""
+"""Why a number moved: split exactly into system, formula, labels and data."""
 
-# Two points are compared, each a run at a time, with the value that stood there. Between them up to four things differ.
-# One at a time is changed and the metric computed from the rows as they are stored now:
+# Two points are compared, each a run at a time, with the value that stood there. Between them the system, the formula
+# and the labels may differ. The metric is computed from the rows as they are stored now with each of them as it was at
+# the first point or as it is at the second: up to eight worlds. A term is what a factor changes, as the mean over the
+# orders in which the three could have been changed, so that it does not depend on which point is called the first.
 #
 #     data         each point's value, less what its meaning and labels give for the rows stored now
-#     system       the second run less the first, both under the first point's meaning and labels
-#     formula      the second run under its own meaning, less under the first point's
-#     labels       the second run under its own labels, less under the first point's
-#     interaction  the rest, so that the terms add up to the whole movement
+#     interaction  0; the whole movement where no order of the changes has values all along
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 from eval_pipeline.computing.history import Stored, parse_point, stood_at
@@ -23,12 +23,14 @@ from eval_pipeline.formulas.catalogue import find_definition
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.formulas.text_columns import read_here
 from eval_pipeline.settings import Settings
+from eval_pipeline.stats.shapley import Step, World, mean_step, steps_of
 from eval_pipeline.store.frozen import emptied_places
 from eval_pipeline.store.lock import Notify
 from eval_pipeline.store.open import Connection, open_reader
 from eval_pipeline.store.runs import RunRow, find_run
 
-TERMS = ("system", "formula", "labels", "data", "interaction")
+FACTORS = ("system", "formula", "labels")
+TERMS = (*FACTORS, "data", "interaction")
 CONTRIBUTORS = 10
 
 
@@ -44,13 +46,19 @@ class _End:
 
 @dataclass(frozen=True)
 class _Worlds:
-    """The metric from today's rows: the letters say whose meaning, labels and rows (1 first point, 2 second)."""
+    """The metric from today's rows, by which factors are as they are at the second point."""
 
-    w111: Outcome
-    w112: Outcome
-    w122: Outcome
-    w212: Outcome
-    w222: Outcome
+    outcomes: Mapping[World, Outcome]
+    steps: Mapping[str, Sequence[Step]]
+    n_orders: int
+
+    @property
+    def first(self) -> Outcome:
+        return self.outcomes[frozenset()]
+
+    @property
+    def second(self) -> Outcome:
+        return self.outcomes[frozenset(FACTORS)]
 
 
 def explain_movement(
@@ -162,33 +170,28 @@ def _worlds(con: Connection, store: str, key: str, first: _End, second: _End) ->
             known[place] = outcome
         return known[place]
 
-    return _Worlds(
-        w111=world(first, first, first),
-        w112=world(first, first, second),
-        w122=world(first, second, second),
-        w212=world(second, first, second),
-        w222=world(second, second, second),
-    )
+    outcomes = {
+        changed: world(
+            *(second if factor in changed else first for factor in ("formula", "labels", "system"))
+        )
+        for length in range(len(FACTORS) + 1)
+        for changed in map(frozenset, combinations(FACTORS, length))
+    }
+    steps, n_orders = steps_of(FACTORS, {changed: outcome.mean for changed, outcome in outcomes.items()})
+    return _Worlds(outcomes, steps, n_orders)
 
 
 def _terms(first: _End, second: _End, worlds: _Worlds) -> dict[str, float]:
     total = second.value - first.value
-    m111, m112, m122 = worlds.w111.mean, worlds.w112.mean, worlds.w122.mean
-    m212, m222 = worlds.w212.mean, worlds.w222.mean
-    if m111 is None or m112 is None or m122 is None or m212 is None or m222 is None:
-        # Under one of the combinations the metric applies to no query: nothing can be held fixed.
+    start, end = worlds.first.mean, worlds.second.mean
+    if start is None or end is None or not worlds.n_orders:
+        # On every way the metric applies to no query at some point: nothing can be held fixed.
         return {**dict.fromkeys(TERMS, 0.0), "interaction": total}
-    data = (m111 - first.value) + (second.value - m222)
-    system = m112 - m111
-    formula = m222 - m122
-    labels = m222 - m212
-    rest = total - (data + system + formula + labels)
+    means = {changed: outcome.mean or 0.0 for changed, outcome in worlds.outcomes.items()}
     return {
-        "system": system,
-        "formula": formula,
-        "labels": labels,
-        "data": data,
-        "interaction": 0.0 if abs(rest) < 1e-12 else rest,
+        **{factor: mean_step(worlds.steps[factor], worlds.n_orders, means) for factor in FACTORS},
+        "data": (start - first.value) + (second.value - end),
+        "interaction": 0.0,
     }
 
 
@@ -197,25 +200,28 @@ def _contributors(worlds: _Worlds, names: Mapping[int, str], terms: Mapping[str,
 
     Of equal shares those come first that go where the term goes.
     """
-    steps = {
-        "system": (worlds.w112, worlds.w111),
-        "formula": (worlds.w222, worlds.w122),
-        "labels": (worlds.w222, worlds.w212),
-    }
     shown: list[dict[str, Any]] = []
     counts: dict[str, int] = {}
-    for term, (after, before) in steps.items():
-        shares = {
-            names[query]: _share(after, query) - _share(before, query)
-            for query in {*after.values, *before.values}
-        }
-        moved = {query_id: change for query_id, change in shares.items() if change}
+    for term in FACTORS:
+        moved = {names[query]: change for query, change in _changes(worlds, term).items() if change}
         ordered = sorted(
             moved, key=lambda name: (-round(abs(moved[name]), 12), moved[name] * terms[term] < 0, name)
         )
         shown += [{"query_id": name, "term": term, "change": moved[name]} for name in ordered[:CONTRIBUTORS]]
         counts[term] = len(moved)
     return {"contributors": shown, "n_contributors": counts}
+
+
+def _changes(worlds: _Worlds, term: str) -> dict[int, float]:
+    """Query → by how much its share of the mean changes; of those alone that differ anywhere on the way."""
+    steps = worlds.steps[term]
+    passed = {world: worlds.outcomes[world] for step in steps for world in (step.before, step.after)}
+    found = {}
+    for query in {query for outcome in passed.values() for query in outcome.values}:
+        shares = {world: _share(outcome, query) for world, outcome in passed.items()}
+        if len(set(shares.values())) > 1:
+            found[query] = mean_step(steps, worlds.n_orders, shares)
+    return found
 
 
 def _share(outcome: Outcome, query: int) -> float:

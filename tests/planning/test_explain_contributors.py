@@ -37,3 +37,16 @@ def test_of_equal_shares_those_come_first_that_go_where_the_term_goes(two_meanin
         ties = [change for change in largest if math.isclose(abs(change), abs(largest[0]))]
         along = [change * found[term] > 0 for change in ties]
         assert along == sorted(along, reverse=True)
+
+
+def test_the_other_way_round_every_term_and_every_query_has_the_other_sign(two_meanings):
+    ahead, back = (
+        explain_movement(two_meanings.settings, two_meanings.registry, "mrr", runs)
+        for runs in (("alpha-1", "alpha-2"), ("alpha-2", "alpha-1"))
+    )
+    assert [back[term] for term in (*TERMS, "total")] == [-ahead[term] for term in (*TERMS, "total")]
+    assert math.fsum(ahead[term] for term in TERMS) == pytest.approx(ahead["total"], abs=1e-9)
+    assert back["n_contributors"] == ahead["n_contributors"]
+    assert {(one["query_id"], one["term"]): one["change"] for one in back["contributors"]} == {
+        (one["query_id"], one["term"]): -one["change"] for one in ahead["contributors"]
+    }
