@@ -27,6 +27,12 @@ PART_WORDS = {
 @click.option("--per-query", is_flag=True, help="One line per query, unrounded, in golden order.")
 @click.option("--slices/--no-slices", default=True, help="With or without the slices.  [with]")
 @click.option(
+    "--undefined",
+    "with_undefined",
+    is_flag=True,
+    help="List every metric without a value, and why it has none.",
+)
+@click.option(
     "--as-of",
     metavar="DATE|FINGERPRINT",
     help="As the values were at the end of that UTC day (or at that time), or under the formula of that fingerprint.",
@@ -34,7 +40,13 @@ PART_WORDS = {
 @with_store
 @as_json
 def command(
-    run_id: str, per_query: bool, slices: bool, as_of: str | None, settings: Settings, as_json: bool
+    run_id: str,
+    per_query: bool,
+    slices: bool,
+    with_undefined: bool,
+    as_of: str | None,
+    settings: Settings,
+    as_json: bool,
 ) -> None:
     """Show a run's aggregates and slices; with --per-query one JSON line a query."""
     from eval_pipeline.formulas.registry import load_registry
@@ -49,10 +61,10 @@ def command(
     if as_json:
         print_json(document)
     else:
-        _print(document, with_slices=slices)
+        _print(document, with_slices=slices, with_undefined=with_undefined)
 
 
-def _print(document: dict[str, Any], *, with_slices: bool) -> None:
+def _print(document: dict[str, Any], *, with_slices: bool, with_undefined: bool) -> None:
     asks_queries = not document["is_without_results"]
     asked = _queries_in_words(document) if asks_queries else _cases_in_words(document["extraction"])
     print_line(f"{document['run_id']} on {document['dataset']}: {asked}")
@@ -64,7 +76,8 @@ def _print(document: dict[str, Any], *, with_slices: bool) -> None:
     _print_as_of(document)
     shown = {key: entry for key, entry in document["metrics"].items() if entry["n"]}
     if asks_queries:
-        _print_metrics(document, shown)
+        _print_metrics(shown)
+        _print_undefined(document["undefined"], is_listed=with_undefined)
     frozen = [name for name, entry in document["formulas"].items() if entry.get("frozen")]
     if frozen:
         print_line(
@@ -86,16 +99,23 @@ def _cases_in_words(extraction: dict[str, Any]) -> str:
     return f"{count(len(extraction['cases']) + failed, 'extraction case')}, {failed:,} failed"
 
 
-def _print_metrics(document: dict[str, Any], shown: dict[str, Any]) -> None:
+def _print_metrics(shown: dict[str, Any]) -> None:
     print_line()
     table(
         ["metric", "value", "n"],
         [(key, number(entry["value"]), f"{entry['n']:,}") for key, entry in shown.items()],
         numbers=["value", "n"],
     )
-    undefined = [key for key in document["metrics"] if key not in shown]
-    if undefined:
-        print_line(filled(f"undefined here (nothing to apply to): {', '.join(undefined)}"))
+
+
+def _print_undefined(undefined: dict[str, str], *, is_listed: bool) -> None:
+    from eval_pipeline.showing.undefined import in_short
+
+    if undefined and is_listed:
+        print_line()
+        table(["undefined", "why"], list(undefined.items()))
+    elif undefined:
+        print_line(filled(f"{in_short(undefined)}; `--undefined` lists them"))
 
 
 def _print_standing(document: dict[str, Any]) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import dagster as dg
 
 from eval_pipeline.computing.progress import StaleRun
-from eval_pipeline.formulas.definition import Definition, is_key_name, render
+from eval_pipeline.formulas.definition import Definition, is_key_name
 from eval_pipeline.formulas.registry import ALL_FORMULAS, Registry
 from eval_pipeline.formulas.tokens import Token, last_select, meaningful
 from eval_pipeline.showing.headlines import PLOTTED
@@ -42,8 +42,7 @@ def describe(definition: Definition) -> str:
     header = definition.header
     parts = [_headline(definition), _table_of_keys(definition.keys)]
     if header.applies:
-        condition = render(header.applies, header.parameters, path=definition.path)
-        parts.append(f"**Applies** where `{' '.join(condition.split())}`; null elsewhere.")
+        parts.append(f"**Applies** where `{definition.applies_where}`; null elsewhere.")
     if header.undefined:
         parts.append(f"**Edge case**: {header.undefined}.")
     if header.parameters:

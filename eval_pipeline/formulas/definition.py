@@ -113,6 +113,11 @@ class Definition:
         return render(self.body, self.header.parameters, path=self.path)
 
     @cached_property
+    def applies_where(self) -> str:
+        """The condition of `applies` on one line with its parameters written in; empty when it always applies."""
+        return " ".join(render(self.header.applies or "", self.header.parameters, path=self.path).split())
+
+    @cached_property
     def scored_sql(self) -> str:
         """The statement with, as its first column, whether the formula applies to the row."""
         applies = self.header.applies

@@ -12,4 +12,5 @@ runs         Runs in their order, and what there is to say about a range of them
 show         One run as a document: what `show RUN_ID --json` prints.
 sources      Golden sets and chunk archives as they are now, and what their newest delivery changed.
 sqlite_base  Somebody's knowledge base in SQLite: a run's aggregate is written back into its table eval_runs.
+undefined    Why metrics of a run have no value: the parts that were not delivered, or what else is missing.
 """

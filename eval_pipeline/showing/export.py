@@ -57,7 +57,8 @@ def export_documents(
 
 def _documents(con: Connection, registry: Registry, run: RunRow) -> Files:
     document = run_document(con, registry, run) | {"states": _states_of_run(con, registry, run)}
-    document["is_without_results"] = document.pop("is_without_results")
+    for name in ("is_without_results", "undefined"):
+        document[name] = document.pop(name)
     identity = {"format": FORMAT, "run_id": run.run_id, "dataset": run.dataset}
     config = identity | masked(run_file(con, run).get("config") or {}) | identity
     results = _eval_results(con, registry, run, document["extraction"])

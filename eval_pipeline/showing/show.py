@@ -19,6 +19,7 @@ from eval_pipeline.records import SLICES
 from eval_pipeline.settings import Settings
 from eval_pipeline.showing.blocks import NOW, _beside_what_is_expected, run_blocks
 from eval_pipeline.showing.marks import _states_of_run
+from eval_pipeline.showing.undefined import undefined_of
 from eval_pipeline.store.frozen import emptied_places
 from eval_pipeline.store.lock import Notify
 from eval_pipeline.store.open import Connection, first_value, open_reader
@@ -35,6 +36,7 @@ from eval_pipeline.words import rounded
 
 EXTRACTION: Final = "metrics.extraction"
 FORMAT = 1
+NOTHING_THEN: Final = "no value at that point"
 # Below so many queries a single one moves a value of the slice by more than a tenth.
 SMALL_SLICE = 10
 Values = Mapping[str, tuple[float | None, int]]
@@ -92,7 +94,8 @@ def show_run(
         else:
             document["states"] = _states_of_run(con, registry, run)
         # What came later stands last.
-        document["is_without_results"] = document.pop("is_without_results")
+        for name in ("is_without_results", "undefined"):
+            document[name] = document.pop(name)
         return document
 
 
@@ -120,6 +123,7 @@ def _as_they_were(con: Connection, registry: Registry, run: RunRow, point: Point
         place: {key: (stored.value, stored.n) for key, stored in metrics.items()}
         for place, metrics in stood.items()
     }
+    metrics = _metrics(values.get(("", ""), {}), keys)
     versions = dict(con.execute("select fingerprint, version from ledger.definitions").fetchall())
     meanings = {stored.source: stored.fingerprint for stored in stood.get(("", ""), {}).values()}
     now = {one.name: one.fingerprint for one in registry.metrics}
@@ -128,14 +132,19 @@ def _as_they_were(con: Connection, registry: Registry, run: RunRow, point: Point
         "older_definitions": sorted(
             name.split(".", 1)[1] for name, meaning in meanings.items() if meaning != now.get(name)
         ),
-        "metrics": _metrics(values.get(("", ""), {}), keys),
+        "metrics": metrics,
         "slices": _slices(values, _slice_sizes(con, run), keys),
         **_blocks(con, registry, run, point),
         "formulas": {
             name.split(".", 1)[1]: {"version": versions.get(fingerprint), "fingerprint": fingerprint}
             for name, fingerprint in sorted(meanings.items())
         },
+        "undefined": dict.fromkeys(_without_value(metrics), NOTHING_THEN),
     }
+
+
+def _without_value(metrics: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    return [key for key, entry in metrics.items() if not entry["n"]]
 
 
 def _first_computed(con: Connection, run: RunRow) -> str:
@@ -155,6 +164,7 @@ def run_document(con: Connection, registry: Registry, run: RunRow) -> dict[str, 
     keys = [key for key, one in registry.keys().items() if registry.applies_to(one, run.dataset)]
     computed = computed_with(con, run)
     emptied = emptied_places(con, run.run_key)
+    metrics = _metrics(aggregates.get(("", ""), {}), keys)
     return {
         "format": FORMAT,
         "run_id": run.run_id,
@@ -163,7 +173,7 @@ def run_document(con: Connection, registry: Registry, run: RunRow) -> dict[str, 
         "failed_queries": _failed_count(con, run),
         "missing_query_ids": missing,
         "unknown_query_ids": unknown,
-        "metrics": _metrics(aggregates.get(("", ""), {}), keys),
+        "metrics": metrics,
         "slices": _slices(aggregates, _slice_sizes(con, run), keys),
         **_blocks(con, registry, run),
         "readings": _other_variants(con, registry, run),
@@ -176,6 +186,7 @@ def run_document(con: Connection, registry: Registry, run: RunRow) -> dict[str, 
         "night": _night(con, run),
         "quarantined": quarantined_parts(con, run.run_key),
         "is_without_results": is_without_results(con, run.run_key),
+        "undefined": undefined_of(con, registry, run, _without_value(metrics)),
     }
 
 

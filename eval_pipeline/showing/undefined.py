@@ -1,0 +1,135 @@
+"""Why metrics of a run have no value: the parts that were not delivered, or what else is missing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from eval_pipeline.formulas.definition import Definition
+from eval_pipeline.formulas.registry import Registry
+from eval_pipeline.formulas.tokens import canonical
+from eval_pipeline.store.open import Connection
+from eval_pipeline.store.runs import RunRow, computed_with
+from eval_pipeline.words import count
+
+# So many parts are named; the others stand in the list of all.
+NAMED: Final = 4
+NO_RESULTS: Final = "no results"
+NOT_COMPUTED: Final = "not computed yet"
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What a run or its golden set may lack, and where a formula says that it has no value without it.
+
+    It reads the table, and one of these phrases stands in its `applies` or, of `columns`, anywhere in its statement.
+    """
+
+    words: str
+    table: str
+    phrases: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    condition: str = "true"
+
+    def is_needed(self, one: Definition, inputs: Collection[str]) -> bool:
+        """Whether the formula is undefined in a run that has nothing of this."""
+        applies = f" and {canonical(one.applies_where)} and "
+        statement = "" if one.is_python else f" {canonical(one.body)} "
+        return self.table in inputs and (
+            any(f" {phrase} " in applies for phrase in self.phrases)
+            or any(f" {column} " in statement for column in self.columns)
+        )
+
+    @property
+    def sql(self) -> str:
+        """Whether a scored query of the run has it."""
+        if self.table == RESULTS:
+            return f"exists(from scored t where {self.condition})"
+        if self.table == ARCHIVES:
+            return (
+                "exists(from ledger.archives_in_force semi join "
+                "(from raw.runs where run_key = $run_key) using (dataset_key))"
+            )
+        return (
+            f"exists(from {self.table} t semi join scored using (query_key) "
+            f"where t.golden_key = $golden_key and {self.condition})"
+        )
+
+
+RESULTS, ARCHIVES = "raw.results", "raw.archives"
+COUNTS = "labels.expected_document_counts"
+# What the golden set lacks comes first: without it nothing that a run delivers is of use.
+_PARTS: Final = (
+    _Part("expected chunks", "labels.expected_chunks", ("n_expected > 0",)),
+    _Part("expected documents", "labels.expected_documents", ("n_expected > 0",)),
+    _Part("queries to refuse", COUNTS, ("n_expected = 0",), condition="t.n_expected = 0"),
+    _Part("unanswerable queries", "labels.answerable", ("not answerable",), condition="not t.answerable"),
+    _Part("gold supports", "labels.supports", ("n_expected > 0", "n_supports > 0", "n_groups > 0")),
+    _Part("multi-hop queries", "labels.multi_hop", ("is_multi_hop",)),
+    _Part("spans", "labels.spans", ("retrieved_chars is not null",)),
+    _Part("required or forbidden texts", "labels.strings", ("n_required",)),
+    _Part("conflict rules", "labels.conflict_rules", ("case conflict_rule",)),
+    _Part("answers", RESULTS, ("has_answer",), condition="t.has_answer"),
+    _Part("grounded answers", RESULTS, ("is_grounded",), condition="t.grounded"),
+    _Part(
+        "word on abstaining",
+        RESULTS,
+        ("is_abstained is not null",),
+        condition="coalesce(t.abstained, t.judge_abstained) is not null",
+    ),
+    _Part("chunk archive", ARCHIVES, ("has_archive",)),
+    _Part(
+        "judge scores",
+        RESULTS,
+        columns=("groundedness_score", "correctness_score"),
+        condition="t.judge_groundedness between 0 and 5 or t.judge_correctness between 0 and 5",
+    ),
+    _Part("selected folders", RESULTS, columns=("n_reached",), condition="t.selected_folders is not null"),
+    _Part("query without an error", RESULTS, ("and not is_error",), condition="not t.is_failed"),
+)
+
+
+def undefined_of(con: Connection, registry: Registry, run: RunRow, keys: Collection[str]) -> dict[str, str]:
+    """Metric → why it has no value in this run, of these, which have none."""
+    if not keys:
+        return {}
+    if run.golden_key is None:
+        return dict.fromkeys(keys, f"no golden set for dataset {run.dataset}")
+    lacking = _lacking(con, run)
+    if NO_RESULTS in lacking:
+        return dict.fromkeys(keys, NO_RESULTS)
+    formulas, computed = registry.keys(), computed_with(con, run)
+    return {
+        key: _reason(registry, formulas[key], lacking) if formulas[key].name in computed else NOT_COMPUTED
+        for key in keys
+    }
+
+
+def _lacking(con: Connection, run: RunRow) -> set[str]:
+    """What no scored query of the run has."""
+    asked = ", ".join(["exists(from scored)", *(part.sql for part in _PARTS)])
+    (found,) = con.execute(
+        "with scored as (select r.*, s.is_failed from ledger.scored_results s join raw.results r "
+        f"using (run_key, query_key) where run_key = $run_key) select {asked}",
+        {"run_key": run.run_key, "golden_key": run.golden_key},
+    ).fetchall()
+    names = [NO_RESULTS, *(f"no {part.words}" for part in _PARTS)]
+    return {name for name, is_there in zip(names, found, strict=True) if not is_there}
+
+
+def _reason(registry: Registry, one: Definition, lacking: Collection[str]) -> str:
+    inputs = registry.inputs_of(one)
+    for part in _PARTS:
+        if f"no {part.words}" in lacking and part.is_needed(one, inputs):
+            return f"no {part.words}"
+    return "no query with a value" + (f"; it applies where {one.applies_where}" if one.applies_where else "")
+
+
+def in_short(undefined: Mapping[str, str]) -> str:
+    """`no spans, no judge scores: 26 metrics`: what is missing most comes first."""
+    reasons = Counter(reason.split(";", 1)[0] for reason in undefined.values())
+    named = [reason for reason, _ in reasons.most_common()]
+    shown = ", ".join(named[:NAMED]) + (" …" if len(named) > NAMED else "")
+    return f"{shown}: {count(len(undefined), 'metric')}"
