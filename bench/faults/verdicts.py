@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections import Counter
 from dataclasses import dataclass
@@ -16,6 +17,9 @@ BY_CALL = {"path", "delivered_by", "run_key", "dataset_key"}
 FROM_DELIVERY = {"created_at"}
 STAMP = re.compile(r"(\bd\d+\.)?\d{8}T?-?\d{6}(\.\d+)?(-\d+)?")
 MANIFEST = "manifest.json"
+STORE_FILE = re.compile(r"[^/]*\.duckdb(\.(rebuilding|broken-[\dT-]+))?(\.(wal|lock|turn))?")
+TIMES = re.compile(rb"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?")
+NUMBER = re.compile(rb'"number": \d+,')
 # DuckDB writes whole blocks, and what was begun in vain leaves free ones behind.
 MOST_TIMES_THE_SIZE = 2
 TRACES = ("Traceback (most recent call last)", "internal error")
@@ -60,6 +64,26 @@ def files_below(folder: Path) -> Counter[str]:
     names = [(path, STAMP.sub("TIME", str(path.relative_to(folder)))) for path in folder.rglob("*")]
     once = {name for path, name in names if path.is_dir() or "broken" in name or path.name == MANIFEST}
     return Counter([*once, *(name for _, name in names if name not in once)])
+
+
+def kept_below(folder: Path) -> tuple[str, ...]:
+    """Everything that `rebuild` reads there, in order, by names and bytes without times."""
+    paths = sorted(
+        path for path in folder.rglob("*") if path.is_file() and not STORE_FILE.fullmatch(path.name)
+    )
+    deliveries: dict[str, int] = {}
+    found = []
+    for path in paths:
+        first, *rest = path.relative_to(folder).parts
+        if len(rest) > 1:
+            rest[0] = str(deliveries.setdefault(rest[0], len(deliveries)))
+        data = (
+            TIMES.sub(b"TIME", NUMBER.sub(b"", path.read_bytes()))
+            if path.suffix == ".json"
+            else path.read_bytes()
+        )
+        found.append(f"{'/'.join([first, *rest])} {hashlib.sha256(data).hexdigest()}")
+    return tuple(found)
 
 
 def views_differ(wanted: Views, found: Views, *, of: str) -> list[str]:
