@@ -18,6 +18,13 @@ CHANGING_FUNCTIONS = frozenset(
     {
         "random",
         "setseed",
+        "ago",
+        "current_localtime",
+        "current_localtimestamp",
+        "pg_conf_load_time",
+        "pg_postmaster_start_time",
+        "setval",
+        "sleep_ms",
         "uuid",
         "uuidv4",
         "uuidv7",
@@ -40,7 +47,14 @@ CHANGING_WORDS = frozenset(
 _OUTSIDE_FUNCTION = re.compile(
     r"read_\w+|\w*_scan(_\w+)?|parquet_\w+|pragma_\w+|duckdb_\w+|glob|sniff_\w+|st_read\w*|query|query_table"
     r"|json_execute_serialized_sql|copy_database|import_database|which_secret|current_setting|getvariable"
+    r"|(enable|disable|verify)_\w+|(force_)?checkpoint|(database|extension|metadata|storage|table)_(list|size|info)"
+    r"|show(_databases|_tables|_tables_expanded)?|\w+_external_resource(_type)?|(parse_)?duckdb_\w+|\w+_duckdb_logs"
+    r"|current_((query|transaction|connection)(_id)?|database|catalog|schemas?|user|role)|session_user|user"
+    r"|add_parquet_key|collations|extension_versions|format_type|functions|icu_calendar_names|in_search_path"
+    r"|pg_\w+|platform|python_map_function|stats|user_agent|test_(all|vector)_types|vector_type|version|write_log"
 )
+# What the engine says of itself, and of what is stored.
+_CATALOGUE = re.compile(r"information_schema|system|(pg|sqlite|duckdb|pragma)_\w+")
 _STATEMENTS = frozenset(
     [
         *("alter", "attach", "call", "checkpoint", "comment", "copy", "create", "delete", "detach", "drop"),
@@ -48,7 +62,12 @@ _STATEMENTS = frozenset(
         *("prepare", "reset", "set", "truncate", "update", "use", "vacuum"),
     ]
 )
-_BEFORE_TABLES = frozenset(("from", "join", "pivot", "unpivot", "summarize", "describe", "desc", "table"))
+_BEFORE_TABLES = frozenset(
+    [
+        *("from", "join", "pivot", "pivot_longer", "pivot_wider", "unpivot"),
+        *("summarize", "describe", "table"),
+    ]
+)
 _AFTER_TABLES = frozenset(
     [
         *("where", "group", "having", "order", "qualify", "window", "limit", "offset"),
@@ -73,7 +92,7 @@ def _faults(tokens: Sequence[Token]) -> Iterator[tuple[Token, str]]:
     for token, following in pairwise((*tokens, _NOTHING)):
         name = token.meaning.strip('"').lower()
         is_called = following.text == "(" and token.kind in ("word", "quoted")
-        is_changing = is_called and name in CHANGING_FUNCTIONS
+        is_changing = is_called and name in CHANGING_FUNCTIONS | CHANGING_WORDS
         if is_changing or (token.kind == "word" and token.meaning in CHANGING_WORDS):
             yield (
                 token,
@@ -90,8 +109,27 @@ def _faults(tokens: Sequence[Token]) -> Iterator[tuple[Token, str]]:
             tokens[0],
             f"a definition is one select; {tokens[0].meaning} changes something, or reads other things",
         )
+    yield from _changing_parts(tokens)
     for token in _in_place_of_a_table(tokens):
         yield token, _outside(f"from {token.text}")
+
+
+def _changing_parts(tokens: Sequence[Token]) -> Iterator[tuple[Token, str]]:
+    """Samples, and what may stand in parentheses beside a select."""
+    for second_last, last, token in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        if (
+            token.meaning in _STATEMENTS
+            and last.text == "("
+            and second_last.meaning in ("as", "materialized")
+        ):
+            yield token, f"a definition only selects; {token.meaning} changes something"
+        elif last.meaning == "show" and second_last.text == "(" and token.kind in ("word", "quoted"):
+            yield last, _outside("show")
+        elif token.meaning == "tablesample" or (token.meaning == "sample" and last.meaning == "using"):
+            yield (
+                token,
+                "a sample is another one at every call; take every row, or choose by what stands in them",
+            )
 
 
 def _outside(what: str) -> str:
@@ -125,14 +163,14 @@ def _in_place_of_a_table(tokens: Sequence[Token]) -> Iterator[Token]:
             del levels[max(len(levels) - 1, 1) :]
         elif word == "from" and (level.is_call_with_from or _compares(second_last, last)):
             continue
-        elif word in _BEFORE_TABLES:
+        elif word in _BEFORE_TABLES or (word == "desc" and last.text in ("(", "")):
             level.lists_tables = level.awaits_table = True
         elif word in _AFTER_TABLES:
             level.lists_tables = level.awaits_table = False
         elif token.text == "," and level.lists_tables:
             level.awaits_table = True
         elif level.awaits_table:
-            if _may_name_a_file(token):
+            if _may_name_a_file(token) or _CATALOGUE.fullmatch(token.meaning.strip('"').lower()):
                 yield token
             # `from name: table` names the table first.
             level.awaits_table = token.text == ":" or following.text == ":"

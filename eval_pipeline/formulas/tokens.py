@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -23,6 +24,7 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 
+_COMMENT_SIGN = re.compile(r"/\*|\*/")
 _BLANK = frozenset(("space", "comment"))
 
 
@@ -43,7 +45,7 @@ def meaningful(sql: str) -> tuple[Token, ...]:
 @lru_cache(maxsize=512)
 def _cut(sql: str) -> tuple[Token, ...]:
     tokens = []
-    for found in _TOKEN.finditer(sql):
+    for found in _matches(sql):
         kind = found.lastgroup or "sign"
         if kind not in _BLANK:
             text = found.group()
@@ -51,6 +53,25 @@ def _cut(sql: str) -> tuple[Token, ...]:
     while tokens and tokens[-1].text == ";":
         tokens.pop()
     return tuple(tokens)
+
+
+def _matches(sql: str) -> Iterator[re.Match[str]]:
+    place = 0
+    while found := _TOKEN.match(sql, place):
+        yield found
+        place = _comment_end(sql, found) if found.lastgroup == "comment" else found.end()
+
+
+def _comment_end(sql: str, found: re.Match[str]) -> int:
+    """Comments nest, as they do in DuckDB; one that is never closed ends with the text."""
+    if found.group().startswith("--"):
+        return found.end()
+    depth = 0
+    for sign in _COMMENT_SIGN.finditer(sql, found.start()):
+        depth += 1 if sign.group() == "/*" else -1
+        if depth == 0:
+            return sign.end()
+    return len(sql)
 
 
 @lru_cache(maxsize=512)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 
+import duckdb
 import pytest
 
 from eval_pipeline.errors import DefinitionError, InvalidConfig, UnknownName
@@ -111,6 +112,20 @@ def test_a_faulty_header_is_refused_with_its_file_and_what_is_allowed(files, hea
         ("select run_key, query_key, n_hits > $least as x from raw.results", "$least is no parameter"),
         ("select run_key, query_key, random() as x from raw.results", "random gives another answer"),
         ("select run_key, query_key, epoch(now()) as x from raw.results", "now gives another answer"),
+        ('select run_key, query_key, "current_date"() as x from raw.results', "current_date gives another"),
+        (
+            "select run_key, query_key, n_hits as x from raw.results tablesample 10 rows",
+            "a sample is another one",
+        ),
+        ("select run_key, query_key, n_hits as x from raw.results using sample 3", "a sample is another one"),
+        (
+            "with gone as (delete from raw.hits returning *) select run_key, query_key, 1 as x from raw.results",
+            "a definition only selects; delete changes something",
+        ),
+        (
+            "with x as materialized (copy raw.hits to 'x') select run_key, query_key, 1 as x from raw.results",
+            "a definition only selects; copy changes something",
+        ),
         (
             "select run_key, query_key, epoch(current_timestamp) as x from raw.results",
             "current_timestamp gives another answer",
@@ -137,7 +152,43 @@ OUTSIDE = [
     'select run_key, query_key, x from raw.results, "data/x.csv"',
     "with t as (from 'x.csv') select run_key, query_key, t.x from raw.results, t",
     "select run_key, query_key, (from (describe 'x.csv')) as x from raw.results",
+    "select run_key, query_key, x from raw.results, (pivot_longer 'x.csv' on x)",
+    "select run_key, query_key, x from raw.results, (show all tables)",
+    'select run_key, query_key, x from raw.results, "information_schema".tables',
+    "select run_key, query_key, x from raw.results, system.pg_catalog.pg_settings",
+    "select run_key, query_key, x from raw.results, 'x.csv' /* /* */ -- */ , 'y.csv'",
 ]
+
+
+# What makes rows of its arguments, and gives the same ones at every call.
+OF_ITS_ARGUMENTS = {
+    *(
+        "generate_series",
+        "histogram",
+        "histogram_values",
+        "json_each",
+        "json_tree",
+        "range",
+        "repeat",
+        "repeat_row",
+    ),
+    *("summary", "unnest"),
+}
+
+
+def test_every_function_of_the_engine_that_reads_more_than_its_arguments_is_refused(files):
+    with duckdb.connect() as con:
+        names = con.execute(
+            "select distinct function_name from duckdb_functions() where function_name similar to '\\w+' "
+            "and (function_type in ('table', 'pragma', 'table_macro') or stability != 'CONSISTENT')"
+        ).fetchall()
+    read = {name for (name,) in names} - OF_ITS_ARGUMENTS - {"error"}
+    assert len(read) > 50
+    for name in sorted(read):
+        files.ship(
+            "metrics/x.sql", f"-- keys: {{x: y}}\n\nselect run_key, {name}(n_hits) as x from raw.results\n"
+        )
+        assert "reads files" in (refusal := files.refusal()) or "gives another answer" in refusal, name
 
 
 @pytest.mark.parametrize("body", OUTSIDE)
@@ -158,6 +209,7 @@ def test_a_statement_that_reads_files_or_the_network_is_refused_with_its_line(fi
         "select run_key, query_key, extract(year from '2026-01-01') as x from raw.results",
         "select run_key, query_key, trim(both '.' from 'a.b') as x from raw.results where id in ('a.csv', 'b.csv')",
         "select run_key, query_key, x from raw.results as r, unnest(['a.csv', 'b.csv']) as t(x) order by 'a.csv', 'b'",
+        "select run_key, query_key, first(a order by b desc, 'x.csv') as x from raw.results order by x desc, \"a.b\"",
         "select run_key, query_key, load as x, 'x.csv', \"hit@1.5\" from raw.results group by a, 'x.csv'",
     ],
 )
