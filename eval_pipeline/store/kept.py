@@ -105,8 +105,8 @@ class KeptDelivery:
         parent = kept_folder(db)
         if not parent.is_dir():
             return []
-        folders = (path for path in parent.iterdir() if path.is_dir() and not path.is_symlink())
-        found = [cls(path) for path in folders if not path.name.startswith(".")]
+        # A link is followed: somebody has moved the delivery to another disk.
+        found = [cls(path) for path in parent.iterdir() if path.is_dir() and not path.name.startswith(".")]
         return sorted(found, key=lambda one: (one.number, one.path.name))
 
     @classmethod
@@ -134,6 +134,13 @@ class KeptDelivery:
             return dt.datetime.strptime(matched[0], TIME) if matched else None
         except ValueError:
             return None
+
+    @property
+    def has_lost_manifest(self) -> bool:
+        """Whether nothing says what was delivered, though it was written; while a load places its files it is not."""
+        placed = _pending(self.path.parent)
+        is_being_placed = placed is not None and placed["folder"] == self.path.name
+        return self.number > 0 and not is_being_placed and not (self.path / MANIFEST).exists()
 
     def files(self) -> list[KeptFile] | None:
         """The files that it consists of; None where nothing says so, as in earlier versions."""
@@ -179,7 +186,9 @@ class KeptDelivery:
                 place.unlink(missing_ok=True)
             _remove_empty(place.parent, self.path)
         if self.path.is_dir() and {one.name for one in self.path.iterdir()} <= {MANIFEST, MANIFEST + ".part"}:
-            shutil.rmtree(self.path)
+            shutil.rmtree(self.path.resolve())
+            if self.path.is_symlink():
+                self.path.unlink()
             _to_disk(self.path.parent)
 
 
@@ -327,16 +336,13 @@ class Keeping:
         )
         units = sorted({one.unit for one in files})
         parent.mkdir(parents=True, exist_ok=True)
-        _write_json(
-            parent / PENDING,
-            {
-                "format": FORMAT,
-                "folder": delivery.path.name,
-                "units": units,
-                "before": self._before,
-                "sign": list(written or ()),
-            },
-        )
+        placed = {
+            "folder": delivery.path.name,
+            "units": units,
+            "before": self._before,
+            "sign": list(written or ()),
+        }
+        _write_json(parent / PENDING, {"format": FORMAT, "placed": placed, "hash": _hash_of([placed])})
         _all_to_disk({self.staged / one.name for one in files} | {self.staged / unit for unit in units})
         targets = [delivery.path / unit for unit in units]
         for unit, target in zip(units, targets, strict=True):
@@ -380,14 +386,20 @@ def _folders_between(path: Path, top: Path) -> Iterator[Path]:
 
 def _settle_placed(con: Connection, db: Path) -> None:
     """The ledger says whether the last commit came: then what was placed for it stays, else it is discarded."""
-    pending = kept_folder(db) / PENDING
-    try:
-        document = json.loads(pending.read_text("utf-8"))
-    except FileNotFoundError:
-        return
-    if not _is_committed(con, document):
+    document = _pending(kept_folder(db))
+    if document and not _is_committed(con, document):
         KeptDelivery(kept_folder(db) / document["folder"]).drop(document["units"])
-    pending.unlink(missing_ok=True)
+    (kept_folder(db) / PENDING).unlink(missing_ok=True)
+
+
+def _pending(kept: Path) -> dict[str, Any] | None:
+    """What was placed last, until its commit is confirmed; what is not as it was written names nothing to remove."""
+    try:
+        document = json.loads((kept / PENDING).read_text("utf-8"))
+        is_whole = document["hash"] == _hash_of([document["placed"]])
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return None
+    return document["placed"] if is_whole else None
 
 
 def _is_committed(con: Connection, pending: dict[str, Any]) -> bool:

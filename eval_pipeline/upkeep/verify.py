@@ -59,6 +59,8 @@ def verify_kept(db: Path, con: Connection | None = None) -> KeptCheck:
         except StoreError:
             check.findings.append(KeptFinding(delivery.path / MANIFEST, "damaged", delivery))
             listed = []
+        if delivery.has_lost_manifest:
+            check.findings.append(KeptFinding(delivery.path / MANIFEST, "missing", delivery))
         unlisted = list(_described(delivery, {one.name for one in listed}))
         check.files += len(listed) + len(unlisted)
         seen = seen.union(*map(_names_of, [*listed, *unlisted]))

@@ -145,6 +145,29 @@ def test_what_was_placed_without_a_commit_does_not_come_in_by_rebuilding(
     assert_rebuilt_as_it_was(settings)
 
 
+@pytest.mark.parametrize("text", ["{", '{"placed": {"folder": "../bundle", "units": ["runs"]}}'])
+def test_a_note_of_what_was_placed_that_is_not_as_it_was_written_removes_nothing(settings, bundle, text):
+    load(settings, bundle)
+    before = kept_files(settings)
+    (kept_folder(settings.db) / ".pending.json").write_text(text)
+    load(settings, bundle, on=2)
+    assert kept_files(settings) == before and (bundle / "runs").is_dir()
+    assert_rebuilt_as_it_was(settings)
+
+
+def test_a_delivery_that_was_moved_to_another_disk_and_linked_is_read_there(settings, bundle, tmp_path):
+    load(settings, bundle)
+    load(settings, another(tmp_path, "second"), on=2)
+    first, _ = sorted(kept_folder(settings.db).iterdir())
+    elsewhere = first.rename(tmp_path / "elsewhere")
+    first.symlink_to(elsewhere)
+    assert_rebuilt_as_it_was(settings)
+    forget(settings, registry_of(settings), Request("run", "run-1"), now=day(3))
+    assert not (elsewhere / "runs").exists()
+    forget(settings, registry_of(settings), Request("dataset", "kb"), now=day(4))
+    assert not first.is_symlink() and not elsewhere.exists()
+
+
 def test_a_store_that_was_deleted_takes_no_kept_delivery_with_it(settings, bundle, tmp_path):
     load(settings, bundle)
     settings.db.unlink()

@@ -205,6 +205,15 @@ def test_a_damaged_manifest_is_named_and_written_anew(two_runs):
     assert rebuilt(settings, "--yes")[0]["damaged"] == [] and stored(settings) == before
 
 
+def test_a_missing_manifest_is_named_and_written_anew(two_runs):
+    settings, _ = two_runs
+    (manifest,) = kept_folder(settings.db).glob("*/manifest.json")
+    manifest.unlink()
+    (found,) = rebuilt(settings, "--yes", code=3)[0]["damaged"]
+    assert (found["path"], found["problem"]) == (str(manifest), "missing")
+    assert rebuilt(settings, "--yes")[0]["damaged"] == []
+
+
 def test_a_kept_file_that_forgetting_cannot_read_is_named(two_runs):
     settings, _ = two_runs
     damaged = results_of(settings, "first")
