@@ -27,7 +27,10 @@ VARIABLES: Final = tuple(
 
 @dataclass(frozen=True)
 class Settings:
-    """Paths the product works with; `named` are the variables of the environment that chose one which must be there."""
+    """Paths the product works with; `named` are the variables of the environment that chose one which must be there.
+
+    `cache` is where copies of what was read lie; nothing but time is lost where it is None or cannot be written to.
+    """
 
     db: Path
     inbox: Path
@@ -36,6 +39,7 @@ class Settings:
     own_sql: Path | None
     dagster_home: Path
     named: tuple[str, ...] = field(default=(), compare=False)
+    cache: Path | None = field(default=None, compare=False)
 
 
 def product_version() -> str:
@@ -89,7 +93,17 @@ def load_settings(environ: Mapping[str, str] | None = None, *, db: str | Path | 
         own_sql=own_sql.absolute() if is_own else None,
         dagster_home=Path(home).absolute(),
         named=named,
+        cache=_cache_folder(env),
     )
+
+
+def _cache_folder(env: Mapping[str, str]) -> Path | None:
+    """The user's own; a name that is not absolute means nothing."""
+    said = Path(env.get("XDG_CACHE_HOME", ""))
+    if said.is_absolute():
+        return said
+    home = Path(env.get("HOME", ""))
+    return home / ".cache" if home.is_absolute() else None
 
 
 def missing_places(settings: Settings) -> list[str]:

@@ -10,6 +10,9 @@ from typing import Final, NamedTuple
 from eval_pipeline.computing.states import States
 from eval_pipeline.store.open import Connection, own_table
 
+# What verdicts are read from; these have to belong to the results and labels that stand there now.
+PAIR_FACTS: Final = ("facts.chunk_ranks", "facts.found_chunks", "facts.outcomes")
+
 Baselines = Mapping[tuple[str | None, str], str]
 
 

@@ -11,10 +11,9 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
-from eval_pipeline.comparing.compare import _comparison_document
-from eval_pipeline.comparing.material import Material, _read_material, find_pair
 from eval_pipeline.comparing.options import comparison_options
 from eval_pipeline.comparing.pair_states import (
+    PAIR_FACTS,
     PairState,
     WantedPairs,
     _average_seconds,
@@ -22,7 +21,6 @@ from eval_pipeline.comparing.pair_states import (
     _recent_runs,
     _wanted_pairs,
 )
-from eval_pipeline.comparing.states import PAIR_FACTS
 from eval_pipeline.comparing.stored import Made, _are_there, _find_keys, _write_comparison
 from eval_pipeline.computing.ledger import ASKED
 from eval_pipeline.computing.measure import Progress
@@ -210,13 +208,16 @@ def _asked(
 
 def _make(settings: Settings, registry: Registry, pair: Pair, *, reason: str, notify: Notify | None) -> Made:
     """Read as a comparison on the command line does, with what it is made of."""
+    # They compute with NumPy, for which those who only ask what is due need not wait.
+    from eval_pipeline.comparing.compare import _comparison_document
     from eval_pipeline.comparing.gate import judge_pair
+    from eval_pipeline.comparing.material import _read_material, find_pair
 
     started = time.perf_counter()
     options = comparison_options(registry.config)
     with open_reader(settings.db, notify=notify) as con:
         a, b = find_pair(con, *pair)
-        material: Material = _read_material(con, registry, (a, b), options)
+        material = _read_material(con, registry, (a, b), options)
         is_held = is_gated(registry, pair, suite=b.suite, dataset=b.dataset)
         judged = judge_pair(con, registry, material.paired) if is_held else None
         with states_of_cells(con, registry, runs=[a.run_key, b.run_key]) as states:

@@ -7,14 +7,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from eval_pipeline.comparing.pair_rows import CellState, ComparedRun, _cells_of
+from eval_pipeline.comparing.pair_states import PAIR_FACTS
 from eval_pipeline.computing.states import RunCell, states_of_cells
 from eval_pipeline.errors import UsageError
 from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.store.open import Connection
-
-# What verdicts are read from; these have to belong to the results and labels that stand there now.
-PAIR_FACTS: Final = ("facts.chunk_ranks", "facts.found_chunks", "facts.outcomes")
 
 # A formula that was never computed for a run and cannot be any more: the texts it reads were forgotten.
 FROZEN: Final = "forgotten"

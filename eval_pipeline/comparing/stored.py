@@ -9,8 +9,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-import pyarrow as pa
-
 from eval_pipeline.comparing.pair_states import PairInputs
 from eval_pipeline.errors import StoreError
 from eval_pipeline.settings import Settings, product_version
@@ -105,6 +103,9 @@ def _write_queries(con: Connection, keys: PairKeys, per_query: Sequence[Mapping[
     """In golden order; ids become keys by the store's own tables of ids."""
     if not per_query:
         return
+    # Imported here, where rows are written: `status` opens this file, too, and has no need of it.
+    import pyarrow as pa
+
     names = ("query_id", "kind", "regression", "a_hit_rank", "b_hit_rank", "note")
     kinds = (pa.string(), pa.string(), pa.bool_(), pa.int32(), pa.int32(), pa.string())
     columns = {
@@ -149,30 +150,30 @@ def _write_deltas(con: Connection, keys: PairKeys, document: Mapping[str, Any]) 
         ]
     if not rows:
         return
-    con.register("moved_metrics", pa.Table.from_pylist(rows, schema=_DELTAS))
+    import pyarrow as pa
+
+    schema = pa.schema([(name, pa.type_for_alias(kind)) for name, kind in _DELTAS.items()])
+    con.register("moved_metrics", pa.Table.from_pylist(rows, schema=schema))
     con.execute(
         "insert into comparisons.deltas (run_a_key, run_b_key, "
-        + ", ".join(_DELTAS.names)
+        + ", ".join(_DELTAS)
         + ") select ?, ?, "
-        + ", ".join(_DELTAS.names)
+        + ", ".join(_DELTAS)
         + " from moved_metrics",
         list(keys),
     )
     con.unregister("moved_metrics")
 
 
-_DELTAS: Final = pa.schema(
-    [
-        ("metric", pa.string()),
-        ("is_fallback", pa.bool_()),
-        *((name, pa.float64()) for name in ("a_value", "b_value", "delta", "ci_low", "ci_high", "p_value")),
-        ("p_adjusted", pa.float64()),
-        ("test", pa.string()),
-        ("n", pa.int32()),
-        ("mde", pa.float64()),
-        ("caveat", pa.string()),
-    ]
-)
+_DELTAS: Final = {
+    "metric": "string",
+    "is_fallback": "bool",
+    **dict.fromkeys(("a_value", "b_value", "delta", "ci_low", "ci_high", "p_value", "p_adjusted"), "float64"),
+    "test": "string",
+    "n": "int32",
+    "mde": "float64",
+    "caveat": "string",
+}
 
 
 def _delta(
@@ -309,6 +310,8 @@ def _tested(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
 
 
 def _read_queries(con: Connection, pair: tuple[str, str]) -> list[dict[str, Any]]:
+    # Imported here, where rows are written: `status` opens this file, too, and has no need of it.
+
     names = ("query_id", "kind", "regression", "regressed_chunk_ids", "a_hit_rank", "b_hit_rank", "note")
     rows = con.execute(
         f"select {', '.join(names)} from main.comparison_queries where run_a = ? and run_b = ? order by query_no",

@@ -6,7 +6,7 @@ from typing import Any
 
 import dagster as dg
 
-from eval_pipeline.comparing.pair_states import PairState
+from eval_pipeline.comparing.pair_states import PAIR_FACTS, PairState
 from eval_pipeline.comparing.pairs import (
     PAIRS,
     own_fingerprint,
@@ -14,7 +14,6 @@ from eval_pipeline.comparing.pairs import (
     partition_of,
     store_comparisons,
 )
-from eval_pipeline.comparing.states import PAIR_FACTS
 from eval_pipeline.comparing.stored import KIND_COLUMNS, StoredPair, stored_pairs
 from eval_pipeline.defs.assets import key_of
 from eval_pipeline.defs.checks import _checks_of_runs

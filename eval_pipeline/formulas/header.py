@@ -86,7 +86,8 @@ class Header:
     applies: str | None = None
     undefined: str | None = None
     scale: str = "fraction"
-    value_range: tuple[float | None, float | None] = (None, None)
+    # As written: a whole number is shown without a point.
+    value_range: tuple[int | float | None, int | float | None] = (None, None)
     direction: str = "higher"
     aggregate: str = "mean"
     why: str | None = None

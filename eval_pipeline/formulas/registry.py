@@ -14,10 +14,11 @@ from eval_pipeline.config import Config, load_config
 from eval_pipeline.errors import DefinitionError, InvalidConfig, UnknownName
 from eval_pipeline.formulas._allowed_sql import _refuse_sql
 from eval_pipeline.formulas._definition_text import read_definition
+from eval_pipeline.formulas._kept_copy import find_kept, keep, key_of
 from eval_pipeline.formulas.definition import Definition, Helper, render
 from eval_pipeline.formulas.fingerprint import _full_fingerprint, _helper_fingerprint, own_fingerprint
 from eval_pipeline.formulas.header import Header, _body_line, _header_of, _parse_header, _split_file
-from eval_pipeline.formulas.lock_file import _first_fingerprints
+from eval_pipeline.formulas.lock_file import FILE, _first_fingerprints
 from eval_pipeline.formulas.python_source import _declaration, _refuse_python, canonical_source
 from eval_pipeline.formulas.tokens import (
     _parameter_names,
@@ -92,23 +93,37 @@ class Registry:
 
 
 def load_registry(settings: Settings) -> Registry:
-    """Read every definition that holds for these settings."""
+    """Every definition that holds for these settings, read anew where a byte of any file has changed."""
     check_places(settings)
     takes_python = not refuses_python()
     config = load_config(settings.config)
     folders = [shipped_sql(), *([settings.own_sql] if settings.own_sql else [])]
+    places = list(_places_read(folders)) if settings.cache else []
+    key = key_of(places, config) if settings.cache else None
+    kept = find_kept(settings.cache, key)
+    if kept and (takes_python or not any(one.is_python and one.is_own for one in kept.definitions.values())):
+        return Registry(kept.definitions, kept.helpers, config)
+    registry = _read_registry(folders, config, takes_python=takes_python)
+    # A file that changed while it was read may be in there under the hash of another text.
+    if key is not None and key == key_of(places, config):
+        keep(settings.cache, key, registry.definitions, registry.helpers)
+    return registry
+
+
+def _places_read(folders: Sequence[Path]) -> Iterator[Path]:
+    """Every file and folder that the definitions come from, and the code that reads them."""
+    for folder in (*folders, PACKAGE / "formulas" / "polars"):
+        yield from (folder, folder / "functions", *(folder / schema for schema in DERIVED), folder / FILE)
+    yield from (PACKAGE / "metrics", PACKAGE / "formulas", PACKAGE / "bundle" / "guarded_yaml.py")
+
+
+def _read_registry(folders: Sequence[Path], config: Config, *, takes_python: bool) -> Registry:
     helpers: dict[str, Helper] = {}
     drafts: dict[str, Definition] = {}
     for folder in folders:
         for helper in _read_helpers(folder):
             helpers[helper.name] = replace(helper, is_own=folder != folders[0])
-        found = list(_read_folder(folder))
-        if folder == folders[0]:
-            found += _read_shipped_python()
-        else:
-            _check_python(found, is_taken=takes_python)
-            found = [replace(draft, is_own=True) for draft in found]
-        for draft in found:
+        for draft in _drafts_of(folder, is_own=folder != folders[0], takes_python=takes_python):
             _check_overlay(draft, drafts)
             drafts[draft.name] = draft
     helpers = _resolve_helpers(helpers)
@@ -118,6 +133,14 @@ def load_registry(settings: Settings) -> Registry:
     ordered = {name: drafts[name] for name in _parents_first(drafts)}
     first = {text: meaning for folder in folders for text, meaning in _first_fingerprints(folder).items()}
     return Registry(_fingerprinted(ordered, helpers, first), helpers, config)
+
+
+def _drafts_of(folder: Path, *, is_own: bool, takes_python: bool) -> list[Definition]:
+    found = list(_read_folder(folder))
+    if not is_own:
+        return found + _read_shipped_python()
+    _check_python(found, is_taken=takes_python)
+    return [replace(draft, is_own=True) for draft in found]
 
 
 def _check_python(own: Sequence[Definition], *, is_taken: bool) -> None:

@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import astuple, dataclass, replace
 from typing import Any, Final
 
-import pyarrow as pa
-
 from eval_pipeline.bundle.problems import printable
 from eval_pipeline.bundle.secrets import secret_places
 from eval_pipeline.records import GoldenRow, Span
@@ -182,6 +180,9 @@ def _add_findings(con: Connection, rows: Sequence[tuple[str | None, ...]], *, no
     """Keep (rule, query id, finding, decision, dataset, run id)."""
     if not rows:
         return
+    # Imported here, where rows are written: commands that only count them have no need of it.
+    import pyarrow as pa
+
     table = pa.table(
         {
             name: pa.array([None if text is None else printable(text) for text in column], pa.string())

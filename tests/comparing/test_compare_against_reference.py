@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from eval_pipeline.comparing.states import PAIR_FACTS
+from eval_pipeline.comparing.pair_states import PAIR_FACTS
 from eval_pipeline.comparing.verdicts import ComparisonOptions
 from tests.bundle_files import compute, load, registry_of, settings_in
 from tests.comparing.pairs_of_runs import compared

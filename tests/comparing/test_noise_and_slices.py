@@ -9,8 +9,8 @@ import pytest
 
 from eval_pipeline.comparing.noise import RecentRun, identical_pairs
 from eval_pipeline.comparing.pair_rows import MetricPairs
+from eval_pipeline.comparing.pair_states import PAIR_FACTS
 from eval_pipeline.comparing.significance import Compared, compare_metric, moved_slices, significance_of
-from eval_pipeline.comparing.states import PAIR_FACTS
 from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.report.comparison_rows import within_noise
 from eval_pipeline.settings import load_settings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from eval_pipeline.comparing.states import PAIR_FACTS
+from eval_pipeline.comparing.pair_states import PAIR_FACTS
 from eval_pipeline.report.markdown import render_report_md
 from eval_pipeline.showing.show import show_run
 from tests.bundle_files import compute, registry_of, write_lines

@@ -10,6 +10,7 @@ import pytest
 
 from eval_pipeline.comparing import pairs as comparison_pairs
 from eval_pipeline.comparing.gate import gate
+from eval_pipeline.comparing.pair_states import PAIR_FACTS
 from eval_pipeline.comparing.pairs import (
     PAIRS,
     due_pairs,
@@ -18,7 +19,6 @@ from eval_pipeline.comparing.pairs import (
     partition_of,
     store_comparisons,
 )
-from eval_pipeline.comparing.states import PAIR_FACTS
 from eval_pipeline.comparing.stored import keep_verdict
 from eval_pipeline.errors import InvalidConfig, UsageError
 from eval_pipeline.planning.apply import pin_older

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from eval_pipeline.comparing.compare import compare
-from eval_pipeline.comparing.states import PAIR_FACTS
+from eval_pipeline.comparing.pair_states import PAIR_FACTS
 from eval_pipeline.comparing.verdicts import ComparisonOptions
 from eval_pipeline.errors import RefusedError
 from eval_pipeline.formulas.registry import load_registry

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from eval_pipeline.comparing.states import PAIR_FACTS
+from eval_pipeline.comparing.pair_states import PAIR_FACTS
 from eval_pipeline.errors import StoreMissing, UnknownName, UsageError
 from eval_pipeline.settings import load_settings
 from tests.bundle_files import compute, load, settings_in, write_archive, write_golden, write_run

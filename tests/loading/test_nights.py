@@ -13,7 +13,7 @@ from eval_pipeline.comparing.compare import compare
 from eval_pipeline.comparing.gate import trailing_nights
 from eval_pipeline.comparing.noise import recent_runs
 from eval_pipeline.comparing.pair_rows import find_compared_run
-from eval_pipeline.comparing.states import PAIR_FACTS
+from eval_pipeline.comparing.pair_states import PAIR_FACTS
 from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.planning.status import find_status
 from eval_pipeline.report.pages.collect import read_suites

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from eval_pipeline.comparing.pair_states import PAIR_FACTS
 from eval_pipeline.comparing.pairs import PAIRS
-from eval_pipeline.comparing.states import PAIR_FACTS
 from eval_pipeline.computing.ledger import NEW_DATA_REASONS
 from eval_pipeline.computing.measure import Measured, measure
 from eval_pipeline.formulas.registry import Registry, load_registry
