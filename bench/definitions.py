@@ -2,7 +2,7 @@
 
     python -m bench.definitions [--rounds 9]
 
-Processor time, the best of several processes; each reads once, after the store's engine was imported, as a command does.
+Processor time, the best of several processes; each reads once, after the engine was imported, as a command does.
 """
 
 from __future__ import annotations
