@@ -310,8 +310,6 @@ def _tested(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
 
 
 def _read_queries(con: Connection, pair: tuple[str, str]) -> list[dict[str, Any]]:
-    # Imported here, where rows are written: `status` opens this file, too, and has no need of it.
-
     names = ("query_id", "kind", "regression", "regressed_chunk_ids", "a_hit_rank", "b_hit_rank", "note")
     rows = con.execute(
         f"select {', '.join(names)} from main.comparison_queries where run_a = ? and run_b = ? order by query_no",
