@@ -23,7 +23,7 @@ from eval_pipeline.planning.preview import find_preview
 from eval_pipeline.planning.preview_verdicts import MOST_PAIRS
 from eval_pipeline.planning.status import find_status
 from eval_pipeline.settings import Settings
-from eval_pipeline.store.open import open_reader, open_writer
+from tests.projects import open_reader, open_writer, project_of, store_of
 
 FORMULA = "metrics.reciprocal_rank"
 AGGREGATES = f"aggregates.run_metrics:{FORMULA}"
@@ -43,8 +43,8 @@ def place(store: Path) -> Settings:
 def fill(_: Stopwatch, store: Path, bundle: Path) -> None:
     """Take a bundle in and compute everything."""
     settings = place(store)
-    load_bundles([bundle], settings, now=now())
-    measure(settings, changed(settings, 10), now=now(), reasons=None)
+    load_bundles([bundle], project_of(settings, now=now()))
+    measure(project_of(settings, changed(settings, 10), now=now()), reasons=None)
 
 
 def pad(_: Stopwatch, store: Path, n_runs: str) -> None:
@@ -66,7 +66,7 @@ def pad(_: Stopwatch, store: Path, n_runs: str) -> None:
             "content_hash || i as content_hash) from (from raw.run_parts where run_key = ?), range(1, ? + 1) t(i)",
             [key, more],
         )
-        states = states_of_cells(con, registry)
+        states = states_of_cells(store_of(con, registry))
         con.execute(
             "insert into ledger.cells by name select s.definition, s.source, s.run_key, s.fingerprint, "
             "s.own_fingerprint, s.source_fingerprint, s.results_hash, s.labels_hash, s.archive_hash, s.golden_key, "
@@ -105,7 +105,7 @@ def change(watch: Stopwatch, store: Path, rounds: str) -> None:
     one = (run_name(0),)
     for number in range(int(rounds)):
         registry = changed(settings, 1 + number % 5)
-        compute = partial(measure, settings, registry, now=now(), reasons=None)
+        compute = partial(measure, project_of(settings, registry, now=now()), reasons=None)
         scan()
         watch.time("preview, one run", partial(preview, registry, runs=one))
         watch.time("preview", partial(preview, registry))
@@ -128,7 +128,9 @@ def apply(watch: Stopwatch, store: Path) -> None:
     watch.time("apply", partial(through_dagster, 8))
     registry = changed(settings, 9)
     asked = {FORMULA, AGGREGATES}
-    watch.time("alone", lambda: measure(settings, registry, now=now(), reasons=None, definitions=asked))
+    watch.time(
+        "alone", lambda: measure(project_of(settings, registry, now=now()), reasons=None, definitions=asked)
+    )
 
 
 def one_stale(watch: Stopwatch, store: Path, *bundles: Path) -> None:
@@ -136,8 +138,8 @@ def one_stale(watch: Stopwatch, store: Path, *bundles: Path) -> None:
     settings = place(store)
     registry = load_registry(settings)
     for bundle in bundles:
-        load_bundles([bundle], settings, now=now())
-        watch.time("one stale run", lambda: measure(settings, registry, now=now()))
+        load_bundles([bundle], project_of(settings, now=now()))
+        watch.time("one stale run", lambda: measure(project_of(settings, registry, now=now())))
 
 
 STEPS: dict[str, Callable[..., None]] = {

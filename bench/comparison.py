@@ -27,6 +27,7 @@ from eval_pipeline.computing.measure import measure
 from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.loading.load import load_bundles
 from eval_pipeline.settings import load_settings
+from tests.projects import project_of
 
 
 def build_store(folder, shape, runs, *, chunker=True):
@@ -43,8 +44,8 @@ def build_store(folder, shape, runs, *, chunker=True):
     now = dt.datetime(2026, 1, 1)
     if not chunker:
         write_inventory(bundle)
-    load_bundles([bundle], settings, now=now)
-    measure(settings, load_registry(settings), now=now)
+    load_bundles([bundle], project_of(settings, now=now))
+    measure(project_of(settings, load_registry(settings), now=now))
     return settings
 
 

@@ -25,7 +25,8 @@ from eval_pipeline.formulas.registry import Registry, load_registry
 from eval_pipeline.loading.load import load_bundles
 from eval_pipeline.planning.status import find_status
 from eval_pipeline.settings import Settings, load_settings
-from eval_pipeline.store.open import Connection, first_value, open_writer, transaction
+from eval_pipeline.store.open import Connection, first_value, transaction
+from tests.projects import open_writer, project_of
 
 RANK_FACTS = ("facts.found_chunks", "facts.chunk_ranks", "facts.document_ranks")
 RANK_FORMULAS = ("metrics.hit_at_k", "metrics.reciprocal_rank", "metrics.recall_at_k_doc")
@@ -74,14 +75,14 @@ def now() -> dt.datetime:
 
 def load(watch: Stopwatch, store: Path, *bundles: Path) -> None:
     """Take bundles in."""
-    watch.time("load", lambda: load_bundles(bundles, settings_in(store), now=now()))
+    watch.time("load", lambda: load_bundles(bundles, project_of(settings_in(store), now=now())))
 
 
 def measure_all(watch: Stopwatch, store: Path) -> None:
     """Every definition for every run."""
     settings = settings_in(store)
     registry = load_registry(settings)
-    watch.time("measure", lambda: measure(settings, registry, now=now(), reasons=None))
+    watch.time("measure", lambda: measure(project_of(settings, registry, now=now()), reasons=None))
 
 
 def status(watch: Stopwatch, store: Path) -> None:
@@ -98,8 +99,8 @@ def one_more(watch: Stopwatch, store: Path, bundle: Path) -> None:
     registry = load_registry(settings)
 
     def nightly() -> None:
-        load_bundles([bundle], settings, now=now())
-        measure(settings, registry, now=now())
+        load_bundles([bundle], project_of(settings, now=now()))
+        measure(project_of(settings, registry, now=now()))
 
     watch.time("one more", nightly)
 

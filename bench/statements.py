@@ -27,6 +27,7 @@ from eval_pipeline.computing import measure as measure_module
 from eval_pipeline.computing.measure import measure
 from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.loading.load import load_bundles
+from tests.projects import project_of
 
 SHAPE = Shape(runs=3, queries=2, hits=10, answers=True, spans=1, supports=True)
 WORDS = 4
@@ -65,8 +66,8 @@ def take_in(folder: Path) -> None:
     """Load what is new in the bundle and compute it."""
     settings = settings_in(folder)
     registry = load_registry(settings)
-    load_bundles([folder / "bundle"], settings, now=now())
-    measure(settings, registry, now=now())
+    load_bundles([folder / "bundle"], project_of(settings, now=now()))
+    measure(project_of(settings, registry, now=now()))
 
 
 def prepare(folder: Path) -> None:

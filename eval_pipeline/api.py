@@ -14,7 +14,7 @@ from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.report.markdown import render_report_md
 from eval_pipeline.settings import load_settings
 from eval_pipeline.showing import document
-from eval_pipeline.store.open import open_reader
+from eval_pipeline.store.project import project_of
 
 if TYPE_CHECKING:
     from eval_pipeline.store.open import Connection
@@ -57,5 +57,5 @@ def open_store(path: str | Path | None = None) -> Iterator[Connection]:
     with open_store("data/eval.duckdb") as store:
         store.sql("from runs").pl()
     """
-    with open_reader(load_settings(db=path).db, for_others=True) as con:
-        yield con
+    with project_of(load_settings(db=path)).read(for_others=True) as store:
+        yield store.con

@@ -26,6 +26,7 @@ from eval_pipeline.loading.inbox import look_into
 from eval_pipeline.settings import CONFIG, OWN_SQL, PACKAGE, Settings, check_places, project_folder, utc_now
 from eval_pipeline.store.lock import Notify
 from eval_pipeline.store.open import open_reader
+from eval_pipeline.store.project import Store
 
 if TYPE_CHECKING:
     import dagster as dg
@@ -221,7 +222,7 @@ def _due_launches(
     now = utc_now()
     fail_dead_runs(instance, now=now)
     with open_reader(settings.db, notify=notify) as con:
-        states = states_of_cells(con, registry, only_due=True)
+        states = states_of_cells(Store(con, lambda: registry, utc_now), only_due=True)
         due = stale_runs(
             states, registry, reasons=asked.reasons, run_ids=asked.run_ids, definitions=asked.definitions
         )

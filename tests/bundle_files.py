@@ -17,7 +17,7 @@ from eval_pipeline.formulas.registry import Registry, load_registry
 from eval_pipeline.loading.context import LoadReport
 from eval_pipeline.loading.load import load_bundles
 from eval_pipeline.settings import Settings, load_settings
-from eval_pipeline.store.open import open_reader, open_writer
+from tests.projects import open_reader, open_writer, project_of
 
 Row = dict[str, Any]
 FIRST_DAY = dt.datetime(2026, 9, 1)
@@ -85,7 +85,7 @@ def load(settings: Settings, *paths: Path, on: int = 1) -> LoadReport:
     if not settings.db.exists():
         settings.db.parent.mkdir(parents=True, exist_ok=True)
         settings.db.write_bytes(_empty_store())
-    return load_bundles(list(paths), settings, now=day(on))
+    return load_bundles(list(paths), project_of(settings, now=day(on)))
 
 
 @cache
@@ -98,7 +98,7 @@ def _empty_store() -> bytes:
 
 
 def compute(settings: Settings, registry: Registry | None = None, *, on: int = 2, **options: Any) -> Any:
-    return measure(settings, registry or registry_of(settings), now=day(on), **options)
+    return measure(project_of(settings, registry or registry_of(settings), now=day(on)), **options)
 
 
 def ask(settings: Settings, sql: str, *parameters: object) -> list[tuple[Any, ...]]:

@@ -15,10 +15,10 @@ import pytest
 from bench.faults.preload import NoCompiler, compile_into, environment_with
 from eval_pipeline.launch import prepare_home
 from eval_pipeline.settings import Settings
-from eval_pipeline.store.open import open_writer
 from tests.bundle_files import compute, load, settings_in
 from tests.made_once import made_once
 from tests.prepared import Prepared
+from tests.projects import open_writer
 from tests.upkeep.forgettable import TWO_FORMULAS, own_copy, write_secret_bundle
 
 # Folders whose single tests take longest: begun first, so that no worker sits over one while the others are done.

@@ -18,7 +18,7 @@ from eval_pipeline.computing.measure import measure
 from eval_pipeline.computing.progress import computed_by
 from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.settings import Settings
-from eval_pipeline.store.open import open_reader
+from tests.projects import open_reader, project_of
 
 
 def run_plainly(
@@ -36,8 +36,7 @@ def run_plainly(
     registry = load_registry(settings)
     named = {"now": dt.datetime.now(dt.UTC).replace(tzinfo=None), "dagster_run_id": str(uuid.uuid4())}
     measure(
-        settings,
-        registry,
+        project_of(settings, registry),
         reasons=reasons,
         run_ids=run_ids,
         definitions=definitions,

@@ -9,6 +9,7 @@ from pathlib import Path
 from bench.faults import preload
 from eval_pipeline.errors import EvalPipelineError
 from tests.prepared import command_line
+from tests.projects import project_of
 
 # Computing without Dagster, whose files are most of what `run` touches.
 COMPUTE = "compute"
@@ -38,11 +39,11 @@ def undisturbed(*words: str) -> None:
         return
     from eval_pipeline.computing.measure import measure
     from eval_pipeline.formulas.registry import load_registry
-    from eval_pipeline.settings import load_settings, utc_now
+    from eval_pipeline.settings import load_settings
 
     settings = load_settings(db=Path(words[-1]))
     try:
-        measure(settings, load_registry(settings), now=utc_now())
+        measure(project_of(settings, load_registry(settings)))
     except EvalPipelineError as error:
         # As the command line does.
         print(f"error: {error}")

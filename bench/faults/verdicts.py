@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from eval_pipeline.store.open import open_reader
+from tests.projects import open_reader
 
 Views = dict[str, tuple[Any, ...]]
 # Where from, by whom and in which order of calls something came; of times only whether there is one.

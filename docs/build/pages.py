@@ -20,7 +20,7 @@ from eval_pipeline.errors import EvalPipelineError, UsageError
 from eval_pipeline.formulas.definition import PER_QUERY, Definition
 from eval_pipeline.formulas.registry import Registry, load_registry
 from eval_pipeline.metrics import errors as metric_errors
-from eval_pipeline.settings import load_settings, project_folder, shipped_sql
+from eval_pipeline.settings import load_settings, project_folder, shipped_sql, utc_now
 from eval_pipeline.stats import errors as statistics_errors
 from eval_pipeline.store.open import open_in_memory
 
@@ -216,7 +216,7 @@ def anchor_of(one: Definition) -> str:
 
 def tables_page(registry: Registry) -> str:
     """Schema and views of a fresh store, and where the derived tables are described."""
-    with open_in_memory() as con:
+    with open_in_memory(utc_now) as con:
         rows = con.execute(
             "select schema_name, table_name, column_name, lower(data_type) from duckdb_columns() "
             "where not internal order by schema_name, table_name, column_index"

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from eval_pipeline.cli.options import as_json, selecting, with_store
 from eval_pipeline.cli.output import print_json, print_line, progress_bar, say
-from eval_pipeline.settings import Settings
 from eval_pipeline.words import count
+
+if TYPE_CHECKING:
+    from eval_pipeline.store.project import Project
 
 
 @click.command("apply")
@@ -27,7 +31,7 @@ def command(
     runs: tuple[str, ...],
     since: str | None,
     pinned: bool,
-    settings: Settings,
+    project: Project,
     as_json: bool,
 ) -> None:
     """Compute exactly what `plan` lists, through Dagster; interrupted, it goes on where it stopped.
@@ -36,28 +40,27 @@ def command(
     they appear. --only and --runs leave the rest stale; with --pin it is pinned. --pinned gives pins up again.
     """
     from eval_pipeline.computing.ledger import EVERY_REASON
-    from eval_pipeline.formulas.registry import load_registry
     from eval_pipeline.launch import run_in_dagster
     from eval_pipeline.planning.apply import pin_older, pin_rest, release_pins
     from eval_pipeline.planning.plan import find_plan, select_cells
 
     if pin and not (only or runs or since):
         raise click.UsageError("--pin leaves what is not selected: select with --only, --runs or --since")
-    registry = load_registry(settings)
+    registry = project.definitions()
     selection = select_cells(registry, only=only, runs=runs, since=since, with_pinned=pinned)
-    plan = find_plan(settings, registry, selection, notify=say)
+    plan = find_plan(project.settings, registry, selection, notify=say)
     for warning in plan["warnings"]:
         say(f"warning: {warning}")
     if pinned:
-        release_pins(settings, registry, selection, notify=say)
+        release_pins(project.settings, registry, selection, notify=say)
     n_left = 0
     if pin or since:
         leave = pin_rest if pin else pin_older
-        n_left = leave(settings, registry, selection, note=reason, notify=say)
+        n_left = leave(project.settings, registry, selection, note=reason, notify=say)
     if plan["cells"]:
         with progress_bar("computing cells") as progress:
             summary = run_in_dagster(
-                settings,
+                project.settings,
                 run_ids=set(plan["runs"]),
                 reasons=EVERY_REASON if only else None,
                 definitions=set(selection.definitions) if selection.definitions else None,

@@ -8,13 +8,16 @@ import json
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from eval_pipeline.cli.options import as_json, with_store, writing
 from eval_pipeline.cli.output import say
-from eval_pipeline.settings import Settings
+
+if TYPE_CHECKING:
+    from eval_pipeline.store.project import Project
+
 
 FORMATS = ("table", "json", "md", "html")
 BY_SUFFIX = {".json": "json", ".md": "md", ".markdown": "md", ".html": "html", ".htm": "html"}
@@ -37,7 +40,7 @@ def command(
     strict_chunker_version: bool,
     wanted: str | None,
     output: Path | None,
-    settings: Settings,
+    project: Project,
     as_json: bool,
 ) -> None:
     """Compare two runs: what moved from A to B, how sure that is, and which queries it was.
@@ -45,17 +48,16 @@ def command(
     Runs of different chunker versions are matched by document and span instead of by chunk id.
     """
     from eval_pipeline.comparing.compare import compare
-    from eval_pipeline.formulas.registry import load_registry
 
     chosen = format_of(wanted, output, as_json=as_json)
-    registry = load_registry(settings)
+    registry = project.definitions()
     document = compare(
-        settings, registry, run_a, run_b, strict_chunker_version=strict_chunker_version, notify=say
+        project.settings, registry, run_a, run_b, strict_chunker_version=strict_chunker_version, notify=say
     )
     if chosen == "html":
         from eval_pipeline.report.pages.collect import pair_page
 
-        write(pair_page(settings, registry, run_a, run_b, document=document, notify=say), output)
+        write(pair_page(project.settings, registry, run_a, run_b, document=document, notify=say), output)
     else:
         write(_text(document, chosen), output)
 

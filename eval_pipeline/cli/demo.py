@@ -6,44 +6,46 @@ import os
 import shutil
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from eval_pipeline.cli.options import with_store
 from eval_pipeline.cli.output import number, print_line, progress_bar, say, table
-from eval_pipeline.settings import Settings, utc_now
 from eval_pipeline.words import count
+
+if TYPE_CHECKING:
+    from eval_pipeline.store.project import Project
 
 
 @click.command("demo")
 @with_store
-def command(settings: Settings) -> None:
+def command(project: Project) -> None:
     """Load the shipped example (a handbook, 89 questions, eleven nights), run everything, and show what to try."""
     from eval_pipeline.computing.ledger import NEW_DATA_REASONS
     from eval_pipeline.demo import BUNDLE_FOLDER
-    from eval_pipeline.formulas.registry import load_registry
     from eval_pipeline.launch import run_in_dagster
     from eval_pipeline.loading.load import load_bundles
     from eval_pipeline.showing.headlines import IN_BRIEF
     from eval_pipeline.showing.runs import headline_table
 
     say("Loading the example …")
-    report = load_bundles([BUNDLE_FOLDER], settings, now=utc_now(), notify=say)
+    report = load_bundles([BUNDLE_FOLDER], project)
     with progress_bar("computing cells") as progress:
         summary = run_in_dagster(
-            settings, run_ids=None, reasons=NEW_DATA_REASONS, notify=say, progress=progress
+            project.settings, run_ids=None, reasons=NEW_DATA_REASONS, notify=say, progress=progress
         )
     print_line(
         f"{count(len(report.runs), 'run')} loaded, {count(report.quarantined, 'row')} quarantined, "
         f"{count(sum(summary.computed.cells.values()), 'cell')} computed.\n"
     )
-    rows = headline_table(settings, load_registry(settings), IN_BRIEF)
+    rows = headline_table(project.settings, project.definitions(), IN_BRIEF)
     table(
         ["run", *IN_BRIEF],
         [(run_id, *(number(value) for value in values)) for run_id, values in rows],
         numbers=IN_BRIEF,
     )
-    print_line(_next_commands(str(settings.db)))
+    print_line(_next_commands(str(project.settings.db)))
 
 
 def _next_commands(db: str) -> str:

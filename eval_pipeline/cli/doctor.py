@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import sys
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import click
 
 from eval_pipeline.cli.options import as_json, with_store
-from eval_pipeline.cli.output import filled, print_json, print_line, say
-from eval_pipeline.settings import Settings
+from eval_pipeline.cli.output import filled, print_json, print_line
 from eval_pipeline.words import count
+
+if TYPE_CHECKING:
+    from eval_pipeline.store.project import Project
 
 
 @click.command("doctor")
 @with_store
 @as_json
-def command(settings: Settings, as_json: bool) -> None:
+def command(project: Project, as_json: bool) -> None:
     """Find what is wrong with this installation and store, and say what mends it; nothing is changed.
 
     Looks at versions, settings, who holds the store, every block of it, every kept delivery, Dagster's files and the
@@ -24,7 +27,7 @@ def command(settings: Settings, as_json: bool) -> None:
     """
     from eval_pipeline.upkeep.doctor import diagnose
 
-    found = diagnose(settings, notify=say)
+    found = diagnose(project)
     if as_json:
         findings = [asdict(one) for one in found.findings]
         print_json({"ok": found.ok, "findings": findings, "environment": found.environment})

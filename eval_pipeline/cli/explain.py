@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from eval_pipeline.cli.options import as_json, with_store
 from eval_pipeline.cli.output import print_json, print_line, say, table
-from eval_pipeline.settings import Settings
 from eval_pipeline.words import count, decimal, signed
+
+if TYPE_CHECKING:
+    from eval_pipeline.store.project import Project
+
 
 WORDS = {
     "system": "other results from the system",
@@ -33,14 +36,13 @@ WORDS = {
 @with_store
 @as_json
 def command(
-    metric: str, runs: tuple[str, ...], as_of: tuple[str, ...], settings: Settings, as_json: bool
+    metric: str, runs: tuple[str, ...], as_of: tuple[str, ...], project: Project, as_json: bool
 ) -> None:
     """Say why METRIC moved between two runs, or for one run between two points of time (--as-of twice).
 
     The movement is split into system, formula, labels and data; the terms add up exactly, and B A is A B with the
     other sign.
     """
-    from eval_pipeline.formulas.registry import load_registry
     from eval_pipeline.planning.explain import explain_movement
 
     if len(runs) > 2 or len(as_of) > 2 or (len(runs) == 1 and not as_of):
@@ -49,7 +51,9 @@ def command(
         )
     pair = (runs[0], runs[-1])
     points = (as_of[0] if as_of else None, as_of[1] if len(as_of) > 1 else None)
-    document = explain_movement(settings, load_registry(settings), metric, pair, as_of=points, notify=say)
+    document = explain_movement(
+        project.settings, project.definitions(), metric, pair, as_of=points, notify=say
+    )
     if as_json:
         print_json(document)
     else:

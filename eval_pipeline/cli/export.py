@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from eval_pipeline.cli.options import as_json, with_store
 from eval_pipeline.cli.output import print_json, print_line, say
-from eval_pipeline.settings import Settings
+
+if TYPE_CHECKING:
+    from eval_pipeline.store.project import Project
 
 
 @click.command("export")
@@ -23,7 +26,7 @@ from eval_pipeline.settings import Settings
 )
 @with_store
 @as_json
-def command(run_id: str, folder: Path, settings: Settings, as_json: bool) -> None:
+def command(run_id: str, folder: Path, project: Project, as_json: bool) -> None:
     """Write a run's numbers to files.
 
     \b
@@ -33,10 +36,9 @@ def command(run_id: str, folder: Path, settings: Settings, as_json: bool) -> Non
     per_query.parquet   a row per query, a column per metric, unrounded
     judge_inputs.jsonl  per query what its judge was given, to judge again
     """
-    from eval_pipeline.formulas.registry import load_registry
     from eval_pipeline.showing.export import export_run
 
-    paths = export_run(settings, load_registry(settings), run_id, folder, notify=say)
+    paths = export_run(project.settings, project.definitions(), run_id, folder, notify=say)
     if as_json:
         print_json({"format": 1, "run_id": run_id, "files": [str(path) for path in paths]})
         return

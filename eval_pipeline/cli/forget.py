@@ -11,10 +11,10 @@ import click
 from eval_pipeline.cli.options import as_json, with_store
 from eval_pipeline.cli.output import megabytes, print_json, print_line, progress_bar, say, table
 from eval_pipeline.errors import UsageError
-from eval_pipeline.settings import Settings, utc_now
 from eval_pipeline.words import count
 
 if TYPE_CHECKING:
+    from eval_pipeline.store.project import Project
     from eval_pipeline.store.tombstones import Kind
     from eval_pipeline.upkeep.forget import ForgetReport, Request
 
@@ -45,7 +45,7 @@ def command(
     yes: bool,
     lift: bool,
     no_compact: bool,
-    settings: Settings,
+    project: Project,
     as_json: bool,
 ) -> None:
     """Remove a run or a dataset for good, or only its texts; without a name, list what was forgotten.
@@ -54,12 +54,12 @@ def command(
     bringing it back. Reports and exports made before, and Dagster's event log, are left as they are.
     """
     if name is None:
-        _list(settings, as_json=as_json)
+        _list(project, as_json=as_json)
     elif lift:
-        _lift(settings, name, kind, as_json=as_json)
+        _lift(project, name, kind, as_json=as_json)
     else:
         _forget(
-            settings,
+            project,
             name,
             kind=kind,
             how={"text": text, "history": history},
@@ -70,10 +70,10 @@ def command(
         )
 
 
-def _list(settings: Settings, *, as_json: bool) -> None:
+def _list(project: Project, *, as_json: bool) -> None:
     from eval_pipeline.upkeep.forget import list_forgotten
 
-    found = list_forgotten(settings, notify=say)
+    found = list_forgotten(project)
     if as_json:
         print_json({"format": 1, "forgotten": found})
         return
@@ -94,10 +94,10 @@ def _state(tombstone: dict[str, Any]) -> str:
     return "stays out" if tombstone["compacted_at"] else "stays out; compact the file"
 
 
-def _lift(settings: Settings, name: str, kind: Kind | None, *, as_json: bool) -> None:
+def _lift(project: Project, name: str, kind: Kind | None, *, as_json: bool) -> None:
     from eval_pipeline.upkeep.forget import lift_tombstones
 
-    lifted = lift_tombstones(settings, name, kind=kind, now=utc_now(), notify=say)
+    lifted = lift_tombstones(project, name, kind=kind)
     if as_json:
         print_json({"format": 1, "lifted": lifted})
     else:
@@ -105,7 +105,7 @@ def _lift(settings: Settings, name: str, kind: Kind | None, *, as_json: bool) ->
 
 
 def _forget(
-    settings: Settings,
+    project: Project,
     name: str,
     *,
     kind: Kind | None,
@@ -115,13 +115,11 @@ def _forget(
     compacts: bool,
     as_json: bool,
 ) -> None:
-    from eval_pipeline.formulas.registry import load_registry
     from eval_pipeline.upkeep.forget import find_request, forget
 
-    registry = load_registry(settings)
-    request = find_request(settings, name, kind=kind, notify=say, **how)
+    request = find_request(project, name, kind=kind, **how)
     if dry_run or not yes:
-        would = forget(settings, registry, request, now=utc_now(), dry_run=True, notify=say)
+        would = forget(project, request, dry_run=True)
         if dry_run and as_json:
             print_json(_document(would, dry_run=True))
             return
@@ -130,9 +128,7 @@ def _forget(
             return
         _ask(request)
     with progress_bar("copying bytes") as progress:
-        report = forget(
-            settings, registry, request, now=utc_now(), compacts=compacts, notify=say, progress=progress
-        )
+        report = forget(project, request, compacts=compacts, progress=progress)
     if as_json:
         print_json(_document(report, dry_run=False))
     else:

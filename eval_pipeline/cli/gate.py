@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from eval_pipeline.cli.compare import format_of, json_text, write
 from eval_pipeline.cli.options import as_json, with_store, writing
 from eval_pipeline.cli.output import filled, number, print_line, say, table
-from eval_pipeline.settings import Settings, utc_now
+from eval_pipeline.settings import utc_now
+
+if TYPE_CHECKING:
+    from eval_pipeline.store.project import Project
+
 
 BY_SUFFIX = {".json": "json", ".md": "md", ".markdown": "md", ".xml": "junit"}
 FAILED = 1
@@ -41,7 +45,7 @@ def command(
     wanted: str | None,
     output: Path | None,
     no_store: bool,
-    settings: Settings,
+    project: Project,
     as_json: bool,
 ) -> None:
     """Say whether CANDIDATE is good enough: exit code 0 pass, 1 fail, 4 inconclusive.
@@ -52,11 +56,10 @@ def command(
     """
     from eval_pipeline.comparing.gate import gate
     from eval_pipeline.comparing.stored import keep_verdict
-    from eval_pipeline.formulas.registry import load_registry
 
     chosen = format_of(wanted, output, as_json=as_json, by_suffix=BY_SUFFIX)
     document = gate(
-        settings, load_registry(settings), candidate, baseline, config_file=config_file, notify=say
+        project.settings, project.definitions(), candidate, baseline, config_file=config_file, notify=say
     )
     if chosen == "json":
         write(json_text(document), output)
@@ -71,7 +74,7 @@ def command(
     else:
         write(lambda: _print(document), output)
     if not no_store:
-        keep_verdict(settings, document, now=utc_now(), notify=say)
+        keep_verdict(project.settings, document, now=utc_now(), notify=say)
     sys.exit(exit_code(document))
 
 

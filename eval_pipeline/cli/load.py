@@ -14,11 +14,11 @@ import click
 from eval_pipeline.cli.options import as_json, with_store
 from eval_pipeline.cli.output import print_json, print_line, progress_bar, say, waiting_sentence
 from eval_pipeline.errors import UsageError
-from eval_pipeline.settings import Settings, utc_now
 from eval_pipeline.words import count
 
 if TYPE_CHECKING:
     from eval_pipeline.loading.context import LoadReport
+    from eval_pipeline.store.project import Project
 
 QUARANTINED = 3
 INTERRUPTED = 130
@@ -58,7 +58,7 @@ def command(
     suite: str | None,
     dry_run: bool,
     no_text: bool,
-    settings: Settings,
+    project: Project,
     as_json: bool,
 ) -> None:
     """Load bundles: folders with datasets/, inventories/ or runs/ in them, or one run's folder.
@@ -80,19 +80,14 @@ def command(
 
     named = {"--mapping": mapping, "--run-id": run_id, "--dataset": dataset, "--created-at": created_at}
     file = _results_file(paths, {**named, "--suite": suite})
-    now = utc_now()
     options = LoadOptions(dry_run=dry_run, no_text=no_text)
     if file is not None:
         run = RunNamed(run_id or "", dataset or "", created_at, suite)
         with _interruption_named():
-            report = load_results_file(
-                file, run, settings, now=now, mapping=mapping, notify=say, options=options
-            )
+            report = load_results_file(file, run, project, mapping=mapping, options=options)
     else:
         with progress_bar("loading runs") as progress, _stopped_by_ctrl_c() as stop:
-            report = load_bundles(
-                list(paths), settings, now=now, notify=say, progress=progress, options=options, stop=stop
-            )
+            report = load_bundles(list(paths), project, progress=progress, options=options, stop=stop)
     if as_json:
         print_json(_document(report, dry_run=dry_run))
     else:

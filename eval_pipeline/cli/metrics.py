@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from eval_pipeline.cli.options import as_json, with_store
 from eval_pipeline.cli.output import print_json, print_line, say, table
-from eval_pipeline.formulas.registry import Registry
-from eval_pipeline.settings import Settings, utc_now
 from eval_pipeline.words import count
+
+if TYPE_CHECKING:
+    from eval_pipeline.store.project import Project
 
 
 @click.command("metrics")
@@ -39,23 +40,22 @@ def command(
     lock: bool,
     check_lock: bool,
     same_as: str | None,
-    settings: Settings,
+    project: Project,
     as_json: bool,
 ) -> None:
     """Show the catalogue of metrics, or everything about the one with this name or key."""
     from eval_pipeline.comparing.options import comparison_options, describe_options
     from eval_pipeline.formulas.catalogue import describe, find_definition
-    from eval_pipeline.formulas.registry import load_registry
 
-    registry = load_registry(settings)
+    registry = project.definitions()
     if lock or check_lock:
-        _lock(settings, write=lock)
+        _lock(project, write=lock)
         return
     if same_as is not None:
-        _same_as(settings, name, same_as)
+        _same_as(project, name, same_as)
         return
     if history:
-        _print_history(settings, registry, name, as_json=as_json)
+        _print_history(project, name, as_json=as_json)
         return
     if name is not None:
         definition = find_definition(registry, name)
@@ -99,13 +99,13 @@ def _print_one(found: dict[str, object]) -> None:
     print_line(as_text(found))
 
 
-def _print_history(settings: Settings, registry: Registry, name: str | None, *, as_json: bool) -> None:
+def _print_history(project: Project, name: str | None, *, as_json: bool) -> None:
     from eval_pipeline.computing.definition_versions import find_history
     from eval_pipeline.formulas.catalogue import find_definition
 
     if name is None:
         raise click.UsageError("--history needs the NAME of a formula or metric")
-    meanings = find_history(settings, find_definition(registry, name), notify=say)
+    meanings = find_history(project, find_definition(project.definitions(), name))
     if as_json:
         print_json({"format": 1, "name": name, "meanings": meanings})
         return
@@ -118,7 +118,7 @@ def _print_history(settings: Settings, registry: Registry, name: str | None, *, 
             print_line(meaning["diff"].rstrip())
 
 
-def _same_as(settings: Settings, name: str | None, old: str) -> None:
+def _same_as(project: Project, name: str | None, old: str) -> None:
     from dataclasses import replace
     from pathlib import Path
     from tempfile import TemporaryDirectory
@@ -126,40 +126,38 @@ def _same_as(settings: Settings, name: str | None, old: str) -> None:
     from eval_pipeline.computing.same_meaning import compare_meanings, find_earlier
     from eval_pipeline.formulas.catalogue import find_definition
     from eval_pipeline.formulas.lock_file import require_locked_here, write_same_as
-    from eval_pipeline.formulas.registry import load_registry
+    from eval_pipeline.store.project import project_of
 
     if name is None:
         raise click.UsageError("--same-as needs the NAME of a formula or metric")
     with TemporaryDirectory(prefix="eval-pipeline-same-as-") as temporary:
         folder = Path(temporary)
         # The lock file holds definitions as they are written, whatever eval-pipeline.toml sets.
-        registry = load_registry(replace(settings, config=folder / "none.toml"))
-        one = find_definition(registry, name)
-        require_locked_here(registry, settings, one)
-        earlier = find_earlier(settings, registry, one, old, folder / "earlier", notify=say)
-        now = utc_now()
-        found = compare_meanings(settings, registry, one, earlier, folder, now=now)
+        as_written = project_of(replace(project.settings, config=folder / "none.toml"), notify=say)
+        one = find_definition(as_written.definitions(), name)
+        require_locked_here(as_written.definitions(), project.settings, one)
+        earlier = find_earlier(as_written, one, old, folder / "earlier")
+        found = compare_meanings(as_written, one, earlier, folder)
     if found.differences:
         for line in found.differences:
             print_line(line)
         say(f"{one.name} means something else than {old}: its line in definitions.lock is left as it is.")
         sys.exit(1)
-    path = write_same_as(settings, one, earlier.definition.own_fingerprint)
+    path = write_same_as(project.settings, one, earlier.definition.own_fingerprint)
     print_line(
         f"{count(found.rows, 'row')} of {found.bundles} bundles are the same bit for bit: wrote {path}, and what was "
         f"computed with {earlier.definition.own_fingerprint} stays fresh."
     )
 
 
-def _lock(settings: Settings, *, write: bool) -> None:
+def _lock(project: Project, *, write: bool) -> None:
     from eval_pipeline.formulas.lock_file import moved_without_version, write_lock
-    from eval_pipeline.formulas.registry import load_registry
 
-    registry = load_registry(settings)
+    registry = project.definitions()
     if write:
-        print_line(f"wrote {write_lock(registry, settings)}")
+        print_line(f"wrote {write_lock(registry, project.settings)}")
         return
-    moved = moved_without_version(registry, settings)
+    moved = moved_without_version(registry, project.settings)
     for line in moved:
         say(line)
     if moved:

@@ -4,35 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from eval_pipeline.settings import Settings, check_places, load_settings
+from eval_pipeline.cli.output import say
+from eval_pipeline.settings import check_places, load_settings
+
+if TYPE_CHECKING:
+    from eval_pipeline.store.project import Project
 
 EXAMINING = ("doctor",)
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def with_store(command: F) -> F:
-    """--db PATH, handed on as settings."""
+    """--db PATH, handed on as the project."""
     option = click.option(
         "--db",
-        "settings",
+        "project",
         type=click.Path(dir_okay=False, path_type=Path),
         metavar="PATH",
         help="The store's file.  [EVAL_PIPELINE_DB, data/eval.duckdb]",
-        callback=_settings,
+        callback=_project,
     )
     return option(command)
 
 
-def _settings(context: click.Context, _parameter: click.Parameter, value: Path | None) -> Settings:
+def _project(context: click.Context, _parameter: click.Parameter, value: Path | None) -> Project:
+    from eval_pipeline.store.project import project_of
+
     settings = load_settings(db=value)
     # What examines the settings says itself what is wrong with them.
     if context.info_name not in EXAMINING:
         check_places(settings)
-    return settings
+    return project_of(settings, notify=say)
 
 
 def as_json(command: F) -> F:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from eval_pipeline.cli.options import as_json, selecting, with_store
 from eval_pipeline.cli.output import filled, listed, number, print_json, print_line, progress_bar, say, table
-from eval_pipeline.settings import Settings
 from eval_pipeline.words import count
+
+if TYPE_CHECKING:
+    from eval_pipeline.store.project import Project
+
 
 SHOWN_RUNS = 12
 
@@ -33,22 +36,23 @@ def command(
     runs: tuple[str, ...],
     since: str | None,
     pinned: bool,
-    settings: Settings,
+    project: Project,
     as_json: bool,
 ) -> None:
     """Show what is stale and why, and what recomputing would cost; with --preview what it would do to the numbers."""
-    from eval_pipeline.formulas.registry import load_registry
     from eval_pipeline.planning.plan import find_plan, select_cells
     from eval_pipeline.planning.preview import find_preview
     from eval_pipeline.report.plan import as_markdown
 
-    registry = load_registry(settings)
+    registry = project.definitions()
     selection = select_cells(registry, only=only, runs=runs, since=since, with_pinned=pinned)
     if preview or sample:
         with progress_bar("previewing") as progress:
-            plan = find_preview(settings, registry, selection, sample=sample, notify=say, progress=progress)
+            plan = find_preview(
+                project.settings, registry, selection, sample=sample, notify=say, progress=progress
+            )
     else:
-        plan = find_plan(settings, registry, selection, notify=say)
+        plan = find_plan(project.settings, registry, selection, notify=say)
     if as_json or form == "json":
         print_json(plan)
     elif form == "md":

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from eval_pipeline.cli.options import as_json, with_store
 from eval_pipeline.cli.output import print_json, print_line, say, table
-from eval_pipeline.settings import Settings, utc_now
 from eval_pipeline.words import count
+
+if TYPE_CHECKING:
+    from eval_pipeline.store.project import Project
+
 
 STILL_QUARANTINED = 3
 SHOWN = 10
@@ -44,7 +47,7 @@ def command(
     resolved: bool,
     retry: bool,
     no_text: bool,
-    settings: Settings,
+    project: Project,
     as_json: bool,
 ) -> None:
     """Show what was rejected: file, line, field, reason and the text as it was delivered.
@@ -55,17 +58,17 @@ def command(
         raise click.UsageError("--no-text says how to read again: give --retry with it")
     if resolved and retry:
         raise click.UsageError("--resolved only looks, --retry reads again: give one of them")
-    asked: dict[str, Any] = {"run_ids": list(runs) or None, "datasets": list(datasets) or None, "notify": say}
+    asked: dict[str, Any] = {"run_ids": list(runs) or None, "datasets": list(datasets) or None}
     if retry:
-        _retry(settings, asked, no_text=no_text, as_json=as_json)
+        _retry(project, asked, no_text=no_text, as_json=as_json)
     else:
-        _show(settings, asked, resolved=resolved, as_json=as_json)
+        _show(project, asked, resolved=resolved, as_json=as_json)
 
 
-def _show(settings: Settings, asked: Mapping[str, Any], *, resolved: bool, as_json: bool) -> None:
+def _show(project: Project, asked: Mapping[str, Any], *, resolved: bool, as_json: bool) -> None:
     from eval_pipeline.loading.quarantine import count_resolved, find_quarantine
 
-    rows = find_quarantine(settings, **asked, resolved=resolved)
+    rows = find_quarantine(project, **asked, resolved=resolved)
     if as_json:
         print_json({"format": 1, "rows": rows})
         return
@@ -76,18 +79,17 @@ def _show(settings: Settings, asked: Mapping[str, Any], *, resolved: bool, as_js
         _print_reasons(rows)
         print_line()
         _print_rows(rows)
-    earlier = 0 if resolved else count_resolved(settings, **asked)
+    earlier = 0 if resolved else count_resolved(project, **asked)
     if earlier:
         say(f"{count(earlier, 'row')} resolved since: --resolved shows them")
     if rows and not resolved:
         say("Next: correct the files, then `eval-pipeline quarantine --retry`.")
 
 
-def _retry(settings: Settings, asked: Mapping[str, Any], *, no_text: bool, as_json: bool) -> None:
+def _retry(project: Project, asked: Mapping[str, Any], *, no_text: bool, as_json: bool) -> None:
     from eval_pipeline.loading.quarantine import retry_quarantine
 
-    now = utc_now()
-    document = retry_quarantine(settings, **asked, no_text=no_text, now=now)
+    document = retry_quarantine(project, **asked, no_text=no_text)
     if as_json:
         print_json(document)
     else:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from itertools import islice
+from typing import TYPE_CHECKING
 
 import click
 
 from eval_pipeline.cli.options import as_json, with_store
 from eval_pipeline.cli.output import print_json_list, say, table
-from eval_pipeline.settings import Settings
+
+if TYPE_CHECKING:
+    from eval_pipeline.store.project import Project
+
 
 SHOWN_ROWS = 200
 
@@ -25,7 +29,7 @@ SHOWN_ROWS = 200
 )
 @with_store
 @as_json
-def command(sql: str, timeout: float, settings: Settings, as_json: bool) -> None:
+def command(sql: str, timeout: float, project: Project, as_json: bool) -> None:
     """Ask the store in SQL, read-only: without files, network or settings.
 
     \b
@@ -35,7 +39,7 @@ def command(sql: str, timeout: float, settings: Settings, as_json: bool) -> None
     """
     from eval_pipeline.showing.query import asking
 
-    with asking(settings, sql, timeout=timeout, notify=say) as (columns, rows):
+    with asking(project.settings, sql, timeout=timeout, notify=say) as (columns, rows):
         if as_json:
             print_json_list(dict(zip(columns, row, strict=True)) for row in rows)
             return

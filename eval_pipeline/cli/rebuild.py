@@ -11,10 +11,10 @@ import click
 from eval_pipeline.cli.options import as_json, with_store
 from eval_pipeline.cli.output import print_json, print_line, progress_bar, say
 from eval_pipeline.errors import NotAStore, StoreError, UsageError
-from eval_pipeline.settings import Settings, utc_now
 from eval_pipeline.words import count
 
 if TYPE_CHECKING:
+    from eval_pipeline.store.project import Project
     from eval_pipeline.upkeep.rebuild import RebuildReport
 
 
@@ -25,7 +25,7 @@ DAMAGED = 3
 @click.option("--yes", is_flag=True, help="Do not ask, although the store can be read.")
 @with_store
 @as_json
-def command(yes: bool, settings: Settings, as_json: bool) -> None:
+def command(yes: bool, project: Project, as_json: bool) -> None:
     """Rebuild a broken store from the deliveries that are kept beside it; the old file is moved aside.
 
     Every kept file is checked first: one that is damaged or missing is named (exit code 3) and written anew from the
@@ -34,8 +34,9 @@ def command(yes: bool, settings: Settings, as_json: bool) -> None:
     """
     from eval_pipeline.upkeep.rebuild import LOST_ALWAYS, rebuild, why_unreadable
 
+    db = project.settings.db
     try:
-        problem = why_unreadable(settings, notify=say)
+        problem = why_unreadable(project)
     except NotAStore:
         raise
     except StoreError as error:
@@ -48,15 +49,15 @@ def command(yes: bool, settings: Settings, as_json: bool) -> None:
         lost = "; ".join(LOST_ALWAYS)
         if not sys.stdin.isatty():
             raise UsageError(
-                f"{settings.db} can be read, and these would not come back: {lost}. --yes makes it anew all the same"
+                f"{db} can be read, and these would not come back: {lost}. --yes makes it anew all the same"
             )
         click.confirm(
-            f"{settings.db} can be read. These would not come back: {lost}. Make it anew?",
+            f"{db} can be read. These would not come back: {lost}. Make it anew?",
             abort=True,
             err=True,
         )
     with progress_bar("loading deliveries") as progress:
-        report = rebuild(settings, now=utc_now(), notify=say, progress=progress)
+        report = rebuild(project, progress=progress)
     for one in report.damaged:
         say(one.in_words)
     if report.unchecked:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from eval_pipeline.cli.options import with_store
 from eval_pipeline.cli.output import print_line, say
-from eval_pipeline.settings import Settings, default_file
+from eval_pipeline.settings import default_file
+
+if TYPE_CHECKING:
+    from eval_pipeline.store.project import Project
 
 
 @click.command("report")
@@ -25,7 +29,7 @@ from eval_pipeline.settings import Settings, default_file
 )
 @with_store
 def command(
-    runs: tuple[str, ...], suite: str | None, output: Path | None, no_text: bool, settings: Settings
+    runs: tuple[str, ...], suite: str | None, output: Path | None, no_text: bool, project: Project
 ) -> None:
     """Write one self-contained HTML page: of a run, of two runs side by side, or of all nights.
 
@@ -37,16 +41,15 @@ def command(
         )
     if runs and suite is not None:
         raise click.UsageError("--suite goes without a run: it is the report of a suite's nights")
-    from eval_pipeline.formulas.registry import load_registry
     from eval_pipeline.report.pages.collect import pair_page, run_page, suite_page, write_page
 
-    registry = load_registry(settings)
+    registry = project.definitions()
     if not runs:
-        page = suite_page(settings, registry, suite=suite, notify=say)
+        page = suite_page(project.settings, registry, suite=suite, notify=say)
     elif len(runs) == 1:
-        page = run_page(settings, registry, runs[0], with_text=not no_text, notify=say)
+        page = run_page(project.settings, registry, runs[0], with_text=not no_text, notify=say)
     else:
-        page = pair_page(settings, registry, runs[0], runs[1], with_text=not no_text, notify=say)
-    path = output or default_file(settings, runs, suite)
+        page = pair_page(project.settings, registry, runs[0], runs[1], with_text=not no_text, notify=say)
+    path = output or default_file(project.settings, runs, suite)
     write_page(page, path)
     print_line(str(path))

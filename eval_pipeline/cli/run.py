@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from eval_pipeline.cli.options import as_json, with_store
 from eval_pipeline.cli.output import print_json, print_line, progress_bar, say, waiting_sentence
-from eval_pipeline.settings import Settings
 from eval_pipeline.words import count
+
+if TYPE_CHECKING:
+    from eval_pipeline.store.project import Project
 
 
 @click.command("run")
@@ -20,9 +24,7 @@ from eval_pipeline.words import count
 )
 @with_store
 @as_json
-def command(
-    run_ids: tuple[str, ...], everything: bool, pages: bool, settings: Settings, as_json: bool
-) -> None:
+def command(run_ids: tuple[str, ...], everything: bool, pages: bool, project: Project, as_json: bool) -> None:
     """Compute, through Dagster, what is missing or was delivered again: for these runs, or for all.
 
     The newest runs of every suite are then compared with the night before and with their pinned baseline.
@@ -31,10 +33,10 @@ def command(
     from eval_pipeline.launch import run_in_dagster
     from eval_pipeline.showing.runs import check_runs, runs_without_golden_set
 
-    check_runs(settings, run_ids, notify=say)
+    check_runs(project.settings, run_ids, notify=say)
     with progress_bar("computing cells") as progress:
         summary = run_in_dagster(
-            settings,
+            project.settings,
             run_ids=set(run_ids) or None,
             reasons=None if everything else NEW_DATA_REASONS,
             pages=pages,
@@ -47,10 +49,10 @@ def command(
     cells = sum(summary.computed.cells.values())
     if cells:
         print_line(f"Computed {count(cells, 'cell')} of {count(len(summary.computed.runs), 'run')}.")
-    waiting = runs_without_golden_set(settings, run_ids, notify=say)
+    waiting = runs_without_golden_set(project.settings, run_ids, notify=say)
     if waiting:
         say(waiting_sentence(waiting))
     elif not cells:
         print_line("Nothing to compute: everything asked for is there.")
     if pages:
-        print_line(f"The pages are in {settings.reports}.")
+        print_line(f"The pages are in {project.settings.reports}.")

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from eval_pipeline.cli.options import as_json, with_store
 from eval_pipeline.cli.output import filled, number, print_json, print_json_line, print_line, say, table
 from eval_pipeline.cli.show_parts import print_parts
-from eval_pipeline.settings import Settings
 from eval_pipeline.showing.headlines import CORE
 from eval_pipeline.words import count
+
+if TYPE_CHECKING:
+    from eval_pipeline.store.project import Project
+
 
 NAMED = 5
 PART_WORDS = {
@@ -45,19 +48,18 @@ def command(
     slices: bool,
     with_undefined: bool,
     as_of: str | None,
-    settings: Settings,
+    project: Project,
     as_json: bool,
 ) -> None:
     """Show a run's aggregates and slices; with --per-query one JSON line a query."""
-    from eval_pipeline.formulas.registry import load_registry
     from eval_pipeline.showing.show import show_queries, show_run
 
-    registry = load_registry(settings)
+    registry = project.definitions()
     if per_query:
-        for line in show_queries(settings, registry, run_id, notify=say):
+        for line in show_queries(project.settings, registry, run_id, notify=say):
             print_json_line(line)
         return
-    document = show_run(settings, registry, run_id, as_of=as_of, notify=say)
+    document = show_run(project.settings, registry, run_id, as_of=as_of, notify=say)
     if as_json:
         print_json(document)
     else:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from eval_pipeline.cli.options import as_json, with_store
 from eval_pipeline.cli.output import listed, print_json, print_line, say, table
-from eval_pipeline.settings import Settings
 from eval_pipeline.words import count
+
+if TYPE_CHECKING:
+    from eval_pipeline.store.project import Project
 
 
 @click.command("status")
@@ -20,19 +22,18 @@ from eval_pipeline.words import count
 )
 @with_store
 @as_json
-def command(check: bool, lint: bool, settings: Settings, as_json: bool) -> None:
+def command(check: bool, lint: bool, project: Project, as_json: bool) -> None:
     """Show for every derived table how many runs are fresh, stale (and why), or missing."""
-    from eval_pipeline.formulas.registry import load_registry
     from eval_pipeline.planning.status import find_lint, find_status
 
     if lint:
-        warnings = find_lint(settings, notify=say)
+        warnings = find_lint(project.settings, notify=say)
         if as_json:
             print_json({"format": 1, "warnings": warnings})
         else:
             _print_lint(warnings)
         return
-    status = find_status(settings, load_registry(settings), notify=say)
+    status = find_status(project.settings, project.definitions(), notify=say)
     if as_json:
         print_json(status)
     else:

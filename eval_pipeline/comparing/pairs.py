@@ -28,9 +28,10 @@ from eval_pipeline.computing.states import States, states_of_cells
 from eval_pipeline.errors import EvalPipelineError, UnknownName, UsageError
 from eval_pipeline.formulas.fingerprint import combined
 from eval_pipeline.formulas.registry import Registry
-from eval_pipeline.settings import Settings, product_version
+from eval_pipeline.settings import Settings, product_version, utc_now
 from eval_pipeline.store.lock import Notify, yield_lock
-from eval_pipeline.store.open import Connection, open_reader, open_writer, transaction
+from eval_pipeline.store.open import Connection, open_reader, transaction
+from eval_pipeline.store.project import Store, project_of
 
 PAIRS: Final = "comparisons.pairs"
 PARENT: Final = "parent"
@@ -94,7 +95,7 @@ def find_pairs(con: Connection, registry: Registry, states: States | None = None
     run_keys = pairs.runs()
     if not run_keys:
         return []
-    known = states or states_of_cells(con, registry, runs=run_keys)
+    known = states or states_of_cells(Store(con, lambda: registry, utc_now), runs=run_keys)
     return pairs.states(known, own_fingerprint=own_fingerprint(registry), facts=PAIR_FACTS)
 
 
@@ -220,7 +221,7 @@ def _make(settings: Settings, registry: Registry, pair: Pair, *, reason: str, no
         material = _read_material(con, registry, (a, b), options)
         is_held = is_gated(registry, pair, suite=b.suite, dataset=b.dataset)
         judged = judge_pair(con, registry, material.paired) if is_held else None
-        with states_of_cells(con, registry, runs=[a.run_key, b.run_key]) as states:
+        with states_of_cells(Store(con, lambda: registry, utc_now), runs=[a.run_key, b.run_key]) as states:
             inputs = _computed_inputs(states, (a.run_key, b.run_key))
     document = _comparison_document(material, registry, options)
     return Made(
@@ -249,7 +250,8 @@ def _store(
 ) -> None:
     if not made:
         return
-    with open_writer(settings.db, notify=notify) as con:
+    with project_of(settings, notify=notify).write() as store:
+        con = store.con
         for one in made:
             if not _are_there(con, one.keys):
                 continue

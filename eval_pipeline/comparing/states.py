@@ -12,7 +12,9 @@ from eval_pipeline.computing.states import RunCell, states_of_cells
 from eval_pipeline.errors import UsageError
 from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.registry import Registry
+from eval_pipeline.settings import utc_now
 from eval_pipeline.store.open import Connection
+from eval_pipeline.store.project import Store
 
 # A formula that was never computed for a run and cannot be any more: the texts it reads were forgotten.
 FROZEN: Final = "forgotten"
@@ -47,7 +49,9 @@ def _read_states(con: Connection, registry: Registry, runs: Sequence[ComparedRun
     summaries = {one.name: one.short_name for one in registry.summaries}
     shown = formulas | summaries
     found = []
-    with states_of_cells(con, registry, runs=sorted({run.run_key for run in runs})) as states:
+    with states_of_cells(
+        Store(con, lambda: registry, utc_now), runs=sorted({run.run_key for run in runs})
+    ) as states:
         for run in runs:
             cells = _cells_of(con, run)
             own = states.of_run(run.run_key)

@@ -13,7 +13,8 @@ from eval_pipeline.comparing.pair_states import PairInputs
 from eval_pipeline.errors import StoreError
 from eval_pipeline.settings import Settings, product_version
 from eval_pipeline.store.lock import Notify
-from eval_pipeline.store.open import Connection, first_row, open_writer, transaction
+from eval_pipeline.store.open import Connection, first_row, transaction
+from eval_pipeline.store.project import project_of
 
 TABLES: Final = ("pairs", "queries", "regressed_chunks", "deltas")
 KIND_COLUMNS: Final = {
@@ -336,7 +337,8 @@ def keep_verdict(
     if pair[0] == pair[1] or not _can_be_written(settings):
         return False
     try:
-        with open_writer(settings.db, notify=notify) as con, transaction(con):
+        with project_of(settings, notify=notify).write() as store, transaction(store.con):
+            con = store.con
             keys = _find_keys(con, [pair])
             return pair in keys and _write_gate(con, keys[pair], document, now=now)
     except StoreError as error:

@@ -16,14 +16,14 @@ DOCUMENT_KEYS = frozenset((*PLAIN_KEYS, *(f"hit@{k}" for k in KS), *(f"recall@{k
 
 
 def compute_aggregates(
-    con: Connection, store: str, definition: Definition, formula: Definition, scope: Scope
+    con: Connection, catalogue: str, definition: Definition, formula: Definition, scope: Scope
 ) -> dict[int, int]:
     """Replace the aggregates of one formula for the runs of the scope; returns the rows per run."""
     keys = list(formula.keys)
     sql = render(definition.body, {**definition.header.parameters, "keys": keys}, path=definition.path)
     sql = sql.replace("metrics.formula", f"metrics.{quoted(formula.short_name)}")
     con.execute(f"create or replace temp table summed as {sql}")
-    target = f'"{store}".aggregates.run_metrics'
+    target = f'"{catalogue}".aggregates.run_metrics'
     con.execute(f"delete from {target} where {scope.condition()} and source = ?", [formula.name])
     ((n_rows,),) = con.execute(
         f"insert into {target} "
@@ -41,10 +41,10 @@ def compute_aggregates(
     return dict(con.execute(f"select run_key, {present} from temp.summed group by run_key").fetchall())
 
 
-def _write_documents(con: Connection, store: str, run_keys: Sequence[int]) -> None:
+def _write_documents(con: Connection, catalogue: str, run_keys: Sequence[int]) -> None:
     """Renew runs.aggregate_json for these runs; an unchanged document is not written."""
-    documents = {key: to_json(document) for key, document in read_documents(con, store, run_keys).items()}
-    target = f'"{store}".aggregates.run_documents'
+    documents = {key: to_json(document) for key, document in read_documents(con, catalogue, run_keys).items()}
+    target = f'"{catalogue}".aggregates.run_documents'
     known = dict(
         con.execute(
             f"select run_key, aggregate_json from {target} where run_key in (select unnest(?))",
@@ -65,17 +65,17 @@ def to_json(document: Mapping[str, Any]) -> str:
     return json.dumps(document, ensure_ascii=False, allow_nan=False)
 
 
-def read_documents(con: Connection, store: str, run_keys: Sequence[int]) -> dict[int, dict[str, Any]]:
+def read_documents(con: Connection, catalogue: str, run_keys: Sequence[int]) -> dict[int, dict[str, Any]]:
     """The knowledge base's summary of each run, from its aggregates."""
     values: dict[int, dict[str, float | None]] = {key: {} for key in run_keys}
     rows = con.execute(
-        f'select run_key, metric, value from "{store}".aggregates.run_metrics '
+        f'select run_key, metric, value from "{catalogue}".aggregates.run_metrics '
         "where slice = '' and run_key in (select unnest(?)) and metric in (select unnest(?))",
         [list(run_keys), sorted(DOCUMENT_KEYS)],
     ).fetchall()
     for run_key, metric, value in rows:
         values[run_key][metric] = value
-    counts = _query_counts(con, store, run_keys)
+    counts = _query_counts(con, catalogue, run_keys)
     return {key: _document(values[key], *counts.get(key, (0, 0))) for key in run_keys}
 
 
@@ -84,10 +84,10 @@ def empty_document() -> dict[str, Any]:
     return _document({}, 0, 0)
 
 
-def _query_counts(con: Connection, store: str, run_keys: Sequence[int]) -> dict[int, tuple[int, int]]:
+def _query_counts(con: Connection, catalogue: str, run_keys: Sequence[int]) -> dict[int, tuple[int, int]]:
     """Per run: golden queries that have a result, and how many of them failed."""
     rows = con.execute(
-        f'select run_key, count(*), count(*) filter (where is_failed) from "{store}".ledger.scored_results '
+        f'select run_key, count(*), count(*) filter (where is_failed) from "{catalogue}".ledger.scored_results '
         "where run_key between ? and ? and run_key in (select unnest(?)) group by run_key",
         [min(run_keys), max(run_keys), list(run_keys)],
     ).fetchall()

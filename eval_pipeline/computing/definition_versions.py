@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import difflib
 import json
 from collections.abc import Iterable, Mapping
@@ -12,23 +11,23 @@ from typing import Any
 from eval_pipeline.errors import UnknownName
 from eval_pipeline.formulas.definition import Definition, Helper
 from eval_pipeline.formulas.header import Header
-from eval_pipeline.settings import Settings, product_version
-from eval_pipeline.store.lock import Notify
-from eval_pipeline.store.open import Connection, first_row, open_reader
+from eval_pipeline.settings import product_version
+from eval_pipeline.store.open import Connection, first_row
+from eval_pipeline.store.project import Project, Store
 
 COLUMNS = "name, fingerprint, own_fingerprint, version, header, body, reads, parents, helpers, language"
 
 
 def _record_versions(
-    con: Connection, definitions: Mapping[str, Definition], helpers: Mapping[str, Helper], *, now: dt.datetime
+    store: Store, definitions: Mapping[str, Definition], helpers: Mapping[str, Helper]
 ) -> None:
     """Remember the meanings that were never used here before."""
-    known = set(con.execute("select name, fingerprint from ledger.definitions").fetchall())
+    known = set(store.con.execute("select name, fingerprint from ledger.definitions").fetchall())
     for one in definitions.values():
         if (one.name, one.fingerprint) in known:
             continue
         parents = {name: definitions[name].fingerprint for name in one.reads if name in definitions}
-        con.execute(
+        store.con.execute(
             f"insert into ledger.definitions ({COLUMNS}, first_used_at, product_version) "
             "values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             [
@@ -42,7 +41,7 @@ def _record_versions(
                 json.dumps(parents),
                 json.dumps(_helpers_behind(one, helpers), ensure_ascii=False),
                 "python" if one.is_python else "sql",
-                now,
+                store.clock(),
                 product_version(),
             ],
         )
@@ -122,16 +121,16 @@ def _find_version(
 
 
 def _find_earlier_version(
-    settings: Settings, definition: Definition, fingerprint: str, *, notify: Notify | None = None
+    project: Project, definition: Definition, fingerprint: str
 ) -> tuple[Definition, list[Helper]]:
     """The definition at a meaning that the store remembers, with the helpers it called; the beginning is enough."""
-    with open_reader(settings.db, notify=notify) as con:
-        known = [one["fingerprint"] for one in versions_of(con, [definition.name])]
+    with project.read() as store:
+        known = [one["fingerprint"] for one in versions_of(store.con, [definition.name])]
         matching = [one for one in known if one.startswith(fingerprint)]
-        found = _find_version(con, definition.name, matching[0]) if len(matching) == 1 else None
+        found = _find_version(store.con, definition.name, matching[0]) if len(matching) == 1 else None
     if found is None:
         raise UnknownName(
-            f"file or meaning of {definition.name}", fingerprint, known, hint=f"(in {settings.db})"
+            f"file or meaning of {definition.name}", fingerprint, known, hint=f"(in {project.settings.db})"
         )
     return found[0], found[2]
 
@@ -158,17 +157,15 @@ def version_text(header: Mapping[str, Any], body: str) -> str:
     return "\n".join(lines) + "\n\n" + body.strip() + "\n"
 
 
-def find_history(
-    settings: Settings, definition: Definition, *, notify: Notify | None = None
-) -> list[dict[str, Any]]:
+def find_history(project: Project, definition: Definition) -> list[dict[str, Any]]:
     """Oldest first: version, fingerprint, since when, how many runs rest on it now, and the difference to the last."""
     names = [definition.name]
     if definition.header.was:
         names.append(f"{definition.schema}.{definition.header.was}")
-    with open_reader(settings.db, notify=notify) as con:
-        meanings = versions_of(con, names)
+    with project.read() as store:
+        meanings = versions_of(store.con, names)
         runs = dict(
-            con.execute(
+            store.con.execute(
                 "select fingerprint, count(*) from ledger.cells where list_contains(?, definition) "
                 "group by fingerprint",
                 [names],

@@ -22,21 +22,21 @@ class Column:
     kind: str
 
 
-def table_of(definition: Definition, store: str) -> str:
+def table_of(definition: Definition, catalogue: str) -> str:
     """The definition's table in the store."""
-    return f'"{store}".{definition.schema}.{quoted(definition.short_name)}'
+    return f'"{catalogue}".{definition.schema}.{quoted(definition.short_name)}'
 
 
 def compute(
-    con: Connection, store: str, definition: Definition, scope: Scope, known: KnownTables
+    con: Connection, catalogue: str, definition: Definition, scope: Scope, known: KnownTables
 ) -> dict[int, int]:
     """Compute the definition for the runs of the scope and put the rows in the place of what stood there.
 
     Call it inside a transaction, with the views of what it reads set up. Returns the rows per run.
     """
     statement, columns = _statement_of(con, definition)
-    _ensure_table(con, store, definition, columns, known)
-    target = table_of(definition, store)
+    _ensure_table(con, catalogue, definition, columns, known)
+    target = table_of(definition, catalogue)
     con.execute(f"delete from {target} where {scope.condition()}")
     names = ", ".join(quoted(column.name) for column in columns)
     try:
@@ -44,7 +44,7 @@ def compute(
     except StatementError as error:
         raise DefinitionError(f"{definition.path}: {_first_line(error)}") from error
     if definition.is_own and definition.schema == "metrics":
-        _refuse_repeated_rows(con, store, definition, scope)
+        _refuse_repeated_rows(con, catalogue, definition, scope)
     if len(scope.run_keys) == 1:
         return {scope.run_keys[0]: n_rows}
     counted = con.execute(
@@ -53,29 +53,29 @@ def compute(
     return dict(counted)
 
 
-def _refuse_repeated_rows(con: Connection, store: str, definition: Definition, scope: Scope) -> None:
+def _refuse_repeated_rows(con: Connection, catalogue: str, definition: Definition, scope: Scope) -> None:
     """What a formula scores stands in one row; in a second one it would count twice. Tests see to shipped files."""
     grain = ", ".join(quoted(column) for column in definition.grain)
     repeated = first_row(
         con,
-        f"select count(*), {grain} from {table_of(definition, store)} where {scope.condition()} "
+        f"select count(*), {grain} from {table_of(definition, catalogue)} where {scope.condition()} "
         f"group by {grain} having count(*) > 1 order by {grain} limit 1",
     )
     if repeated:
         n, *values = repeated
         named = zip(definition.grain, values, strict=True)
-        about = ", ".join(_named(con, store, column, value) for column, value in named)
+        about = ", ".join(_named(con, catalogue, column, value) for column, value in named)
         raise DefinitionError(
             f"{definition.path}: its rows are one per {', '.join(definition.grain)}, and for {about} there are {n}; "
             "group them, or join what it reads by its whole key"
         )
 
 
-def _named(con: Connection, store: str, column: str, value: object) -> str:
+def _named(con: Connection, catalogue: str, column: str, value: object) -> str:
     """A key as people know it."""
     for key, table, name in (("run_key", "runs", "run_id"), ("query_key", "query_ids", "query_id")):
         if column == key:
-            known = first_row(con, f'select {name} from "{store}".raw.{table} where {key} = ?', [value])
+            known = first_row(con, f'select {name} from "{catalogue}".raw.{table} where {key} = ?', [value])
             return f"{key.removesuffix('_key')} {known[0]!r}" if known else f"{column} {value!r}"
     return f"{column} {value!r}"
 
@@ -203,7 +203,7 @@ def table_columns(con: Connection, name: str) -> dict[str, str]:
 
 
 def _ensure_table(
-    con: Connection, store: str, definition: Definition, columns: list[Column], known: KnownTables
+    con: Connection, catalogue: str, definition: Definition, columns: list[Column], known: KnownTables
 ) -> None:
     """Create the table, or give it the columns that it lacks; a column whose type changed is made anew."""
     existing = known.columns.setdefault(definition.name.lower(), {})
@@ -212,10 +212,10 @@ def _ensure_table(
         return
     # A view does not survive that the columns of its table change.
     known.views.pop(definition.name, None)
-    table = table_of(definition, store)
+    table = table_of(definition, catalogue)
     if not existing:
         listed = ", ".join(f"{quoted(column.name)} {column.kind}" for column in columns)
-        con.execute(f'create schema if not exists "{store}".{definition.schema}')
+        con.execute(f'create schema if not exists "{catalogue}".{definition.schema}')
         con.execute(f"create table {table} ({listed})")
     for column in lacking if existing else ():
         name = quoted(column.name)

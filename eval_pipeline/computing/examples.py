@@ -12,7 +12,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import json
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -35,12 +34,12 @@ from eval_pipeline.config import Config
 from eval_pipeline.errors import EvalPipelineError
 from eval_pipeline.formulas.definition import Definition, Helper, quoted
 from eval_pipeline.formulas.header import Example
-from eval_pipeline.formulas.registry import Registry, load_registry
+from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.formulas.variants import with_variants
 from eval_pipeline.loading.context import LoadReport
 from eval_pipeline.loading.load import load_bundles
-from eval_pipeline.settings import Settings
-from eval_pipeline.store.open import Connection, first_value, open_in_memory, open_reader
+from eval_pipeline.store.open import Connection, first_value
+from eval_pipeline.store.project import Project, project_of
 
 TOLERANCE = 1e-9
 SHARED_DATASET = "examples"
@@ -97,31 +96,32 @@ class _Plan:
         return [case for case in self.cases if case.problem is None]
 
 
-def run_examples(
-    settings: Settings, *, now: dt.datetime, only: Collection[str] | None = None
-) -> list[ExampleResult]:
+def run_examples(project: Project, *, only: Collection[str] | None = None) -> list[ExampleResult]:
     """Execute the examples of every definition and helper, or of those named, with the parameters as shipped.
 
-    Everything happens in a temporary store; `settings` only says where one's own definitions are.
+    Everything happens in a temporary store; the project only says where one's own definitions are.
     """
     with TemporaryDirectory(prefix="eval-pipeline-examples-") as name:
         folder = Path(name)
-        settings = replace(settings, db=folder / "examples.duckdb", config=folder / CONFIG_FILE)
-        shipped = load_registry(settings)
+        settings = replace(project.settings, db=folder / "examples.duckdb", config=folder / CONFIG_FILE)
+        own = project_of(settings, clock=project.clock)
+        shipped = own.definitions()
         helpers = [one for one in shipped.helpers.values() if only is None or one.name in only]
         wanted = [one for one in shipped if only is None or {one.name, one.short_name} & set(only)]
-        found = list(_helper_results(shipped, helpers))
-        return found + _definition_results(shipped, wanted, settings, folder, now=now)
+        found = list(_helper_results(own, shipped, helpers))
+        return found + _definition_results(shipped, wanted, project_of(settings, clock=project.clock))
 
 
-def _helper_results(registry: Registry, helpers: Sequence[Helper]) -> Iterator[ExampleResult]:
+def _helper_results(
+    project: Project, registry: Registry, helpers: Sequence[Helper]
+) -> Iterator[ExampleResult]:
     """An example of a helper is a call and its value."""
-    with open_in_memory() as con, visible_catalogue(con, registry.helpers.values()):
+    with project.write(guarded=True) as store, visible_catalogue(store.con, registry.helpers.values()):
         for helper in helpers:
             for example in helper.header.examples:
                 got, problem = None, None
                 try:
-                    got = first_value(con, f"select {example.given}")
+                    got = first_value(store.con, f"select {example.given}")
                 except Exception as error:
                     problem = str(error).splitlines()[0]
                 ok = problem is None and _is_equal(example.expected, got)
@@ -130,24 +130,26 @@ def _helper_results(registry: Registry, helpers: Sequence[Helper]) -> Iterator[E
 
 
 def _definition_results(
-    shipped: Registry, wanted: Sequence[Definition], settings: Settings, folder: Path, *, now: dt.datetime
+    shipped: Registry, wanted: Sequence[Definition], project: Project
 ) -> list[ExampleResult]:
     plan = _plan(shipped, wanted)
     if plan.usable():
-        _write_config(settings.config, plan.readings)
+        folder = project.settings.db.parent
+        _write_config(project.settings.config, plan.readings)
         deliveries = [
             Delivery(case.given, case.query_id, case.run_id, case.dataset) for case in plan.usable()
         ]
         write_bundle(deliveries, plan.archives, folder / "bundle")
-        registry = load_registry(settings) if plan.readings else shipped
-        report = load_bundles([folder / "bundle"], settings, now=now)
+        if not plan.readings:
+            project = replace(project, definitions=lambda: shipped)
+        report = load_bundles([folder / "bundle"], project)
         _note_rejected(plan, report)
 
         def measure_these(run_ids: Collection[str], names: Collection[str]) -> None:
-            measure(settings, registry, now=now, run_ids=run_ids, definitions=names)
+            measure(project, run_ids=run_ids, definitions=names)
 
         _measure_by_dataset(plan, measure_these)
-        rows = _read_rows(plan, registry, settings)
+        rows = _read_rows(plan, project)
     return [
         ExampleResult(
             case.definition.name, case.example.line, case.example.expected, None, False, case.problem
@@ -241,17 +243,17 @@ def _measure_by_dataset(plan: _Plan, measure_these: Measure) -> None:
         measure_these({case.run_id for case in cases}, {case.computed_by for case in cases})
 
 
-def _read_rows(plan: _Plan, registry: Registry, settings: Settings) -> dict[str, list[Row]]:
+def _read_rows(plan: _Plan, project: Project) -> dict[str, list[Row]]:
     """Definition → its rows, under the names that the columns have in the statement."""
     found: dict[str, list[Row]] = {}
-    with open_reader(settings.db) as con:
+    with project.read() as store:
         for name in {case.computed_by for case in plan.usable()}:
-            one = registry.definitions[name]
+            one = project.definitions().definitions[name]
             column_of_key = one.column_of_key
             query_id, join = "query_ids.query_id", "left join raw.query_ids as query_ids using (query_key)"
-            if not _has_column(con, one, "query_key"):
+            if not _has_column(store.con, one, "query_key"):
                 query_id, join = "null", ""
-            cursor = con.execute(
+            cursor = store.con.execute(
                 f"select runs.run_id as {RUN}, {query_id} as {QUERY}, computed.* "
                 f"from {one.schema}.{quoted(one.short_name)} as computed "
                 f"inner join raw.runs as runs using (run_key) {join}"

@@ -13,6 +13,7 @@ from eval_pipeline.computing.states import CellSpec, States
 from eval_pipeline.errors import UsageError
 from eval_pipeline.formulas.definition import Definition, quoted
 from eval_pipeline.store.open import Connection, first_row, first_value
+from eval_pipeline.store.project import Store
 from eval_pipeline.store.runs import RunRow
 
 FINGERPRINT_START = "fp1:"
@@ -119,7 +120,7 @@ _SAME_ROWS = (
 
 def _keep_replaced(
     states: States,
-    store: str,
+    catalogue: str,
     wanted: CellSpec,
     run_keys: Sequence[int],
     *,
@@ -130,15 +131,15 @@ def _keep_replaced(
 
     What stood there before with the same number stood longer: its entry is prolonged, and there is no second one.
     """
-    history = f'"{store}".ledger.aggregate_history'
+    history = f'"{catalogue}".ledger.aggregate_history'
     states.con.execute(
         "create or replace temp table replaced_aggregates as "
         "select m.run_key, m.source, m.metric, m.slice, m.slice_value, m.value, m.n, m.total, "
         "c.source_fingerprint as formula_fingerprint, c.results_hash, c.labels_hash, c.archive_hash, c.golden_key, "
         f"c.computed_at as valid_from, cast(? as timestamp) as valid_to, {_BECAUSE} as replaced_because, "
         "cast(? as varchar) as note "
-        f'from "{store}".aggregates.run_metrics m '
-        f'join "{store}".ledger.cells c on c.definition = ? and c.source = m.source and c.run_key = m.run_key '
+        f'from "{catalogue}".aggregates.run_metrics m '
+        f'join "{catalogue}".ledger.cells c on c.definition = ? and c.source = m.source and c.run_key = m.run_key '
         f"join {states.table} s on s.definition = c.definition and s.source = c.source and s.run_key = c.run_key "
         "where m.source = ? and m.run_key between ? and ? and s.reason is not null "
         "and m.run_key in (select unnest(?))",
@@ -174,13 +175,12 @@ def _carry_rename(con: Connection, old: str, new: str) -> None:
     con.execute("update ledger.summary_history set definition = ? where definition = ?", [new, old])
 
 
-def pin_cells(
-    con: Connection, cells: Sequence[tuple[str, str, int, str]], *, now: dt.datetime, note: str | None
-) -> None:
+def pin_cells(store: Store, cells: Sequence[tuple[str, str, int, str]], *, note: str | None) -> None:
     """Leave cells (definition, source, run_key, fingerprint) on the definition they were computed with."""
     if cells:
-        con.executemany(
-            "insert into ledger.pins values (?, ?, ?, ?, ?, ?)", [(*cell, now, note) for cell in cells]
+        store.con.executemany(
+            "insert into ledger.pins values (?, ?, ?, ?, ?, ?)",
+            [(*cell, store.clock(), note) for cell in cells],
         )
 
 
@@ -239,7 +239,7 @@ def run_file(con: Connection, run: RunRow) -> Row:
 
 def _keep_replaced_rows(
     states: States,
-    store: str,
+    catalogue: str,
     definition: Definition,
     run_keys: Sequence[int],
     *,
@@ -250,14 +250,14 @@ def _keep_replaced_rows(
 
     Where all rows of a run are the same as those that stood there before, these are said to have stood longer.
     """
-    history = f'"{store}".ledger.summary_history'
+    history = f'"{catalogue}".ledger.summary_history'
     states.con.execute(
         "create or replace temp table replaced_rows as "
         'select replaced.run_key, c.definition, cast(to_json(replaced) as varchar) as "row", c.fingerprint, '
         "c.results_hash, c.labels_hash, c.archive_hash, c.golden_key, c.computed_at as valid_from, "
         f"cast(? as timestamp) as valid_to, {_BECAUSE} as replaced_because, cast(? as varchar) as note "
-        f'from "{store}".{definition.schema}.{quoted(definition.short_name)} replaced '
-        f"join \"{store}\".ledger.cells c on c.definition = ? and c.source = '' and c.run_key = replaced.run_key "
+        f'from "{catalogue}".{definition.schema}.{quoted(definition.short_name)} replaced '
+        f"join \"{catalogue}\".ledger.cells c on c.definition = ? and c.source = '' and c.run_key = replaced.run_key "
         f"join {states.table} s on s.definition = c.definition and s.source = '' and s.run_key = c.run_key "
         "where replaced.run_key between ? and ? and s.reason is not null "
         "and replaced.run_key in (select unnest(?))",

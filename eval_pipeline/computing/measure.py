@@ -43,10 +43,11 @@ from eval_pipeline.computing.states import (
 )
 from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.registry import Registry
-from eval_pipeline.settings import Settings, product_version
+from eval_pipeline.settings import product_version
 from eval_pipeline.store.engine import interruptible
-from eval_pipeline.store.lock import Notify, yield_lock
-from eval_pipeline.store.open import Connection, open_writer, transaction
+from eval_pipeline.store.lock import yield_lock
+from eval_pipeline.store.open import Connection, transaction
+from eval_pipeline.store.project import Project, Store, at_one_time
 from eval_pipeline.store.schema import refresh_views
 
 TURN_SECONDS = 1.0
@@ -86,7 +87,6 @@ class _Work:
     `documents` the runs whose document is behind.
     """
 
-    settings: Settings
     registry: Registry
     stamp: Stamp
     total: int
@@ -102,17 +102,14 @@ class _Work:
 
 
 def measure(
-    settings: Settings,
-    registry: Registry,
+    project: Project,
     *,
-    now: dt.datetime,
     reasons: Collection[str] | None = NEW_DATA_REASONS,
     run_ids: Collection[str] | None = None,
     definitions: Collection[str] | None = None,
     force: bool = False,
     dagster_run_id: str | None = None,
     note: str | None = None,
-    notify: Notify | None = None,
     progress: Progress | None = None,
 ) -> Measured:
     """Compute the cells that are stale for one of the reasons (None: any), with the stale cells they build on.
@@ -120,38 +117,46 @@ def measure(
     `definitions` names tables, or one formula's aggregates as `aggregates.run_metrics:metrics.hit_at_k`. `force`
     computes what is named although it is fresh.
     """
+    project = at_one_time(project)
+    registry = project.definitions()
     wanted = cell_specs(registry)
-    with open_writer(settings.db, notify=notify, guarded=True) as con, interruptible(con):
-        with transaction(con):
-            _prepare(con, registry, now=now)
-        states = states_of_cells(con, registry, only_due=not force)
+    with project.write(guarded=True) as store, interruptible(store.con):
+        with transaction(store.con):
+            _prepare(store)
+        states = states_of_cells(store, only_due=not force)
         due = _find_stale(
             states, registry, wanted, reasons=reasons, run_ids=run_ids, definitions=definitions, force=force
         )
-        _note_first_computed(con, due)
-        batches = [_in_steps(wanted, batch) for batch in _in_batches(con, due)]
+        _note_first_computed(store.con, due)
+        batches = [_in_steps(wanted, batch) for batch in _in_batches(store.con, due)]
         waiting = deque((number, step) for number, batch in enumerate(batches) for step in batch)
         work = _Work(
-            settings, registry, Stamp(now, dagster_run_id, note), len(due), progress, waiting, states
+            registry,
+            Stamp(project.clock(), dagster_run_id, note),
+            len(due),
+            progress,
+            waiting,
+            states,
         )
         started = time.perf_counter()
         # The states were found under this very lock.
-        _take_turn(con, work, is_first=True)
+        _take_turn(store.con, work, is_first=True)
     while waiting:
         yield_lock()
-        with open_writer(settings.db, notify=notify, guarded=True) as con, interruptible(con):
-            _take_turn(con, work, is_first=False)
+        with project.write(guarded=True) as store, interruptible(store.con):
+            _take_turn(store.con, work, is_first=False)
     work.done.seconds = time.perf_counter() - started
     return work.done
 
 
-def _prepare(con: Connection, registry: Registry, *, now: dt.datetime) -> None:
+def _prepare(store: Store) -> None:
     """Carry renamed definitions over and remember what every definition means now."""
+    registry = store.definitions()
     for one in registry:
         old = _old_name(registry, one)
         if old:
-            _carry_rename(con, old, one.name)
-    _record_versions(con, registry.definitions, registry.helpers, now=now)
+            _carry_rename(store.con, old, one.name)
+    _record_versions(store, registry.definitions, registry.helpers)
 
 
 def _note_first_computed(con: Connection, due: Sequence[StaleCell]) -> None:
@@ -168,30 +173,30 @@ def _note_first_computed(con: Connection, due: Sequence[StaleCell]) -> None:
 def _take_turn(con: Connection, work: _Work, *, is_first: bool) -> None:
     """Compute for about a second; under the lock of the first turn everything that waits is known to be due."""
     waiting, ends = work.waiting, time.monotonic() + TURN_SECONDS
-    with visible_catalogue(con, work.registry.helpers.values()) as store:
-        known = known_tables(con, store)
+    with visible_catalogue(con, work.registry.helpers.values()) as catalogue:
+        known = known_tables(con, catalogue)
         batch = None
         while waiting and time.monotonic() < ends:
             number = waiting[0][0]
             if not is_first and number != batch:
                 # While the lock is held nobody else changes a state: once per batch and turn is enough.
                 batch = number
-                _leave_out_done(con, store, work, batch)
+                _leave_out_done(con, catalogue, work, batch)
             if waiting and waiting[0][0] == number:
-                _take_step(con, store, work, waiting.popleft()[1], known)
+                _take_step(con, catalogue, work, waiting.popleft()[1], known)
             if work.progress:
                 work.progress(sum(work.done.cells.values()), work.total)
         if work.documents:
             with transaction(con):
-                _renew_documents(con, store, work, work.documents)
+                _renew_documents(con, catalogue, work, work.documents)
     if not waiting:
         refresh_views(con, work.registry.keys())
 
 
-def _leave_out_done(con: Connection, store: str, work: _Work, batch: int) -> None:
+def _leave_out_done(con: Connection, catalogue: str, work: _Work, batch: int) -> None:
     """Take out of a batch what is no longer due."""
     steps = _steps_of(work, batch)
-    known = _reasons_now(con, store, work, steps)
+    known = _reasons_now(con, catalogue, work, steps)
     for _ in steps:
         work.waiting.popleft()
     due = [_still_due(known, step) for step in steps]
@@ -203,10 +208,10 @@ def _steps_of(work: _Work, batch: int) -> list[Step]:
     return [step for _, step in takewhile(lambda one: one[0] == batch, work.waiting)]
 
 
-def _reasons_now(con: Connection, store: str, work: _Work, steps: Sequence[Step]) -> Reasons:
+def _reasons_now(con: Connection, catalogue: str, work: _Work, steps: Sequence[Step]) -> Reasons:
     """Ask again for the states of the cells that these steps are about to compute; without those that are frozen."""
     run_keys = sorted({due.run_key for step in steps for due in step})
-    con.execute(f'use "{store}"')
+    con.execute(f'use "{catalogue}"')
     work.states = find_states(
         con, [step[0].wanted for step in steps], unwanted=_unwanted_cells(work.registry), run_keys=run_keys
     )
@@ -226,7 +231,7 @@ def _still_due(known: Reasons, step: Step) -> Step:
     return found
 
 
-def _take_step(con: Connection, store: str, work: _Work, step: Step, known: KnownTables) -> None:
+def _take_step(con: Connection, catalogue: str, work: _Work, step: Step, known: KnownTables) -> None:
     """Replace one kind of cell for its runs: rows, history and ledger together."""
     wanted, registry = step[0].wanted, work.registry
     definition = registry.definitions[wanted.definition]
@@ -234,35 +239,37 @@ def _take_step(con: Connection, store: str, work: _Work, step: Step, known: Know
     scope = Scope(step[0].dataset_key, step[0].golden_key, sorted(due.run_key for due in step))
     started = time.perf_counter()
     read = ["labels.slices", formula.name] if formula else definition.reads
-    point_views_at(con, store, scope, read, known)
+    point_views_at(con, catalogue, scope, read, known)
     with transaction(con):
         if any(due.reason != MISSING for due in step):
-            _keep_history(store, work, wanted, scope, known)
+            _keep_history(catalogue, work, wanted, scope, known)
         rows = (
-            compute_aggregates(con, store, definition, formula, scope)
+            compute_aggregates(con, catalogue, definition, formula, scope)
             if formula
-            else compute(con, store, definition, scope, known)
+            else compute(con, catalogue, definition, scope, known)
         )
         seconds = (time.perf_counter() - started) / len(step)
         cells = [Cell(due.run_key, rows.get(due.run_key, 0), seconds, due.reason) for due in step]
         stamp = work.stamp
         work.states.record(
-            store, wanted, cells, now=stamp.now, dagster_run_id=stamp.dagster_run_id, note=stamp.note
+            catalogue, wanted, cells, now=stamp.now, dagster_run_id=stamp.dagster_run_id, note=stamp.note
         )
         if work.makes_documents(wanted):
             work.documents.update(scope.run_keys)
-            _renew_documents(con, store, work, work.documents - _renewed_later(work))
+            _renew_documents(con, catalogue, work, work.documents - _renewed_later(work))
     _note(work.done, definition, step, sum(rows.values()))
 
 
-def _keep_history(store: str, work: _Work, wanted: CellSpec, scope: Scope, known: KnownTables) -> None:
+def _keep_history(catalogue: str, work: _Work, wanted: CellSpec, scope: Scope, known: KnownTables) -> None:
     """What is about to be replaced; facts and values per query can be computed again and have no history."""
     definition = work.registry.definitions[wanted.definition]
     if wanted.source:
-        _keep_replaced(work.states, store, wanted, scope.run_keys, now=work.stamp.now, note=work.stamp.note)
+        _keep_replaced(
+            work.states, catalogue, wanted, scope.run_keys, now=work.stamp.now, note=work.stamp.note
+        )
     elif definition.schema == "aggregates" and definition.name.lower() in known.columns:
         _keep_replaced_rows(
-            work.states, store, definition, scope.run_keys, now=work.stamp.now, note=work.stamp.note
+            work.states, catalogue, definition, scope.run_keys, now=work.stamp.now, note=work.stamp.note
         )
 
 
@@ -273,9 +280,9 @@ def _renewed_later(work: _Work) -> set[int]:
     return {due.run_key for due in coming if due.reason != ASKED}
 
 
-def _renew_documents(con: Connection, store: str, work: _Work, run_keys: set[int]) -> None:
+def _renew_documents(con: Connection, catalogue: str, work: _Work, run_keys: set[int]) -> None:
     if run_keys:
-        _write_documents(con, store, sorted(run_keys))
+        _write_documents(con, catalogue, sorted(run_keys))
         work.documents.difference_update(run_keys)
 
 

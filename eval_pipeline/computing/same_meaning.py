@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -18,9 +17,8 @@ from eval_pipeline.errors import DefinitionError, UsageError
 from eval_pipeline.formulas.definition import Definition, Helper, quoted
 from eval_pipeline.formulas.registry import ALL_FORMULAS, Registry, with_other_text
 from eval_pipeline.loading.load import load_bundles
-from eval_pipeline.settings import Settings
-from eval_pipeline.store.lock import Notify
-from eval_pipeline.store.open import Connection, first_value, open_reader
+from eval_pipeline.store.open import Connection, first_value
+from eval_pipeline.store.project import Project, Store
 
 RANDOM_BUNDLES = 4
 SHOWN_ROWS = 3
@@ -48,10 +46,9 @@ class Earlier:
     helpers: tuple[Helper, ...] = ()
 
 
-def find_earlier(
-    settings: Settings, registry: Registry, one: Definition, old: str, folder: Path, *, notify: Notify | None
-) -> Earlier:
+def find_earlier(project: Project, one: Definition, old: str, folder: Path) -> Earlier:
     """The definition as a file has it, or as the store remembers it by its fingerprint; files go to `folder`."""
+    registry = project.definitions()
     if ALL_FORMULAS in one.reads:
         raise UsageError(
             f"{one.name} is computed from all formulas, and cannot be told to mean what it meant"
@@ -60,7 +57,7 @@ def find_earlier(
     if file.is_file():
         found = Earlier(with_other_text(registry, one, file, folder))
     else:
-        definition, helpers = _find_earlier_version(settings, one, old, notify=notify)
+        definition, helpers = _find_earlier_version(project, one, old)
         found = Earlier(definition, tuple(helpers))
     lost = [name for name in found.definition.reads if "." in name and not _is_there(registry, name)]
     if lost:
@@ -74,28 +71,21 @@ def _is_there(registry: Registry, name: str) -> bool:
     return name in registry.definitions or name.split(".")[0] in ("raw", "labels")
 
 
-def compare_meanings(
-    settings: Settings,
-    registry: Registry,
-    one: Definition,
-    earlier: Earlier,
-    folder: Path,
-    *,
-    now: dt.datetime,
-) -> Agreement:
+def compare_meanings(project: Project, one: Definition, earlier: Earlier, folder: Path) -> Agreement:
     """Compute both on every bundle, in stores of their own under `folder`; no row tells how it is aggregated."""
+    registry = project.definitions()
     found = Agreement()
     was, aggregate = earlier.definition.header.aggregate, one.header.aggregate
     if was != aggregate:
         found.differences.append(f"aggregate was {was}, is {aggregate}")
         return found
     for name, bundle in _bundles(folder):
-        own = replace(settings, db=folder / f"{name}.duckdb", config=folder / "none.toml")
-        load_bundles([bundle], own, now=now)
+        own = replace(project, settings=replace(project.settings, db=folder / f"{name}.duckdb"))
+        load_bundles([bundle], own)
         read = {*one.reads, *earlier.definition.reads} & set(registry.definitions)
-        measure(own, registry, now=now, definitions=read)
-        with open_reader(own.db, guarded=True) as con:
-            _compare(con, registry, one, earlier, found, name=name.replace("-", " "))
+        measure(own, definitions=read)
+        with own.read(guarded=True) as store:
+            _compare(store, one, earlier, found, name=name.replace("-", " "))
         found.bundles += 1
     return found
 
@@ -106,9 +96,9 @@ def _bundles(folder: Path) -> Iterator[tuple[str, Path]]:
         yield f"random-bundle-{seed}", write_random_bundle(folder / f"bundle-{seed}", seed)
 
 
-def _compare(
-    con: Connection, registry: Registry, one: Definition, earlier: Earlier, found: Agreement, *, name: str
-) -> None:
+def _compare(store: Store, one: Definition, earlier: Earlier, found: Agreement, *, name: str) -> None:
+    registry = store.definitions()
+    con = store.con
     scopes = con.execute(
         "select dataset_key, golden_key, list(run_key order by run_key) from raw.runs "
         "join ledger.golden_sets_in_force using (dataset_key) group by all order by all"
@@ -125,9 +115,9 @@ def _compare(
 
 def _rows(con: Connection, one: Definition, helpers: list[Helper], scope: Scope) -> Rows:
     """Every row, its values as texts that tell any two of them apart."""
-    with visible_catalogue(con, helpers) as store:
+    with visible_catalogue(con, helpers) as catalogue:
         try:
-            evaluate(con, store, [one], scope)
+            evaluate(con, catalogue, [one], scope)
         except DefinitionError as error:
             return Counter([(("error", str(error)),)])
         columns = sorted(row[0] for row in con.execute(f"describe {scratch(one.name)}").fetchall())
@@ -138,7 +128,7 @@ def _rows(con: Connection, one: Definition, helpers: list[Helper], scope: Scope)
 
 def _in_words(con: Connection, row: Row) -> str:
     """The row, run and query by their names."""
-    store = str(first_value(con, "select current_database()"))
-    keys = [_named(con, store, column, int(value)) for column, value in row if column in KEYS]
+    catalogue = str(first_value(con, "select current_database()"))
+    keys = [_named(con, catalogue, column, int(value)) for column, value in row if column in KEYS]
     values = [f"{column} {value}" for column, value in row if column not in KEYS]
     return ", ".join([*keys, *values])

@@ -48,13 +48,13 @@ class KnownTables:
     run_keys: Sequence[int] = ()
 
 
-def known_tables(con: Connection, store: str) -> KnownTables:
+def known_tables(con: Connection, catalogue: str) -> KnownTables:
     """Ask the store for its derived tables, once for everything that is computed under this lock."""
     known = KnownTables()
     for name, column, kind in con.execute(
         "select lower(schema_name || '.' || table_name), column_name, data_type from duckdb_columns() "
         "where database_name = ? and list_contains(?, schema_name)",
-        [store, list(DERIVED)],
+        [catalogue, list(DERIVED)],
     ).fetchall():
         known.columns.setdefault(name, {})[column] = kind
     return known
@@ -63,7 +63,7 @@ def known_tables(con: Connection, store: str) -> KnownTables:
 @contextmanager
 def visible_catalogue(con: Connection, helpers: Iterable[Helper]) -> Iterator[str]:
     """Set the second catalogue up on this connection; yields the name of the store's own."""
-    store = str(first_value(con, "select current_database()"))
+    catalogue = str(first_value(con, "select current_database()"))
     con.execute(f"attach ':memory:' as {CATALOGUE}")
     for schema in SCHEMAS:
         con.execute(f"create schema if not exists {CATALOGUE}.{schema}")
@@ -73,14 +73,14 @@ def visible_catalogue(con: Connection, helpers: Iterable[Helper]) -> Iterator[st
     con.execute("create or replace temp table scoped_runs (run_key integer)")
     con.execute(f"use {CATALOGUE}")
     try:
-        yield store
+        yield catalogue
     finally:
-        con.execute(f'use "{store}"')
+        con.execute(f'use "{catalogue}"')
         con.execute(f"detach {CATALOGUE}")
 
 
 def point_views_at(
-    con: Connection, store: str, scope: Scope, tables: Iterable[str], known: KnownTables | None = None
+    con: Connection, catalogue: str, scope: Scope, tables: Iterable[str], known: KnownTables | None = None
 ) -> None:
     """Point the views at the runs of a scope; those that are known to point there stay."""
     known = known or KnownTables()
@@ -90,20 +90,20 @@ def point_views_at(
         known.run_keys = scope.run_keys
     for table in tables:
         schema, name = table.split(".", 1)
-        text = _select(store, schema, name, scope)
+        text = _select(catalogue, schema, name, scope)
         if known.views.get(table) != text:
             con.execute(f'create or replace view {CATALOGUE}.{schema}."{name}" as {text}')
             known.views[table] = text
 
 
-def _select(store: str, schema: str, name: str, scope: Scope) -> str:
-    source = f'"{store}".{schema}."{name}"'
+def _select(catalogue: str, schema: str, name: str, scope: Scope) -> str:
+    source = f'"{catalogue}".{schema}."{name}"'
     table = f"{schema}.{name}"
     if table in UNSCOPED:
         return f"from {source}"
     if schema == "labels":
         return f"select * exclude (golden_key) from {source} where golden_key = {scope.golden_key}"
     if table in ARCHIVES:
-        in_force = f'"{store}".ledger.archives_in_force where dataset_key = {scope.dataset_key}'
+        in_force = f'"{catalogue}".ledger.archives_in_force where dataset_key = {scope.dataset_key}'
         return f"from {source} where archive_key in (select archive_key from {in_force})"
     return f"from {source} where {scope.condition()}"

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from eval_pipeline.computing.derived import _statement_of, table_of
 from eval_pipeline.computing.scope import CATALOGUE, Scope, point_views_at
 from eval_pipeline.formulas.definition import Definition, Helper, quoted
 from eval_pipeline.store.open import Connection
+from eval_pipeline.store.project import Store
 
 AS_IF: Final = "as_if"
 SCHEMAS: Final = ("raw", "labels", "facts", "metrics", "aggregates", "comparisons", "ledger")
@@ -28,7 +28,7 @@ DISTINCT_CHANGES = 5000
 
 def evaluate(
     con: Connection,
-    store: str,
+    catalogue: str,
     definitions: Sequence[Definition],
     scope: Scope,
     *,
@@ -43,7 +43,7 @@ def evaluate(
         drop(con, [one.name])
     computed = set(standing)
     for one in definitions:
-        point_views_at(con, store, scope, [name for name in one.reads if name not in computed])
+        point_views_at(con, catalogue, scope, [name for name in one.reads if name not in computed])
         statement, _ = _statement_of(con, one)
         con.execute(f"create table {scratch(one.name)} as {statement}")
         computed.add(one.name)
@@ -103,42 +103,43 @@ def runs_behind(con: Connection, run_keys: Sequence[int], *, most: int) -> list[
 
 
 @contextmanager
-def scratch_catalogue(
-    con: Connection, run_keys: Sequence[int], *, expected: str, now: dt.datetime
-) -> Iterator[str]:
+def scratch_catalogue(store: Store, run_keys: Sequence[int], *, expected: str) -> Iterator[str]:
     """Set the catalogue up for these runs; yields the name of the store's own catalogue.
 
     The table `expected` says how the cells that are to be computed would stand.
     """
-    store = str(con.execute("select current_database()").fetchall()[0][0])
+    con = store.con
+    catalogue = str(con.execute("select current_database()").fetchall()[0][0])
     con.execute(f"attach ':memory:' as {AS_IF}")
     try:
         for schema in (*SCHEMAS, "computed"):
             con.execute(f"create schema {AS_IF}.{schema}")
-        for table in _tables(con, store):
+        for table in _tables(con, catalogue):
             if table not in COPIED:
-                con.execute(f'create view {AS_IF}.{_named(table)} as from "{store}".{_named(table)}')
+                con.execute(f'create view {AS_IF}.{_named(table)} as from "{catalogue}".{_named(table)}')
         con.execute(
-            _CELLS.format(store=f'"{store}"', expected=expected), {"run_keys": list(run_keys), "now": now}
+            _CELLS.format(store=f'"{catalogue}"', expected=expected),
+            {"run_keys": list(run_keys), "now": store.clock()},
         )
-        con.execute(f'create table {AS_IF}.ledger.definitions as from "{store}".ledger.definitions')
+        con.execute(f'create table {AS_IF}.ledger.definitions as from "{catalogue}".ledger.definitions')
         con.execute(
-            f'create table {AS_IF}.{RUN_METRICS} as from "{store}".{RUN_METRICS} where run_key in (select unnest(?))',
+            f'create table {AS_IF}.{RUN_METRICS} as from "{catalogue}".{RUN_METRICS} '
+            "where run_key in (select unnest(?))",
             [list(run_keys)],
         )
         con.execute(f"create table {AS_IF}.computed.runs (definition varchar, run_key integer)")
-        yield store
+        yield catalogue
     finally:
-        con.execute(f'use "{store}"')
+        con.execute(f'use "{catalogue}"')
         con.execute(f"detach {AS_IF}")
 
 
-def _tables(con: Connection, store: str) -> list[str]:
+def _tables(con: Connection, catalogue: str) -> list[str]:
     rows = con.execute(
         "select schema_name, table_name from duckdb_tables() "
         "where database_name = $store and list_contains($schemas, schema_name) "
         f"union all select schema_name, view_name from duckdb_views() where database_name = $store and ({VIEWS})",
-        {"store": store, "schemas": list(SCHEMAS)},
+        {"store": catalogue, "schemas": list(SCHEMAS)},
     ).fetchall()
     return [f"{schema}.{table}" for schema, table in rows]
 
@@ -149,10 +150,10 @@ def _named(table: str) -> str:
 
 
 def keep_computed(
-    con: Connection, store: str, chain: Sequence[Definition], run_metrics: Definition, scope: Scope
+    con: Connection, catalogue: str, chain: Sequence[Definition], run_metrics: Definition, scope: Scope
 ) -> None:
     """Keep what stands in the scratch catalogue for the runs of the scope, and the aggregates made of it."""
-    point_views_at(con, store, scope, ["labels.slices"])
+    point_views_at(con, catalogue, scope, ["labels.slices"])
     for one in chain:
         kept = f"{AS_IF}.computed.{quoted(one.name)}"
         con.execute(f"create table if not exists {kept} as from {scratch(one.name)} where false")
@@ -165,27 +166,23 @@ def keep_computed(
 
 
 def lay_over(
-    con: Connection,
-    store: str,
-    definitions: Mapping[str, Definition],
-    helpers: Mapping[str, Helper],
-    *,
-    now: dt.datetime,
+    store: Store, catalogue: str, definitions: Mapping[str, Definition], helpers: Mapping[str, Helper]
 ) -> None:
     """Show what was kept in the place of what is stored, and make the catalogue the one that is read."""
+    con = store.con
     con.execute(f"use {AS_IF}")
     kept = [name for (name,) in con.execute("select distinct definition from as_if.computed.runs").fetchall()]
-    stored = set(_tables(con, store))
+    stored = set(_tables(con, catalogue))
     for name in kept:
         computed = f"from {AS_IF}.computed.{quoted(name)}"
         rest = (
-            f'from "{store}".{_named(name)} where run_key not in '
+            f'from "{catalogue}".{_named(name)} where run_key not in '
             f"(select run_key from {AS_IF}.computed.runs where definition = '{name}') union all by name "
         )
         con.execute(
             f"create or replace view {AS_IF}.{_named(name)} as {rest if name in stored else ''}{computed}"
         )
-    _record_versions(con, definitions, helpers, now=now)
+    _record_versions(store, definitions, helpers)
 
 
 @dataclass(frozen=True)
@@ -197,10 +194,10 @@ class Outcome:
 
 
 def compute_under(
-    con: Connection, store: str, *, formula: str, fingerprint: str, key: str, scope: Scope
+    con: Connection, catalogue: str, *, formula: str, fingerprint: str, key: str, scope: Scope
 ) -> Outcome | None:
     """The key's values for the one run of the scope; None when the meaning is not known well enough."""
-    chain = chain_of(con, store, formula, fingerprint)
+    chain = chain_of(con, catalogue, formula, fingerprint)
     if chain is None:
         return None
     names = [definition.name for definition, _ in chain]
@@ -209,7 +206,7 @@ def compute_under(
         for helper in helpers:
             arguments = ", ".join(helper.header.arguments)
             con.execute(f"create or replace temp macro {helper.name}({arguments}) as ({helper.body})")
-        evaluate(con, store, [definition], scope, standing=names[: names.index(definition.name)])
+        evaluate(con, catalogue, [definition], scope, standing=names[: names.index(definition.name)])
     target = names[-1]
     if key not in chain[-1][0].keys:
         return None
@@ -225,10 +222,10 @@ def compute_under(
 
 
 def chain_of(
-    con: Connection, store: str, name: str, fingerprint: str
+    con: Connection, catalogue: str, name: str, fingerprint: str
 ) -> list[tuple[Definition, list[Helper]]] | None:
     """The definition at that meaning with everything it read, parents first."""
-    con.execute(f'use "{store}"')
+    con.execute(f'use "{catalogue}"')
     found: dict[str, tuple[Definition, list[Helper]]] = {}
 
     def collect(one: str, meaning: str) -> bool:
@@ -261,7 +258,7 @@ class KeyPreview:
 
 def compare_with_stored(
     con: Connection,
-    store: str,
+    catalogue: str,
     definition: Definition,
     scope: Scope,
     found: Mapping[str, KeyPreview],
@@ -269,11 +266,11 @@ def compare_with_stored(
     rounding: str,
 ) -> None:
     """Add what the scratch table of the definition says about the runs of the scope."""
-    stored = _stored_columns(con, store, definition)
+    stored = _stored_columns(con, catalogue, definition)
     if not stored:
         stored_side = f"(select * from {scratch(definition.name)} where false)"
     else:
-        stored_side = f"(from {table_of(definition, store)} where {scope.condition()})"
+        stored_side = f"(from {table_of(definition, catalogue)} where {scope.condition()})"
     grain = [column for column in _columns(con, definition) if column not in definition.keys]
     using = ", ".join(quoted(column) for column in grain)
     for key in definition.keys:
@@ -289,10 +286,10 @@ def _columns(con: Connection, definition: Definition) -> list[str]:
     return [row[0] for row in con.execute(f"describe {scratch(definition.name)}").fetchall()]
 
 
-def _stored_columns(con: Connection, store: str, definition: Definition) -> set[str]:
+def _stored_columns(con: Connection, catalogue: str, definition: Definition) -> set[str]:
     rows = con.execute(
         "select column_name from duckdb_columns() where database_name = ? and schema_name = ? and table_name = ?",
-        [store, definition.schema, definition.short_name],
+        [catalogue, definition.schema, definition.short_name],
     ).fetchall()
     return {row[0] for row in rows}
 

@@ -16,6 +16,7 @@ from eval_pipeline.formulas.text_columns import text_columns
 from eval_pipeline.settings import product_version
 from eval_pipeline.store.frozen import PART_OF_TABLE, PLACES_OF_RUNS
 from eval_pipeline.store.open import Connection, own_table
+from eval_pipeline.store.project import Store
 
 RUN_PARTS = "raw.run_parts"
 # When a run that delivered none of the parts a definition reads has none of its rows: whatever its text says, or as
@@ -262,7 +263,7 @@ class States:
 
     def record(
         self,
-        store: str,
+        catalogue: str,
         wanted: CellSpec,
         cells: Sequence[Cell],
         *,
@@ -278,12 +279,12 @@ class States:
         run_keys = [cell.run_key for cell in cells]
         if any(cell.reason != "missing" for cell in cells):
             self.con.execute(
-                f'delete from "{store}".ledger.cells where definition = $definition and source = $source '
+                f'delete from "{catalogue}".ledger.cells where definition = $definition and source = $source '
                 "and run_key in (select unnest($run_keys))",
                 {**of_cell, "run_keys": run_keys},
             )
         ((recorded,),) = self.con.execute(
-            _RECORD.format(store=f'"{store}"', table=self.table),
+            _RECORD.format(store=f'"{catalogue}"', table=self.table),
             {
                 **of_cell,
                 "now": now,
@@ -432,12 +433,11 @@ where w.is_shipped and came_at > (select min(first_wrote_at) from ledger.product
 """
 
 
-def states_of_cells(
-    con: Connection, registry: Registry, *, runs: Sequence[int] = (), only_due: bool = False
-) -> States:
+def states_of_cells(store: Store, *, runs: Sequence[int] = (), only_due: bool = False) -> States:
     """The states of all cells that these definitions want, of these runs (none: of all)."""
+    registry = store.definitions()
     return find_states(
-        con, cell_specs(registry), unwanted=_unwanted_cells(registry), run_keys=runs, only_due=only_due
+        store.con, cell_specs(registry), unwanted=_unwanted_cells(registry), run_keys=runs, only_due=only_due
     )
 
 

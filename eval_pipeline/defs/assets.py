@@ -32,7 +32,6 @@ from eval_pipeline.defs.tags import NOTE, _only_named, _only_stale, _wanted_reas
 from eval_pipeline.errors import DefinitionError
 from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.registry import ALL_FORMULAS, Registry
-from eval_pipeline.settings import utc_now
 from eval_pipeline.showing.runs import part_headlines, run_summaries
 
 COMPUTED = ("facts", "metrics", "aggregates")
@@ -175,16 +174,13 @@ def _measure(
     def compute(wanted: Collection[str]) -> None:
         with listener.watching() as progress:
             measure(
-                store.settings,
-                registry,
-                now=utc_now(),
+                store.project(registry, notify=listener.notify),
                 reasons=_wanted_reasons(tags),
                 run_ids=set(run_ids),
                 definitions=_only_named(wanted, tags),
                 force=not _only_stale(tags),
                 dagster_run_id=context.run.run_id,
                 note=tags.get(NOTE),
-                notify=listener.notify,
                 progress=progress,
             )
 

@@ -13,6 +13,7 @@ from eval_pipeline.defs.resources import StoreResource
 from eval_pipeline.defs.sources import RAW_PARTS
 from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.registry import ALL_FORMULAS, Registry
+from eval_pipeline.settings import utc_now
 from eval_pipeline.showing.checks import (
     EXTRACTION,
     JUDGE,
@@ -29,6 +30,7 @@ from eval_pipeline.showing.checks import (
     values_out_of_range,
 )
 from eval_pipeline.store.open import Connection
+from eval_pipeline.store.project import Store
 
 NOTHING_IN_QUARANTINE = "nothing_in_quarantine"
 LABELS_MAKE_SENSE = "labels_make_sense"
@@ -191,7 +193,7 @@ def _up_to_date(definitions: Sequence[Definition], registry: Registry) -> dg.Ass
     )
     def check(context: dg.AssetCheckExecutionContext, store: StoreResource) -> Iterator[dg.AssetCheckResult]:
         with store.reading() as con:
-            tables = outdated_tables(states_of_cells(con, registry, only_due=True))
+            tables = outdated_tables(states_of_cells(Store(con, lambda: registry, utc_now), only_due=True))
         for asked in context.selected_asset_check_keys:
             yield dg.AssetCheckResult(**_up_to_date_fields(asked.asset_key, tables))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,12 @@ from pydantic import Field, field_validator
 from eval_pipeline.computing.measure import Progress
 from eval_pipeline.defs.processes import _sign_run
 from eval_pipeline.errors import InvalidConfig, StoreBusy
+from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.settings import Settings
-from eval_pipeline.store.engine import Limits, limited
+from eval_pipeline.store.engine import limited
 from eval_pipeline.store.lock import Notify
-from eval_pipeline.store.open import Connection, open_reader, open_writer
+from eval_pipeline.store.open import Connection
+from eval_pipeline.store.project import Project, project_of
 
 MOST_THREADS = 1024
 # A run that the daemon launches has all night: the holder of the store ends, or is ended, meanwhile.
@@ -100,6 +102,11 @@ class StoreResource(DuckDBResource):
         own_sql = Path(self.own_sql) if self.own_sql else None
         return Settings(db=Path(self.database), own_sql=own_sql, named=tuple(self.named), **folders)
 
+    def project(self, registry: Registry | None = None, *, notify: Notify | None = None) -> Project:
+        """What the product works on; with the definitions of `registry` where they have been read."""
+        found = project_of(self.settings, notify=notify)
+        return replace(found, definitions=lambda: registry) if registry else found
+
     def setup_for_execution(self, context: dg.InitResourceContext) -> None:
         """A run that uses the store says which process it is, so that its death can be noticed."""
         if context.instance and context.run:
@@ -114,23 +121,23 @@ class StoreResource(DuckDBResource):
     @contextmanager
     def limited(self) -> Iterator[None]:
         """Whatever the block computes keeps to the limits, also where it opens the store by its settings."""
-        with limited(_limits_of(self.connection_config)):
+        with limited(**_limits_of(self.connection_config)):
             yield
 
     @contextmanager
     def get_connection(self) -> Iterator[Connection]:
         """The store for reading and writing, for as short as can be: everybody else waits."""
-        with self.limited(), open_writer(self.settings.db) as con:
-            yield con
+        with self.limited(), self.project().write() as store:
+            yield store.con
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """The store for reading, for the length of a query or two."""
-        with self.limited(), open_reader(self.settings.db) as con:
-            yield con
+        with self.limited(), self.project().read() as store:
+            yield store.con
 
 
-def _limits_of(asked: Mapping[str, Any]) -> Limits:
+def _limits_of(asked: dict[str, Any]) -> dict[str, Any]:
     """The limits that a connection_config names; what else it names would contradict how the product connects."""
     for name, value in asked.items():
         if name not in _LIMITS:
@@ -141,7 +148,7 @@ def _limits_of(asked: Mapping[str, Any]) -> Limits:
         is_possible, what_it_is = _LIMITS[name]
         if not is_possible(value):
             raise InvalidConfig(f"connection_config: {name} is {value!r}; it is {what_it_is}")
-    return Limits(**asked)
+    return asked
 
 
 def _is_size(value: Any) -> bool:

@@ -18,7 +18,6 @@ from eval_pipeline.defs.sensors import (
 from eval_pipeline.errors import InvalidConfig
 from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.loading.inbox import look_into, take_in_sources
-from eval_pipeline.settings import utc_now
 
 DESCRIPTION = (
     "Takes the night in: loads what lies in the inbox and computes what is missing or was delivered again, unless the "
@@ -40,7 +39,7 @@ def nightly(jobs: Jobs, names: frozenset[str], config: Config) -> dg.ScheduleDef
         if not store.settings.db.exists() and not inbox.runs and not inbox.sources:
             return dg.SkipReason(_nothing_there(store.settings))
         if inbox.sources:
-            take_in_sources(store.settings, now=utc_now())
+            take_in_sources(store.project())
         registry = load_registry(store.settings)
         look = _look(context.instance, store, inbox, registry)
         requests = _run_requests(context.instance, look, names, registry)

@@ -68,6 +68,7 @@ from eval_pipeline.loading.inbox import (
 from eval_pipeline.report.pages.writing import due_pages
 from eval_pipeline.settings import PACKAGE, Settings, missing_places, product_version, shipped_sql, utc_now
 from eval_pipeline.store.open import Connection
+from eval_pipeline.store.project import Store
 
 LAUNCHES_PER_TICK = 10
 DELIVERED = "delivered to the inbox"
@@ -226,7 +227,7 @@ def _look_for_stale(
     meaning = _meaning_of(registry)
     reasons = _free_reasons(memory, meaning)
     with store.reading() as con:
-        states = states_of_cells(con, registry, only_due=True)
+        states = states_of_cells(Store(con, lambda: registry, utc_now), only_due=True)
         due = stale_runs(states, registry, reasons=reasons)
         upgraded = count_upgraded(states, registry)
         left = states.n_stale(DEFINITION_REASONS) - upgraded if reasons == DATA_REASONS else 0
@@ -287,7 +288,7 @@ def _look(instance: dg.DagsterInstance, store: StoreResource, inbox: Inbox, regi
     with _open(store) as con:
         sources = waiting_sources(con, inbox)
         forgotten = forgotten_in(con, inbox)
-        states = states_of_cells(con, registry, only_due=True)
+        states = states_of_cells(Store(con, lambda: registry, utc_now), only_due=True)
         due = stale_runs(states, registry, reasons=NEW_DATA_REASONS)
         waiting = _show(instance, con, inbox)
     register_sources(instance, sources.datasets, sources.chunker_versions)

@@ -20,7 +20,6 @@ from eval_pipeline.defs.partitions import (
 from eval_pipeline.defs.resources import Listener, StoreResource
 from eval_pipeline.loading.context import LoadReport
 from eval_pipeline.loading.inbox import Inbox, WaitingRun, digest, take_in_runs, take_in_sources, waiting_runs
-from eval_pipeline.settings import utc_now
 from eval_pipeline.showing.runs import RunPart, run_order, run_parts, unknown_runs
 from eval_pipeline.showing.sources import SourceVersion, archives, golden_sets
 from eval_pipeline.store.open import Connection
@@ -120,7 +119,7 @@ def _source_asset(
     )
     def compute(context: dg.AssetExecutionContext, store: StoreResource) -> dg.MaterializeResult[None]:
         with store.limited():
-            report = take_in_sources(store.settings, now=utc_now())
+            report = take_in_sources(store.project())
         with store.reading() as con:
             return _source_result(context.partition_keys, versions(con), report)
 
@@ -223,7 +222,7 @@ def _raw_parts(listener: Listener) -> dg.AssetsDefinition:
     def compute(context: dg.AssetExecutionContext, store: StoreResource) -> Results:
         run_ids = list(context.partition_keys)
         with listener.hearing_errors(), store.limited():
-            report = take_in_runs(store.settings, set(run_ids), now=utc_now(), notify=listener.notify)
+            report = take_in_runs(store.project(notify=listener.notify), set(run_ids))
             with store.reading() as con:
                 if report.golden_sets or report.archives:
                     _report_sources(context.instance, con)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,6 +12,7 @@ from eval_pipeline.records import ArchiveChunk
 from eval_pipeline.store.frozen import ARCHIVE, is_emptied
 from eval_pipeline.store.keys import add_texts, find_key, key_of, keys_of
 from eval_pipeline.store.open import Connection, first_row, first_value
+from eval_pipeline.store.project import Store
 
 
 @dataclass(frozen=True)
@@ -42,11 +42,12 @@ def current_archive_hash(con: Connection, dataset: str | None, chunker_version: 
     return found[0] if found and not is_emptied(con, ARCHIVE, found[1]) else None
 
 
-def write_archive(con: Connection, archive: ArchiveDelivery, *, now: dt.datetime) -> None:
+def write_archive(store: Store, archive: ArchiveDelivery) -> None:
     """Add a state of an archive and make it the newest; call it inside a transaction."""
+    con = store.con
     dataset_key = key_of(con, "dataset", archive.dataset) if archive.dataset else None
     delivery_key = _add_delivery(
-        con,
+        store,
         Delivery(
             part="archive",
             path=archive.path,
@@ -57,12 +58,11 @@ def write_archive(con: Connection, archive: ArchiveDelivery, *, now: dt.datetime
             dataset_id=archive.dataset,
             chunker_version=archive.chunker_version,
         ),
-        now=now,
     )
     con.execute(
         "update raw.archives set superseded_at = ? where dataset_key is not distinct from ? "
         "and chunker_version = ? and superseded_at is null",
-        [now, dataset_key, archive.chunker_version],
+        [store.clock(), dataset_key, archive.chunker_version],
     )
     archive_key = first_value(con, "select coalesce(max(archive_key), 0) + 1 from raw.archives")
     con.execute(
@@ -74,7 +74,7 @@ def write_archive(con: Connection, archive: ArchiveDelivery, *, now: dt.datetime
             archive.content_hash,
             delivery_key,
             len(archive.chunks),
-            now,
+            store.clock(),
         ],
     )
     _write_chunks(con, archive.chunks, archive_key)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import json
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final
@@ -17,6 +16,7 @@ from eval_pipeline.loading.lint import Finding, _named, _replace_findings
 from eval_pipeline.records import CASES, FORGOTTEN, ExpectedCase
 from eval_pipeline.store.keys import key_of, keys_of
 from eval_pipeline.store.open import Connection
+from eval_pipeline.store.project import Store
 from eval_pipeline.words import count
 
 MISSING: Final = "missing_cases"
@@ -34,12 +34,11 @@ def current_list_hash(con: Connection, dataset: str) -> str | None:
     return rows[0][0] if rows else None
 
 
-def write_case_list(
-    con: Connection, delivery: Delivery, cases: Sequence[ExpectedCase], *, now: dt.datetime
-) -> None:
+def write_case_list(store: Store, delivery: Delivery, cases: Sequence[ExpectedCase]) -> None:
     """Make these the cases that runs of the dataset should hold; call it inside a transaction."""
+    con = store.con
     assert delivery.dataset_id is not None
-    _add_delivery(con, delivery, now=now)
+    _add_delivery(store, delivery)
     dataset_key = key_of(con, "dataset", delivery.dataset_id)
     con.execute("delete from ledger.expected_cases where dataset_key = ?", [dataset_key])
     table = pa.table(
@@ -55,10 +54,9 @@ def write_case_list(
     con.unregister("new_cases")
 
 
-def note_cases(
-    con: Connection, *, run_ids: Collection[str], datasets: Collection[str], now: dt.datetime
-) -> list[Finding]:
+def note_cases(store: Store, *, run_ids: Collection[str], datasets: Collection[str]) -> list[Finding]:
     """Hold these runs, and all runs of these datasets, against the lists of cases, and keep what was found."""
+    con = store.con
     rows = con.execute(
         "select r.run_id from raw.runs r join raw.datasets d using (dataset_key) "
         "where list_contains($datasets, d.dataset_id) or (r.run_id in (select unnest(cast($run_ids as varchar[]))) "
@@ -69,7 +67,7 @@ def note_cases(
     if not touched:
         return []
     found = [*_missing(con, touched), *_different(con, touched)]
-    _replace_findings(con, found, rules=(MISSING, DIFFERENT), run_ids=touched, now=now)
+    _replace_findings(store, found, rules=(MISSING, DIFFERENT), run_ids=touched)
     return found
 
 

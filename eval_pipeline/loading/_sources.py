@@ -27,7 +27,8 @@ from eval_pipeline.loading.runs import _problem_of_rejection
 from eval_pipeline.loading.write_labels import GoldenDelivery, _current_golden_hash, _write_golden_set
 from eval_pipeline.records import CASES, ArchiveChunk, ExpectedCase
 from eval_pipeline.store.kept import KeptFile
-from eval_pipeline.store.open import Connection, open_writer, transaction
+from eval_pipeline.store.open import Connection, transaction
+from eval_pipeline.store.project import Store
 
 
 def load_golden_set(load: Load, golden: GoldenFile) -> None:
@@ -55,14 +56,19 @@ def load_golden_set(load: Load, golden: GoldenFile) -> None:
     )
     warnings = lint_rows(found.rows) if load.options.dry_run else []
 
-    def write(con: Connection) -> bool:
-        stored = _current_golden_hash(con, golden.dataset)
-        if _is_settled(load, con, golden.dataset, delivered, stored, golden.path):
+    def write(store: Store) -> bool:
+        stored = _current_golden_hash(store.con, golden.dataset)
+        if _is_settled(load, store.con, golden.dataset, delivered, stored, golden.path):
             return False
-        _write_golden_set(con, delivery, now=load.now)
-        _take_off_record(con, content, dataset=golden.dataset, now=load.now)
-        _add_quarantine(con, found.problems, content_hash=content, dataset=golden.dataset, now=load.now)
-        warnings.extend(_note_golden_set(con, golden.dataset, found.rows, now=load.now))
+        _write_golden_set(store, delivery)
+        _take_off_record(store, content, dataset=golden.dataset)
+        _add_quarantine(
+            store,
+            found.problems,
+            content_hash=content,
+            dataset=golden.dataset,
+        )
+        warnings.extend(_note_golden_set(store, golden.dataset, found.rows))
         return True
 
     if not load.options.dry_run:
@@ -86,14 +92,14 @@ def _is_settled(
     return False
 
 
-def _write_source(load: Load, kept: KeptFile, write: Callable[[Connection], bool]) -> bool:
+def _write_source(load: Load, kept: KeptFile, write: Callable[[Store], bool]) -> bool:
     """Write what is still new and keep its file; returns whether it was."""
-    with open_writer(load.settings.db, notify=load.notify) as con:
-        with transaction(con):
-            load.keeping.begin_batch(con)
-            is_written = write(con)
+    with load.project.write() as store:
+        with transaction(store.con):
+            load.keeping.begin_batch(store.con)
+            is_written = write(store)
             if is_written and load.options.keeps:
-                load.keeping.place(con, [kept])
+                load.keeping.place(store.con, [kept])
         load.keeping.confirm()
     load.keeping.discard(kept.name)
     return is_written
@@ -155,13 +161,18 @@ def load_archive(load: Load, archive: ArchiveFile) -> None:
         n_quarantined=len(problems),
     )
 
-    def write(con: Connection) -> bool:
-        stored = current_archive_hash(con, archive.dataset, archive.chunker_version)
-        if _is_settled(load, con, archive.dataset, delivered, stored, archive.path):
+    def write(store: Store) -> bool:
+        stored = current_archive_hash(store.con, archive.dataset, archive.chunker_version)
+        if _is_settled(load, store.con, archive.dataset, delivered, stored, archive.path):
             return False
-        write_archive(con, delivery, now=load.now)
-        _take_off_record(con, content, dataset=archive.dataset, now=load.now)
-        _add_quarantine(con, problems, content_hash=content, dataset=archive.dataset, now=load.now)
+        write_archive(store, delivery)
+        _take_off_record(store, content, dataset=archive.dataset)
+        _add_quarantine(
+            store,
+            problems,
+            content_hash=content,
+            dataset=archive.dataset,
+        )
         return True
 
     if not load.options.dry_run:
@@ -222,12 +233,12 @@ def load_case_list(load: Load, file: CaseListFile) -> None:
         dataset_id=file.dataset,
     )
 
-    def write(con: Connection) -> bool:
-        stored = current_list_hash(con, file.dataset)
-        if _is_settled(load, con, file.dataset, delivered, stored, file.path):
+    def write(store: Store) -> bool:
+        stored = current_list_hash(store.con, file.dataset)
+        if _is_settled(load, store.con, file.dataset, delivered, stored, file.path):
             return False
-        write_case_list(con, delivery, cases, now=load.now)
-        _take_off_record(con, content, dataset=file.dataset, now=load.now)
+        write_case_list(store, delivery, cases)
+        _take_off_record(store, content, dataset=file.dataset)
         return True
 
     if not load.options.dry_run:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from eval_pipeline.loading.deliveries import Delivery, _add_deliveries, _add_qua
 from eval_pipeline.records import ExtractionCase, IndexReport, SpotCheck, Verdict
 from eval_pipeline.store.keys import keys_of
 from eval_pipeline.store.open import Connection
+from eval_pipeline.store.project import Store
 
 if TYPE_CHECKING:
     from eval_pipeline.loading._write_runs import RunDelivery
@@ -202,17 +202,13 @@ def _insert(con: Connection, table: str, rows: pa.Table) -> None:
 
 
 def record_parts(
-    con: Connection,
-    deliveries: Sequence[RunDelivery],
-    keys: dict[str, int],
-    replaced: ReplacedParts,
-    *,
-    now: dt.datetime,
+    store: Store, deliveries: Sequence[RunDelivery], keys: dict[str, int], replaced: ReplacedParts
 ) -> None:
     """Which bytes stand behind each part now, who delivered them, and what of them was rejected."""
+    con = store.con
     parts = [(delivery, part) for delivery in deliveries for part in delivery.parts]
     delivery_keys = _add_deliveries(
-        con,
+        store,
         [
             Delivery(
                 part=part.part,
@@ -226,7 +222,6 @@ def record_parts(
             )
             for delivery, part in parts
         ],
-        now=now,
     )
     table = pa.table(
         {
@@ -246,10 +241,8 @@ def record_parts(
     con.unregister("new_parts")
     for delivery, part in parts:
         if (keys[delivery.run.run_id], part.part) in replaced:
-            _take_off_record(con, part.content_hash, run_id=delivery.run.run_id, now=now)
-        _add_quarantine(
-            con, part.problems, content_hash=part.content_hash, dataset=delivery.run.dataset, now=now
-        )
+            _take_off_record(store, part.content_hash, run_id=delivery.run.run_id)
+        _add_quarantine(store, part.problems, content_hash=part.content_hash, dataset=delivery.run.dataset)
 
 
 def _times_read_again(replaced: ReplacedParts, run_key: int, part: PartDelivery) -> int:

@@ -25,6 +25,7 @@ from eval_pipeline.records import Run
 from eval_pipeline.store.frozen import forget_no_longer, parts_without_texts
 from eval_pipeline.store.keys import add_texts, keys_of
 from eval_pipeline.store.open import Connection, first_row, first_value
+from eval_pipeline.store.project import Store
 from eval_pipeline.store.schema import TABLES_OF_PART
 
 _CONFIG_TEXTS = ("chunker_version", "embedding_model", "index_version", "prompt_version", "llm_model")
@@ -151,10 +152,11 @@ def named_twice(query_id: str, lines: Sequence[int]) -> InputRejected:
     )
 
 
-def write_runs(con: Connection, deliveries: Sequence[RunDelivery], *, now: dt.datetime) -> None:
+def write_runs(store: Store, deliveries: Sequence[RunDelivery]) -> None:
     """Write a batch of runs; call it inside a transaction."""
-    keys = _write_run_rows(con, deliveries, now=now)
-    replaced = _remove_replaced_rows(con, deliveries, keys, now=now)
+    con = store.con
+    keys = _write_run_rows(store, deliveries)
+    replaced = _remove_replaced_rows(store, deliveries, keys)
     # Several threads would cut what comes from Arrow into small pieces and join them again; one takes a third of the
     # time, and the others are busy reading ahead.
     con.execute("set threads = 1")
@@ -170,14 +172,13 @@ def write_runs(con: Connection, deliveries: Sequence[RunDelivery], *, now: dt.da
         ],
     )
     _reject_duplicate_queries(con, deliveries, keys)
-    record_parts(con, deliveries, keys, replaced, now=now)
+    record_parts(store, deliveries, keys, replaced)
     count_runs(con, keys.values())
 
 
-def _write_run_rows(
-    con: Connection, deliveries: Sequence[RunDelivery], *, now: dt.datetime
-) -> dict[str, int]:
+def _write_run_rows(store: Store, deliveries: Sequence[RunDelivery]) -> dict[str, int]:
     """One row per run; a run that is known keeps its key and the time it was first seen."""
+    con = store.con
     names = pa.array([delivery.run.dataset for delivery in deliveries], pa.string())
     dataset_keys = keys_of(con, "dataset", names).to_pylist()
     known = _known_runs(con, [delivery.run.run_id for delivery in deliveries])
@@ -191,7 +192,7 @@ def _write_run_rows(
     rows: list[dict[str, object]] = []
     for delivery, dataset_key in zip(deliveries, dataset_keys, strict=True):
         run = delivery.run
-        run_key, known_dataset, loaded_at = known.get(run.run_id, (next_key, dataset_key, now))
+        run_key, known_dataset, loaded_at = known.get(run.run_id, (next_key, dataset_key, store.clock()))
         if known_dataset != dataset_key:
             raise RunRejected(run.run_id, delivery.parts[0], other_dataset(run))
         next_key += run_key == next_key
@@ -267,9 +268,10 @@ def _run_values(run: Run) -> dict[str, object]:
 
 
 def _remove_replaced_rows(
-    con: Connection, deliveries: Sequence[RunDelivery], keys: dict[str, int], *, now: dt.datetime
+    store: Store, deliveries: Sequence[RunDelivery], keys: dict[str, int]
 ) -> ReplacedParts:
     """Make room for what is delivered; returns every part that these runs have had."""
+    con = store.con
     known = {
         (run_key, part): (content_hash, times)
         for run_key, part, content_hash, times in con.execute(
@@ -280,7 +282,7 @@ def _remove_replaced_rows(
     for delivery in deliveries:
         run_key = keys[delivery.run.run_id]
         replaced = [part.part for part in delivery.parts if (run_key, part.part) in known]
-        _supersede_run_parts(con, [(delivery.run.run_id, part) for part in replaced], now=now)
+        _supersede_run_parts(store, [(delivery.run.run_id, part) for part in replaced])
         forget_no_longer(con, run_key, replaced)
         for part in replaced:
             for table in TABLES_OF_PART.get(part, ()):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -12,16 +11,17 @@ from eval_pipeline.bundle.layout import Bundle
 from eval_pipeline.bundle.problems import Problem
 from eval_pipeline.bundle.results import InvertedSpans
 from eval_pipeline.bundle.texts import textless_hash
+from eval_pipeline.errors import StoreError
 from eval_pipeline.loading._archives import current_archive_hash
 from eval_pipeline.loading._case_lists import current_list_hash
 from eval_pipeline.loading._dry_run import StoredRuns, stored_runs
 from eval_pipeline.loading.deliveries import _add_quarantine
 from eval_pipeline.loading.lint import Finding
 from eval_pipeline.loading.write_labels import _current_golden_hash
-from eval_pipeline.settings import Settings
+from eval_pipeline.store.inspection import inspecting
 from eval_pipeline.store.kept import Keeping, KeptFile
-from eval_pipeline.store.lock import Notify
-from eval_pipeline.store.open import Connection, open_as_it_is, open_writer, transaction
+from eval_pipeline.store.open import Connection, transaction
+from eval_pipeline.store.project import Project
 from eval_pipeline.store.tombstones import (
     Forgotten,
     Scope,
@@ -49,19 +49,14 @@ class StoreSnapshot:
 
 
 def _snapshot_of_store(
-    settings: Settings,
-    bundles: Sequence[Bundle],
-    *,
-    keeping: Keeping,
-    options: LoadOptions,
-    notify: Notify | None,
+    project: Project, bundles: Sequence[Bundle], *, keeping: Keeping, options: LoadOptions
 ) -> StoreSnapshot:
     """Look once, however much is delivered: every opening of the store is felt in a small load."""
-    with _looking(settings, dry_run=options.dry_run, notify=notify) as con:
+    with _looking(project, dry_run=options.dry_run) as con:
         if con is None:
             return StoreSnapshot()
         if not options.dry_run:
-            _adopt_tombstones(con, settings.db)
+            _adopt_tombstones(con, project.settings.db)
         if options.keeps:
             keeping.begin(con)
         golden = {one.dataset for bundle in bundles for one in bundle.golden_sets}
@@ -77,14 +72,19 @@ def _snapshot_of_store(
 
 
 @contextmanager
-def _looking(settings: Settings, *, dry_run: bool, notify: Notify | None) -> Iterator[Connection | None]:
+def _looking(project: Project, *, dry_run: bool) -> Iterator[Connection | None]:
     """The store, to see what is there: made when it is not, except by a dry run."""
     if dry_run:
-        with open_as_it_is(settings.db, notify=notify) as found:
-            yield found
+        with inspecting(project) as found:
+            if found and found.schema < found.known_schema:
+                raise StoreError(
+                    f"{project.settings.db} was written by an earlier version, and bringing it up to date would write "
+                    "to it: `eval-pipeline status` does that"
+                )
+            yield found.con if found else None
     else:
-        with open_writer(settings.db, notify=notify) as con:
-            yield con
+        with project.write() as store:
+            yield store.con
 
 
 def _adopt_tombstones(con: Connection, db: Path) -> None:
@@ -154,13 +154,11 @@ class Load:
     chunks whose names are no single words: where texts are left out, citations of these stay.
     """
 
-    settings: Settings
+    project: Project
     report: LoadReport
-    now: dt.datetime
     keeping: Keeping
     before: StoreSnapshot
     inverted_spans: InvertedSpans
-    notify: Notify | None = None
     options: LoadOptions = field(default_factory=LoadOptions)
     stop: Callable[[], bool] = lambda: False
     staged: dict[str, list[KeptFile]] = field(default_factory=dict)
@@ -192,11 +190,11 @@ def _quarantine(
     if load.options.no_text:
         problems = [replace(problem, text="") for problem in problems]
     if problems and not load.options.dry_run:
-        with open_writer(load.settings.db, notify=load.notify) as con:
-            with transaction(con):
-                load.keeping.begin_batch(con)
-                _add_quarantine(con, problems, content_hash=content, dataset=dataset, now=load.now)
-                load.keeping.place(con, kept)
+        with load.project.write() as store:
+            with transaction(store.con):
+                load.keeping.begin_batch(store.con)
+                _add_quarantine(store, problems, content_hash=content, dataset=dataset)
+                load.keeping.place(store.con, kept)
             load.keeping.confirm()
     _report_problems(load, problems)
 

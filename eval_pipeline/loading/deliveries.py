@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from eval_pipeline.bundle.problems import Problem, printable
 from eval_pipeline.settings import who_calls
 from eval_pipeline.store.open import Connection, first_value
+from eval_pipeline.store.project import Store
 
 
 @dataclass(frozen=True)
@@ -26,19 +27,20 @@ class Delivery:
     chunker_version: str | None = None
 
 
-def _add_delivery(con: Connection, delivery: Delivery, *, now: dt.datetime) -> int:
+def _add_delivery(store: Store, delivery: Delivery) -> int:
     """Record a delivery; the one it takes the place of is marked as superseded and kept."""
-    con.execute(
+    store.con.execute(
         "update ledger.deliveries set superseded_at = ? where superseded_at is null and part = ? "
         "and dataset_id is not distinct from ? and run_id is not distinct from ? "
         "and chunker_version is not distinct from ?",
-        [now, delivery.part, delivery.dataset_id, delivery.run_id, delivery.chunker_version],
+        [store.clock(), delivery.part, delivery.dataset_id, delivery.run_id, delivery.chunker_version],
     )
-    return _add_deliveries(con, [delivery], now=now)[0]
+    return _add_deliveries(store, [delivery])[0]
 
 
-def _add_deliveries(con: Connection, deliveries: Sequence[Delivery], *, now: dt.datetime) -> list[int]:
+def _add_deliveries(store: Store, deliveries: Sequence[Delivery]) -> list[int]:
     """Record deliveries that supersede nothing, many at once; their keys in the same order."""
+    con = store.con
     # Imported here: commands that only read open this file, too, and have no need of it.
     import pyarrow as pa
 
@@ -58,46 +60,39 @@ def _add_deliveries(con: Connection, deliveries: Sequence[Delivery], *, now: dt.
         }
     )
     con.register("new_deliveries", table)
-    con.execute("insert into ledger.deliveries select *, ?, ?, null from new_deliveries", [now, who_calls()])
+    con.execute(
+        "insert into ledger.deliveries select *, ?, ?, null from new_deliveries", [store.clock(), who_calls()]
+    )
     con.unregister("new_deliveries")
     return keys
 
 
-def _supersede_run_parts(con: Connection, run_parts: Iterable[tuple[str, str]], *, now: dt.datetime) -> None:
+def _supersede_run_parts(store: Store, run_parts: Iterable[tuple[str, str]]) -> None:
     """Mark the deliveries that stood behind these parts of runs as superseded."""
     for run_id, part in run_parts:
-        con.execute(
+        store.con.execute(
             "update ledger.deliveries set superseded_at = ? "
             "where superseded_at is null and run_id = ? and part = ?",
-            [now, run_id, part],
+            [store.clock(), run_id, part],
         )
 
 
 def _take_off_record(
-    con: Connection,
-    content_hash: str,
-    *,
-    now: dt.datetime,
-    run_id: str | None = None,
-    dataset: str | None = None,
+    store: Store, content_hash: str, *, run_id: str | None = None, dataset: str | None = None
 ) -> None:
     """Resolve what was rejected in these bytes, because they were read again; what still is goes on record after."""
-    con.execute(
+    store.con.execute(
         "update ledger.quarantine set resolved_at = ? where resolved_at is null and content_hash = ? "
         "and run_id is not distinct from ? and (run_id is not null or dataset_id is not distinct from ?)",
-        [now, content_hash, run_id, dataset],
+        [store.clock(), content_hash, run_id, dataset],
     )
 
 
 def _add_quarantine(
-    con: Connection,
-    problems: Sequence[Problem],
-    *,
-    content_hash: str | None,
-    now: dt.datetime,
-    dataset: str | None = None,
+    store: Store, problems: Sequence[Problem], *, content_hash: str | None, dataset: str | None = None
 ) -> int:
     """Record what was rejected, once per content; returns how many rows are new."""
+    con = store.con
     if not problems:
         return 0
     import pyarrow as pa
@@ -121,7 +116,7 @@ def _add_quarantine(
         "insert into ledger.quarantine (path, line, dataset_id, run_id, query_id, field, reason, text, content_hash, "
         "rejected_at) select path, line, ?, run_id, query_id, field, reason, text, ?, ? from new_problems n "
         f"where not exists (from ledger.quarantine q where {_SAME_PROBLEM})",
-        [dataset, content_hash, now, content_hash],
+        [dataset, content_hash, store.clock(), content_hash],
     )
     con.unregister("new_problems")
     return int(first_value(con, "select count(*) from ledger.quarantine")) - int(before)
@@ -247,11 +242,11 @@ def _rejected_files(con: Connection) -> list[RejectedFile]:
     return [RejectedFile(*row) for row in rows]
 
 
-def _resolve_files(con: Connection, files: Sequence[RejectedFile], *, now: dt.datetime) -> None:
+def _resolve_files(store: Store, files: Sequence[RejectedFile]) -> None:
     """Resolve everything that stood in these bytes; call it in the transaction that found them."""
     for one in files:
-        con.execute(
+        store.con.execute(
             "update ledger.quarantine set resolved_at = ? where resolved_at is null and path = ? "
             "and run_id is not distinct from ? and content_hash is not distinct from ?",
-            [now, one.path, one.run_id, one.content_hash],
+            [store.clock(), one.path, one.run_id, one.content_hash],
         )

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import json
 import tempfile
 from dataclasses import dataclass
@@ -25,8 +24,8 @@ from eval_pipeline.errors import InputRejected, InvalidConfig, UsageError
 from eval_pipeline.loading.context import LoadOptions, LoadReport
 from eval_pipeline.loading.load import load_bundles
 from eval_pipeline.loading.runs import _problem_of_rejection
-from eval_pipeline.settings import Settings
 from eval_pipeline.store.lock import Notify
+from eval_pipeline.store.project import Project
 
 SAMPLED_ROWS = 1000
 
@@ -44,11 +43,9 @@ class RunNamed:
 def load_results_file(
     path: Path,
     run: RunNamed,
-    settings: Settings,
+    project: Project,
     *,
-    now: dt.datetime,
     mapping: Path | None = None,
-    notify: Notify | None = None,
     options: LoadOptions | None = None,
 ) -> LoadReport:
     """Load the file as this run; without a mapping its columns are those of the contract."""
@@ -64,14 +61,14 @@ def load_results_file(
                 _check_columns(path)
                 bundle.runs.append(RunFolder(folder, {"results": path}, named))
             else:
-                _check_places(path, chosen, str(mapping), notify)
+                _check_places(path, chosen, str(mapping), project.notify)
                 target = folder / f"results{PACKED}"
                 problems = _write_results(path, chosen, target, run.run_id)
                 bundle.runs.append(RunFolder(folder, {"results": target}, named, {"results": problems}))
         except InputRejected as rejected:
             bundle.problems.append(_problem_of_rejection(path, rejected, run_id=run.run_id))
         _write_run(folder / "run.json", run, dict(chosen.run) if chosen else {})
-        report = load_bundles([bundle], settings, now=now, notify=notify, options=options)
+        report = load_bundles([bundle], project, options=options)
     if not bundle.runs:
         report.rejected.append(run.run_id)
     return report

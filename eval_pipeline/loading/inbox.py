@@ -22,10 +22,9 @@ from eval_pipeline.loading.context import LoadOptions, LoadReport
 from eval_pipeline.loading.load import load_bundles
 from eval_pipeline.loading.write_labels import _current_golden_hash
 from eval_pipeline.records import CASES
-from eval_pipeline.settings import Settings
 from eval_pipeline.store.frozen import parts_without_texts
-from eval_pipeline.store.lock import Notify
-from eval_pipeline.store.open import Connection, open_writer
+from eval_pipeline.store.open import Connection
+from eval_pipeline.store.project import Project
 from eval_pipeline.store.tombstones import Forgotten, find_forgotten
 
 GOLDEN_SET, ARCHIVE = "golden_set", "archive"
@@ -296,31 +295,27 @@ def _is_emptied(con: Connection, part: str, dataset: str | None, version: str | 
     return current_archive_hash(con, dataset, version) is None
 
 
-def take_in_runs(
-    settings: Settings, run_ids: Collection[str], *, now: dt.datetime, notify: Notify | None = None
-) -> LoadReport:
+def take_in_runs(project: Project, run_ids: Collection[str]) -> LoadReport:
     """Load the folders of these runs that hold something new, and the sources that wait beside them."""
-    inbox = look_into(settings.inbox)
-    with open_writer(settings.db, notify=notify) as con:
-        runs = waiting_runs(con, inbox, run_ids)
-        sources = waiting_sources(con, inbox) if runs else WaitingSources()
+    inbox = look_into(project.settings.inbox)
+    with project.write() as store:
+        runs = waiting_runs(store.con, inbox, run_ids)
+        sources = waiting_sources(store.con, inbox) if runs else WaitingSources()
     misnamed = inbox.misnamed_runs if runs else []
     folders = dict.fromkeys([*sources.folders, *misnamed, *(run.path for run in runs)])
-    return _load(list(folders), settings, now=now, notify=notify)
+    return _load(list(folders), project)
 
 
-def take_in_sources(settings: Settings, *, now: dt.datetime, notify: Notify | None = None) -> LoadReport:
+def take_in_sources(project: Project) -> LoadReport:
     """Load the golden sets and archives that wait in the inbox."""
-    inbox = look_into(settings.inbox)
-    with open_writer(settings.db, notify=notify) as con:
-        folders = waiting_sources(con, inbox).folders
-    return _load(folders, settings, now=now, notify=notify)
+    inbox = look_into(project.settings.inbox)
+    with project.write() as store:
+        folders = waiting_sources(store.con, inbox).folders
+    return _load(folders, project)
 
 
-def _load(
-    folders: Sequence[Path], settings: Settings, *, now: dt.datetime, notify: Notify | None
-) -> LoadReport:
+def _load(folders: Sequence[Path], project: Project) -> LoadReport:
     """Load what waits; what was taken in without its texts stays without them, because nobody asked for them."""
     if not folders:
         return LoadReport()
-    return load_bundles(folders, settings, now=now, notify=notify, options=LoadOptions(texts_again=False))
+    return load_bundles(folders, project, options=LoadOptions(texts_again=False))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import astuple, dataclass, replace
@@ -12,6 +11,7 @@ from eval_pipeline.bundle.problems import printable
 from eval_pipeline.bundle.secrets import secret_places
 from eval_pipeline.records import GoldenRow, Span
 from eval_pipeline.store.open import Connection
+from eval_pipeline.store.project import Store
 from eval_pipeline.words import count
 
 _COLUMNS = ("rule", "query_id", "finding", "decision", "dataset_id", "run_id")
@@ -161,23 +161,19 @@ def _drop_findings(
 
 
 def _replace_findings(
-    con: Connection,
-    found: Sequence[Finding],
-    *,
-    rules: Sequence[str],
-    run_ids: Sequence[str],
-    now: dt.datetime,
+    store: Store, found: Sequence[Finding], *, rules: Sequence[str], run_ids: Sequence[str]
 ) -> None:
     """Keep what these rules found in these runs, in the place of what they had found before."""
-    con.execute(
+    store.con.execute(
         "delete from ledger.lint where list_contains($rules, rule) and run_id in (select unnest($run_ids))",
         {"rules": list(rules), "run_ids": list(run_ids)},
     )
-    _keep(con, found, now=now)
+    _keep(store, found)
 
 
-def _add_findings(con: Connection, rows: Sequence[tuple[str | None, ...]], *, now: dt.datetime) -> None:
+def _add_findings(store: Store, rows: Sequence[tuple[str | None, ...]]) -> None:
     """Keep (rule, query id, finding, decision, dataset, run id)."""
+    con = store.con
     if not rows:
         return
     # Imported here, where rows are written: commands that only count them have no need of it.
@@ -190,7 +186,7 @@ def _add_findings(con: Connection, rows: Sequence[tuple[str | None, ...]], *, no
         }
     )
     con.register("new_findings", table)
-    con.execute("insert into ledger.lint by name select *, ? as found_at from new_findings", [now])
+    con.execute("insert into ledger.lint by name select *, ? as found_at from new_findings", [store.clock()])
     con.unregister("new_findings")
 
 
@@ -353,24 +349,22 @@ def _expected(row: GoldenRow) -> tuple[Any, ...]:
     return (*ids, *texts, sorted(supports), row.answerable)
 
 
-def _note_golden_set(
-    con: Connection, dataset: str, rows: Sequence[GoldenRow], *, now: dt.datetime
-) -> list[Finding]:
+def _note_golden_set(store: Store, dataset: str, rows: Sequence[GoldenRow]) -> list[Finding]:
     """Lint a golden set and keep what was found; call it inside the transaction that writes the set."""
     found = [replace(one, dataset=dataset) for one in lint_rows(rows)]
-    _drop_findings(con, datasets=[dataset])
-    _keep(con, found, now=now)
+    _drop_findings(store.con, datasets=[dataset])
+    _keep(store, found)
     return found
 
 
-def _note_stale_labels(con: Connection, *, now: dt.datetime) -> list[Finding]:
+def _note_stale_labels(store: Store) -> list[Finding]:
     """Hold the expected chunks of every dataset against its inventories, and keep what was found."""
     found = [
         Finding(STALE, query_id, _stale_in_words(chunks), "A3.23", dataset=dataset)
-        for dataset, query_id, chunks in _stale_labels(con)
+        for dataset, query_id, chunks in _stale_labels(store.con)
     ]
-    _drop_findings(con, rule=STALE)
-    _keep(con, found, now=now)
+    _drop_findings(store.con, rule=STALE)
+    _keep(store, found)
     return found
 
 
@@ -379,11 +373,16 @@ def _stale_in_words(chunks: Sequence[str]) -> str:
     return f"has {ids} in no inventory of its dataset: {_named(chunks)}"
 
 
-def _note_results(con: Connection, run_ids: Sequence[str], *, now: dt.datetime) -> list[Finding]:
+def _note_results(store: Store, run_ids: Sequence[str]) -> list[Finding]:
     """Look at what these runs delivered and keep what was found; call it where the runs are written."""
-    found = [*_of_secrets(con, run_ids), *_of_ranks(con, run_ids), *_of_judge_inputs(con, run_ids)]
+    con = store.con
+    found = [
+        *_of_secrets(con, run_ids),
+        *_of_ranks(con, run_ids),
+        *_of_judge_inputs(con, run_ids),
+    ]
     _drop_findings(con, run_ids=run_ids)
-    _keep(con, found, now=now)
+    _keep(store, found)
     return found
 
 
@@ -426,8 +425,8 @@ def _of_ranks(con: Connection, run_ids: Sequence[str]) -> list[Finding]:
     return found
 
 
-def _keep(con: Connection, found: Sequence[Finding], *, now: dt.datetime) -> None:
-    _add_findings(con, [astuple(one) for one in found], now=now)
+def _keep(store: Store, found: Sequence[Finding]) -> None:
+    _add_findings(store, [astuple(one) for one in found])
 
 
 def all_findings(con: Connection, *, datasets: Sequence[str] | None = None) -> list[Finding]:

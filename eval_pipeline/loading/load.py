@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,10 +23,10 @@ from eval_pipeline.loading.lint import _note_stale_labels
 from eval_pipeline.loading.runs import Progress, _load_runs
 from eval_pipeline.loading.write_labels import _current_golden_hash
 from eval_pipeline.records import CASES
-from eval_pipeline.settings import Settings, check_places
+from eval_pipeline.settings import check_places
 from eval_pipeline.store.kept import Keeping
-from eval_pipeline.store.lock import Notify
-from eval_pipeline.store.open import Connection, open_writer, transaction
+from eval_pipeline.store.open import Connection, transaction
+from eval_pipeline.store.project import Project, at_one_time
 from eval_pipeline.store.runs import waiting_runs
 
 ANY_PART = "run"
@@ -46,10 +45,10 @@ class _Good:
 
 def _finish_load(load: Load, bundles: Sequence[Bundle]) -> None:
     """Resolve what a good delivery has taken the place of; hold labels against archives where either is new."""
-    with open_writer(load.settings.db, notify=load.notify) as con, transaction(con):
+    with load.project.write() as store, transaction(store.con):
         # Also of what is there already: an earlier call may have been killed before it came to this.
         if any(one.golden_sets or one.archives for one in bundles):
-            known = _note_stale_labels(con, now=load.now)
+            known = _note_stale_labels(store)
             touched = {
                 *load.report.golden_sets,
                 *(name.split("/")[0] for name in load.report.archives if "/" in name),
@@ -57,14 +56,12 @@ def _finish_load(load: Load, bundles: Sequence[Bundle]) -> None:
             shared = any("/" not in name for name in load.report.archives)
             load.report.warnings += [one for one in known if shared or one.dataset in touched]
         written = set(load.report.runs)
-        load.report.warnings += note_cases(
-            con, run_ids=written, datasets=load.report.case_lists, now=load.now
-        )
-        load.report.waiting = [run_id for run_id in waiting_runs(con) if run_id in written]
-        rejected = _rejected_files(con)
+        load.report.warnings += note_cases(store, run_ids=written, datasets=load.report.case_lists)
+        load.report.waiting = [run_id for run_id in waiting_runs(store.con) if run_id in written]
+        rejected = _rejected_files(store.con)
         if rejected:
-            good = _good(con, load, bundles)
-            _resolve_files(con, [one for one in rejected if _is_resolved(one, good)], now=load.now)
+            good = _good(store.con, load, bundles)
+            _resolve_files(store, [one for one in rejected if _is_resolved(one, good)])
 
 
 def _good(con: Connection, load: Load, bundles: Sequence[Bundle]) -> _Good:
@@ -127,10 +124,8 @@ def _delivers(folder: RunFolder, path: Path, stem: str) -> bool:
 
 def load_bundles(
     found: Sequence[Path | Bundle],
-    settings: Settings,
+    project: Project,
     *,
-    now: dt.datetime,
-    notify: Notify | None = None,
     progress: Progress | None = None,
     options: LoadOptions | None = None,
     stop: Callable[[], bool] | None = None,
@@ -139,20 +134,19 @@ def load_bundles(
 
     Between two runs `stop` is asked whether to end with what is written.
     """
-    check_places(settings)
+    project = at_one_time(project)
+    check_places(project.settings)
     bundles = [find_bundle(one) if isinstance(one, Path) else one for one in found]
     chosen = options or LoadOptions()
-    with _keeping(settings, chosen, now) as keeping:
-        before = _snapshot_of_store(settings, bundles, keeping=keeping, options=chosen, notify=notify)
-        inverted_spans = load_config(settings.config).inverted_spans
+    with _keeping(project, chosen) as keeping:
+        before = _snapshot_of_store(project, bundles, keeping=keeping, options=chosen)
+        inverted_spans = load_config(project.settings.config).inverted_spans
         load = Load(
-            settings,
+            project,
             LoadReport(),
-            now,
             keeping,
             before,
             inverted_spans,
-            notify,
             chosen,
             stop or (lambda: False),
         )
@@ -172,9 +166,9 @@ def load_bundles(
 
 
 @contextmanager
-def _keeping(settings: Settings, options: LoadOptions, now: dt.datetime) -> Iterator[Keeping]:
+def _keeping(project: Project, options: LoadOptions) -> Iterator[Keeping]:
     """How the deliveries of this load are kept; what a dry run writes ends with it."""
-    keeping = Keeping.of(settings.db, now)
+    keeping = Keeping.of(project.settings.db, project.clock())
     if options.dry_run:
         with tempfile.TemporaryDirectory(prefix="eval-pipeline-") as scratch:
             yield replace(keeping, staged=Path(scratch), keeps=False)

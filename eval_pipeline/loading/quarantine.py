@@ -27,10 +27,10 @@ from eval_pipeline.loading.load import load_bundles
 from eval_pipeline.loading.runs import read_part
 from eval_pipeline.loading.write_labels import _current_golden_hash
 from eval_pipeline.records import CASES
-from eval_pipeline.settings import Settings, check_places
+from eval_pipeline.settings import check_places
 from eval_pipeline.store.kept import KeptDelivery
-from eval_pipeline.store.lock import Notify
-from eval_pipeline.store.open import Connection, open_reader
+from eval_pipeline.store.open import Connection
+from eval_pipeline.store.project import Project
 
 GOLDEN_STEM = "queries"
 INVENTORIES = "inventories"
@@ -275,17 +275,16 @@ def _add_source(
 
 
 def find_quarantine(
-    settings: Settings,
+    project: Project,
     *,
     run_ids: Sequence[str] | None = None,
     datasets: Sequence[str] | None = None,
     resolved: bool = False,
-    notify: Notify | None = None,
 ) -> list[dict[str, Any]]:
     """Every piece of input that is in quarantine now, or that was and is resolved, oldest first."""
-    with open_reader(settings.db, notify=notify) as con:
-        _require_known(con, run_ids, datasets)
-        found = _find_problems(con, run_ids=run_ids, datasets=datasets, resolved=resolved)
+    with project.read() as store:
+        _require_known(store.con, run_ids, datasets)
+        found = _find_problems(store.con, run_ids=run_ids, datasets=datasets, resolved=resolved)
     return [_entry(one) for one in found]
 
 
@@ -309,42 +308,37 @@ def _entry(problem: OpenProblem) -> dict[str, Any]:
 
 
 def count_resolved(
-    settings: Settings,
-    *,
-    run_ids: Sequence[str] | None = None,
-    datasets: Sequence[str] | None = None,
-    notify: Notify | None = None,
+    project: Project, *, run_ids: Sequence[str] | None = None, datasets: Sequence[str] | None = None
 ) -> int:
     """How much was in quarantine and is resolved."""
-    with open_reader(settings.db, notify=notify) as con:
-        return count_problems(con, run_ids=run_ids, datasets=datasets, resolved=True)
+    with project.read() as store:
+        return count_problems(store.con, run_ids=run_ids, datasets=datasets, resolved=True)
 
 
 def retry_quarantine(
-    settings: Settings,
+    project: Project,
     *,
-    now: dt.datetime,
     run_ids: Sequence[str] | None = None,
     datasets: Sequence[str] | None = None,
     no_text: bool = False,
-    notify: Notify | None = None,
 ) -> dict[str, Any]:
     """Read the files behind quarantine again, take in what is good now, and say what is mended and what is not."""
+    settings = project.settings
     check_places(settings)
     inverted_spans = load_config(settings.config).inverted_spans
-    with open_reader(settings.db, notify=notify) as con:
-        _require_known(con, run_ids, datasets)
-        before = _find_problems(con, run_ids=run_ids, datasets=datasets)
-        plan = _plan_retry(con, settings.db, before, inverted_spans=inverted_spans)
+    with project.read() as store:
+        _require_known(store.con, run_ids, datasets)
+        before = _find_problems(store.con, run_ids=run_ids, datasets=datasets)
+        plan = _plan_retry(store.con, settings.db, before, inverted_spans=inverted_spans)
     reports: list[LoadReport] = []
     for is_textless, bundles in ((False, plan.bundles), (True, plan.textless_bundles)):
         if bundles:
             options = LoadOptions(
                 no_text=no_text or is_textless, texts_again=False, read_again=frozenset(plan.read_again)
             )
-            reports.append(load_bundles(bundles, settings, now=now, notify=notify, options=options))
-    with open_reader(settings.db, notify=notify) as con:
-        after = _find_problems(con, run_ids=run_ids, datasets=datasets)
+            reports.append(load_bundles(bundles, project, options=options))
+    with project.read() as store:
+        after = _find_problems(store.con, run_ids=run_ids, datasets=datasets)
     still = {one.place for one in after}
     return {
         "format": 1,

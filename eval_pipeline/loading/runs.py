@@ -36,7 +36,7 @@ from eval_pipeline.loading.lint import _note_results
 from eval_pipeline.records import Run
 from eval_pipeline.store.kept import KeptFile
 from eval_pipeline.store.lock import yield_lock
-from eval_pipeline.store.open import open_reader, open_writer, transaction
+from eval_pipeline.store.open import transaction
 
 BATCH_BYTES = 48 << 20
 BATCH_RUNS = 200
@@ -178,8 +178,8 @@ def _load_runs(load: Load, folders: Sequence[RunFolder], *, progress: Progress |
 
 def _ids_of_words(load: Load) -> list[str]:
     """The chunks of archives and labels whose ids look like words."""
-    with open_reader(load.settings.db, notify=load.notify) as con:
-        rows = con.execute(
+    with load.project.read() as store:
+        rows = store.con.execute(
             "select chunk_id from raw.chunk_ids where regexp_matches(chunk_id, '\\s') and chunk_key in ("
             "select chunk_key from raw.archive_chunks union all select chunk_key from labels.expected_chunks)"
         ).fetchall()
@@ -232,8 +232,8 @@ def _size_on_disk(entry: Entry) -> int:
 
 
 def _look(load: Load) -> StoredRuns:
-    with open_reader(load.settings.db, notify=load.notify) as con:
-        return stored_runs(con)
+    with load.project.read() as store:
+        return stored_runs(store.con)
 
 
 def _in_order(load: Load, folders: Sequence[RunFolder]) -> list[Entry]:
@@ -384,16 +384,16 @@ def _write_batch(load: Load, batch: Sequence[RunDelivery], stored: StoredRuns) -
 def _write(load: Load, batch: Sequence[RunDelivery]) -> tuple[list[RunDelivery], set[str]]:
     """What was new and is written, and the runs among it that were there before."""
     run_ids = [delivery.run.run_id for delivery in batch]
-    with open_writer(load.settings.db, notify=load.notify) as con:
-        with transaction(con):
-            load.keeping.begin_batch(con)
-            stored = StoredRuns(known_parts(con, run_ids))
-            new = _still_new(load, leave_out_written(load, con, batch), stored)
+    with load.project.write() as store:
+        with transaction(store.con):
+            load.keeping.begin_batch(store.con)
+            stored = StoredRuns(known_parts(store.con, run_ids))
+            new = _still_new(load, leave_out_written(load, store.con, batch), stored)
             if new:
-                write_runs(con, new, now=load.now)
+                write_runs(store, new)
                 run_ids = [delivery.run.run_id for delivery in new]
-                load.report.warnings += _note_results(con, run_ids, now=load.now)
-                load.keeping.place(con, _to_keep(load, new))
+                load.report.warnings += _note_results(store, run_ids)
+                load.keeping.place(store.con, _to_keep(load, new))
         load.keeping.confirm()
     return new, {delivery.run.run_id for delivery in new} & stored.parts.keys()
 

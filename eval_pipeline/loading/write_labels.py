@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from eval_pipeline.records import SLICES, GoldenRow
 from eval_pipeline.store.frozen import GOLDEN_SET, is_emptied
 from eval_pipeline.store.keys import add_texts, key_of, keys_of
 from eval_pipeline.store.open import Connection, first_row, first_value
+from eval_pipeline.store.project import Store
 
 NO_LABEL = "(none)"
 
@@ -84,11 +84,12 @@ def _current_golden_hash(con: Connection, dataset: str) -> str | None:
     return found[0] if found and not is_emptied(con, GOLDEN_SET, found[1]) else None
 
 
-def _write_golden_set(con: Connection, golden: GoldenDelivery, *, now: dt.datetime) -> None:
+def _write_golden_set(store: Store, golden: GoldenDelivery) -> None:
     """Make this golden set the one that scores; call it inside a transaction."""
+    con = store.con
     dataset_key = key_of(con, "dataset", golden.dataset)
     delivery_key = _add_delivery(
-        con,
+        store,
         Delivery(
             part="golden_set",
             path=golden.path,
@@ -98,16 +99,15 @@ def _write_golden_set(con: Connection, golden: GoldenDelivery, *, now: dt.dateti
             n_quarantined=golden.n_quarantined,
             dataset_id=golden.dataset,
         ),
-        now=now,
     )
     con.execute(
         "update labels.golden_sets set superseded_at = ? where dataset_key = ? and superseded_at is null",
-        [now, dataset_key],
+        [store.clock(), dataset_key],
     )
     golden_key = first_value(con, "select coalesce(max(golden_key), 0) + 1 from labels.golden_sets")
     con.execute(
         "insert into labels.golden_sets values (?, ?, ?, ?, ?, ?, null)",
-        [golden_key, dataset_key, golden.content_hash, delivery_key, len(golden.rows), now],
+        [golden_key, dataset_key, golden.content_hash, delivery_key, len(golden.rows), store.clock()],
     )
     _write_details(con, golden.rows, golden_key)
     for family, rows in _families_of(golden.rows).items():

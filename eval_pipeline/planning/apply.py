@@ -10,7 +10,8 @@ from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.planning.plan import Selection, _find_stale_cells
 from eval_pipeline.settings import Settings, utc_now
 from eval_pipeline.store.lock import Notify
-from eval_pipeline.store.open import open_writer, transaction
+from eval_pipeline.store.open import transaction
+from eval_pipeline.store.project import Store, project_of
 
 
 def pin_older(
@@ -44,7 +45,8 @@ def pin_rest(
     computed from them, and would say that they rest on today's.
     """
     stamp = now or utc_now()
-    with open_writer(settings.db, notify=notify) as con:
+    with project_of(settings, notify=notify).write() as store:
+        con = store.con
         selected = _find_stale_cells(con, registry, selection)
         stale = _find_stale_cells(con, registry, of or Selection())
         cells = con.execute(
@@ -53,7 +55,7 @@ def pin_rest(
             "where s.reason not in ('missing', 'results') and not starts_with(s.definition, 'facts.')"
         ).fetchall()
         with transaction(con):
-            pin_cells(con, cells, now=stamp, note=note)
+            pin_cells(Store(con, lambda: registry, lambda: stamp), cells, note=note)
     return len({(definition, run_key) for definition, _, run_key, _ in cells})
 
 
@@ -61,7 +63,8 @@ def release_pins(
     settings: Settings, registry: Registry, selection: Selection, *, notify: Notify | None = None
 ) -> int:
     """Give up the pins in the selection: what they held is stale again."""
-    with open_writer(settings.db, notify=notify) as con:
+    with project_of(settings, notify=notify).write() as store:
+        con = store.con
         stale = _find_stale_cells(con, registry, replace(selection, is_with_pinned=True))
         cells = con.execute(
             f"select definition, source, run_key from {stale.table} where is_pinned"

@@ -28,10 +28,11 @@ from eval_pipeline.formulas.catalogue import find_definition
 from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.lock_file import is_locked
 from eval_pipeline.formulas.registry import Registry
-from eval_pipeline.settings import Settings, product_version
+from eval_pipeline.settings import Settings, product_version, utc_now
 from eval_pipeline.showing.runs import unknown_runs
 from eval_pipeline.store.lock import Notify
 from eval_pipeline.store.open import Connection, open_reader, own_table
+from eval_pipeline.store.project import Store
 from eval_pipeline.store.runs import run_ids
 
 
@@ -179,7 +180,7 @@ def _seconds_of_cells(cells: StaleCells) -> float:
 def _find_stale_cells(con: Connection, registry: Registry, selection: Selection) -> StaleCells:
     """What is selected of all that is stale."""
     _check_runs(con, selection)
-    states = states_of_cells(con, registry)
+    states = states_of_cells(Store(con, lambda: registry, utc_now))
     parameters = {**selection.parameters, "with_pinned": selection.is_with_pinned}
     cells = StaleCells(states, own_table(con, "stale_cells", _STALE.format(states=states.table), parameters))
     _add_what_is_read(cells, registry)

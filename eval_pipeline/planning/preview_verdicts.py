@@ -31,6 +31,7 @@ from eval_pipeline.planning.plan import StaleCells
 from eval_pipeline.settings import utc_now
 from eval_pipeline.stats import PairedResult, seed_for
 from eval_pipeline.store.open import Connection
+from eval_pipeline.store.project import Store
 
 MOST_PAIRS: Final = 6
 # How many nights a gate's trend may look back over.
@@ -71,9 +72,9 @@ def _preview_verdicts(
     behind = runs_behind(con, run_keys, most=NIGHTS)
     now = utc_now()
     before = {one: _judge(con, registry, one, keys) for one in pairs}
-    with scratch_catalogue(con, behind, expected=expected, now=now) as store:
+    with scratch_catalogue(Store(con, lambda: registry, lambda: now), behind, expected=expected) as store:
         _compute(con, registry, _within(scopes, set(behind)))
-        lay_over(con, store, registry.definitions, registry.helpers, now=now)
+        lay_over(Store(con, lambda: registry, lambda: now), store, registry.definitions, registry.helpers)
         after = {one: _judge(con, registry, one, keys, before[one]) for one in pairs}
     flips = [flip for one in pairs for flip in _flips(one, before[one], after[one])]
     return {"pairs": len(pairs), "of": n_pairs, "flips": flips}

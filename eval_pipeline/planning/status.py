@@ -9,9 +9,10 @@ from eval_pipeline.computing.states import states_of_cells
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.loading.deliveries import count_problems
 from eval_pipeline.loading.lint import all_findings, count_findings
-from eval_pipeline.settings import Settings
+from eval_pipeline.settings import Settings, utc_now
 from eval_pipeline.store.lock import Notify
 from eval_pipeline.store.open import first_value, open_reader
+from eval_pipeline.store.project import Store
 from eval_pipeline.store.runs import attempts, waiting_runs
 
 STATES = ("fresh", "stale", "missing", "pinned", "frozen")
@@ -20,7 +21,7 @@ STATES = ("fresh", "stale", "missing", "pinned", "frozen")
 def find_status(settings: Settings, registry: Registry, *, notify: Notify | None = None) -> dict[str, Any]:
     """The document of `status --json`."""
     with open_reader(settings.db, notify=notify) as con:
-        states = states_of_cells(con, registry)
+        states = states_of_cells(Store(con, lambda: registry, utc_now))
         rows = states.counts()
         pairs = status_entry(find_pairs(con, registry, states), registry)
         runs = int(first_value(con, "select count(*) from raw.runs"))

@@ -23,7 +23,8 @@ from eval_pipeline.settings import Settings
 from eval_pipeline.showing.sqlite_base import _is_knowledge_base, _write_back
 from eval_pipeline.store.frozen import emptied_places
 from eval_pipeline.store.lock import Notify
-from eval_pipeline.store.open import Connection, first_value, open_reader, open_writer, transaction
+from eval_pipeline.store.open import Connection, first_value, open_reader, transaction
+from eval_pipeline.store.project import project_of
 from eval_pipeline.store.runs import RunRow, find_run
 from eval_pipeline.words import rounded
 
@@ -144,7 +145,8 @@ def store_aggregate(
     with open_reader(settings.db, notify=notify) as con:
         find_run(con, run_id)
     document = _checked_document(aggregate, run_id=run_id)
-    with open_writer(settings.db, notify=notify) as con:
+    with project_of(settings, notify=notify).write() as store:
+        con = store.con
         _put_document(con, find_run(con, run_id), to_json(document))
 
 

@@ -7,7 +7,9 @@ from typing import Any
 
 from eval_pipeline.computing.states import states_of_cells
 from eval_pipeline.formulas.registry import Registry
+from eval_pipeline.settings import utc_now
 from eval_pipeline.store.open import Connection
+from eval_pipeline.store.project import Store
 from eval_pipeline.store.runs import RunRow
 
 Mark = tuple[str, str | None]
@@ -15,7 +17,7 @@ Mark = tuple[str, str | None]
 
 def marks_of_runs(con: Connection, registry: Registry, run_keys: Sequence[int]) -> dict[int, dict[str, Mark]]:
     """run_key → definition → (state, reason), of what is not fresh; an aggregate's mark belongs to its formula."""
-    with states_of_cells(con, registry, runs=run_keys) as states:
+    with states_of_cells(Store(con, lambda: registry, utc_now), runs=run_keys) as states:
         marked = states.rows(
             "run_key, case when source = '' then definition else source end, reason, is_pinned, is_frozen",
             "(reason is not null or is_frozen) "

@@ -12,6 +12,7 @@ key_columns  Where the store refers to a run, a golden set, an archive or an id:
 keys         Text ids and texts as keys: looked up, and given out where new.
 lock         Who may use the store's file, one writer or many readers, until their process ends.
 open         The store opened: configured alike, behind the lock, for as short as can be.
+project      What a command works on: the project, and its store while it is open.
 runs         Runs found by name, in run order, as attempts at their nights, with what is stored of them.
 schema       The store's schema: numbered files applied in order, and the views that people and notebooks read.
 tombstones   What was forgotten on purpose and must not come back, in the store and beside it.

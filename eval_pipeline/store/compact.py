@@ -16,15 +16,17 @@ from eval_pipeline.formulas.definition import literal, quoted
 from eval_pipeline.store.damage import is_there
 from eval_pipeline.store.durable import place_durably
 from eval_pipeline.store.engine import STORE
-from eval_pipeline.store.lock import Notify, writer_lock
+from eval_pipeline.store.lock import writer_lock
 from eval_pipeline.store.open import (
     Connection,
     _connect,
     _make_current,
     _refuse_others,
+    _say_migrated,
     first_value,
     says_what_failed,
 )
+from eval_pipeline.store.project import Project
 
 FRESH = "fresh"
 LOOK_SECONDS = 0.1
@@ -43,18 +45,19 @@ class Compacted:
     rows: int
 
 
-def compact(db: Path, *, notify: Notify | None = None, progress: _Progress | None = None) -> Compacted:
+def compact(project: Project, *, progress: _Progress | None = None) -> Compacted:
     """Copy everything into a new file and put it in the place of the old one; nobody else has the store meanwhile.
 
     A process that dies leaves the old file or the new one, both whole.
     """
+    db = project.settings.db
     _refuse_others(db)
     if not is_there(db):
         raise StoreMissing(f"there is no store at {db}: nothing to compact")
     fresh = db.with_name(db.name + ".compacting")
-    with says_what_failed(db), writer_lock(db, notify=notify):
+    with says_what_failed(db), writer_lock(db, project.clock, notify=project.notify):
         _remove(fresh)
-        _bring_up_to_date(db, notify)
+        _bring_up_to_date(project)
         before = db.stat().st_size
         _check_room(db, before)
         try:
@@ -80,9 +83,9 @@ class _Contents:
     others: tuple[tuple[str, str], ...]
 
 
-def _bring_up_to_date(db: Path, notify: Notify | None) -> None:
-    with _connect(db, read_only=False) as con:
-        _make_current(con, db, notify)
+def _bring_up_to_date(project: Project) -> None:
+    with _connect(project.settings.db, read_only=False) as con:
+        _say_migrated(project.settings.db, _make_current(con, project.clock), project.notify)
         con.execute("checkpoint")
 
 

@@ -48,7 +48,7 @@ MOST_IDLE = 8
 
 
 @dataclass(frozen=True)
-class Limits:
+class _Limits:
     """What an engine may take of the machine; None leaves it as it is for everybody."""
 
     threads: int | None = None
@@ -56,7 +56,7 @@ class Limits:
     temp_directory: str | None = None
 
 
-_EVERYBODYS = Limits()
+_EVERYBODYS = _Limits()
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class _Guard:
     """The one place that a guarded engine can open, and the limits that it has for good."""
 
     file: str
-    limits: Limits
+    limits: _Limits
 
 
 @dataclass
@@ -75,21 +75,23 @@ class _Engine:
     uses: int = 0
 
 
-_limits: ContextVar[Limits] = ContextVar("limits", default=_EVERYBODYS)
+_limits: ContextVar[_Limits] = ContextVar("limits", default=_EVERYBODYS)
 
 
 @contextmanager
-def limited(limits: Limits) -> Iterator[None]:
-    """Whatever is attached in the block keeps to these limits."""
+def limited(
+    *, threads: int | None = None, memory_limit: str | None = None, temp_directory: str | None = None
+) -> Iterator[None]:
+    """Whatever is attached in the block keeps to these limits; None leaves one as it is for everybody."""
     before = _limits.get()
-    _limits.set(limits)
+    _limits.set(_Limits(threads, memory_limit, temp_directory))
     try:
         yield
     finally:
         _limits.set(before)
 
 
-def _keep_to(con: duckdb.DuckDBPyConnection, limits: Limits) -> None:
+def _keep_to(con: duckdb.DuckDBPyConnection, limits: _Limits) -> None:
     """Set the limits that are not everybody's; `_as_for_everybody` takes them back."""
     for name in ("threads", "memory_limit"):
         value = getattr(limits, name)
@@ -152,7 +154,7 @@ def _new() -> duckdb.DuckDBPyConnection:
     return duckdb.connect(MEMORY, config=SETTINGS)
 
 
-def _spill_folder(file: str, limits: Limits, *, is_own: bool = False) -> str:
+def _spill_folder(file: str, limits: _Limits, *, is_own: bool = False) -> str:
     """Whose own files an engine may read is not told where others leave theirs: its folder `is_own`."""
     own = f".{secrets.token_hex(8)}" if is_own else ""
     return limits.temp_directory or f"{file}{own}.tmp"

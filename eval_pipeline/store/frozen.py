@@ -38,7 +38,7 @@ class Owners:
         return {RUN: self.runs, GOLDEN_SET: self.golden_sets, ARCHIVE: self.archives}[owner]
 
 
-def empty_texts(con: Connection, owners: Owners, *, now: dt.datetime) -> dict[str, int]:
+def empty_texts(con: Connection, owners: Owners, *, at: dt.datetime) -> dict[str, int]:
     """Empty every text column of the owners and note which ones held something: place → values.
 
     Call it inside a transaction.
@@ -53,10 +53,10 @@ def empty_texts(con: Connection, owners: Owners, *, now: dt.datetime) -> dict[st
         if not keys or table == "raw.runs":
             continue
         for column in sorted(columns, key=lambda one: places.index(f"{table}.{one}")):
-            n = _empty(con, table, column, owner, keys, now=now)
+            n = _empty(con, table, column, owner, keys, at=at)
             if n:
                 found[f"{table}.{column}"] = n
-    n = _empty_run_documents(con, owners.runs, now=now)
+    n = _empty_run_documents(con, owners.runs, at=at)
     return found | ({"raw.runs.document": n} if n else {})
 
 
@@ -74,7 +74,7 @@ def _collect_known_chunks(con: Connection, stored: list[StoredColumn]) -> None:
     )
 
 
-def _empty(con: Connection, table: str, column: str, owner: str, keys: list[int], *, now: dt.datetime) -> int:
+def _empty(con: Connection, table: str, column: str, owner: str, keys: list[int], *, at: dt.datetime) -> int:
     place = f"{table}.{column}"
     schema, name = table.split(".", 1)
     full = f"{schema}.{quoted(name)}"
@@ -86,13 +86,13 @@ def _empty(con: Connection, table: str, column: str, owner: str, keys: list[int]
     if n:
         con.execute(
             f"insert into ledger.forgotten_texts select distinct '{owner}', {owner}, ?, ? from {full} where {scope}",
-            [place, now, *parameters],
+            [place, at, *parameters],
         )
         con.execute(f"update {full} set {quoted(column)} = {stays} where {scope}", parameters)
     return n
 
 
-def _empty_run_documents(con: Connection, run_keys: Sequence[int], *, now: dt.datetime) -> int:
+def _empty_run_documents(con: Connection, run_keys: Sequence[int], *, at: dt.datetime) -> int:
     """A run.json may carry any text under keys of its own."""
     # Every command knows of forgotten texts; reading what was delivered is for those that forget.
     from eval_pipeline.bundle.texts import run_without_texts
@@ -110,13 +110,13 @@ def _empty_run_documents(con: Connection, run_keys: Sequence[int], *, now: dt.da
                 "update raw.runs set document = ? where run_key = ?",
                 [json.dumps(without, ensure_ascii=False), run_key],
             )
-            add_marks(con, RUN, run_key, ["raw.runs.document"], now=now)
+            add_marks(con, RUN, run_key, ["raw.runs.document"], at=at)
     return n
 
 
-def add_marks(con: Connection, owner: str, key: int, places: Iterable[str], *, now: dt.datetime) -> None:
+def add_marks(con: Connection, owner: str, key: int, places: Iterable[str], *, at: dt.datetime) -> None:
     """Note that these places of the owner hold no texts any more."""
-    marks = [(owner, key, place, now) for place in places]
+    marks = [(owner, key, place, at) for place in places]
     if marks:
         con.executemany("insert into ledger.forgotten_texts values (?, ?, ?, ?)", marks)
 

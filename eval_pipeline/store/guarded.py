@@ -6,7 +6,6 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -15,8 +14,8 @@ from duckdb import StatementType
 
 from eval_pipeline.errors import RefusedError, UsageError
 from eval_pipeline.store.engine import interruptible
-from eval_pipeline.store.lock import Notify
-from eval_pipeline.store.open import Connection, open_reader
+from eval_pipeline.store.open import Connection
+from eval_pipeline.store.project import Project
 
 # A pivot is several statements in one.
 QUESTIONS = (
@@ -38,19 +37,17 @@ Answer = tuple[list[str], Iterator[tuple[Any, ...]]]
 
 
 @contextmanager
-def asking_guarded(
-    db: Path, sql: str, *, timeout: float = 0, notify: Notify | None = None
-) -> Iterator[Answer]:
+def asking_guarded(project: Project, sql: str, *, timeout: float = 0) -> Iterator[Answer]:
     """Run somebody's SQL without files, network, extensions and settings, for so many seconds at most (0: any).
 
     Rows come as they are asked for, nothing holds all of them; writers wait for the end of the block.
     """
     with (
-        open_reader(db, notify=notify, for_others=True) as con,
-        interruptible(con),
-        _time_limit(con, timeout),
+        project.read(for_others=True) as store,
+        interruptible(store.con),
+        _time_limit(store.con, timeout),
     ):
-        yield _ask(con, sql)
+        yield _ask(store.con, sql)
 
 
 def _ask(con: Connection, sql: str) -> Answer:

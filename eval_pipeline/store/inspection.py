@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 from eval_pipeline.store.damage import is_there
-from eval_pipeline.store.lock import Holder, Notify, _is_locked_here, holders, reader_lock
+from eval_pipeline.store.lock import Holder, _is_locked_here, holders, reader_lock
 from eval_pipeline.store.open import Connection, _connect, says_what_failed
+from eval_pipeline.store.project import Project
 from eval_pipeline.store.schema import _applied_numbers, _known_numbers
 from eval_pipeline.store.versions import FIRST, _writers
 
@@ -26,8 +26,9 @@ class Inspection:
 
 
 @contextmanager
-def inspecting(db: Path, *, notify: Notify | None = None) -> Iterator[Inspection | None]:
+def inspecting(project: Project) -> Iterator[Inspection | None]:
     """The store for reading, not brought up to date; None where there is none."""
+    db = project.settings.db
     with ExitStack() as stack:
         stack.enter_context(says_what_failed(db))
         if not is_there(db):
@@ -36,7 +37,7 @@ def inspecting(db: Path, *, notify: Notify | None = None) -> Iterator[Inspection
         before = tuple(holders(db))
         # Where nobody ever locked there is nobody to wait for; DuckDB's own lock keeps out whoever comes now.
         if _is_locked_here(db):
-            stack.enter_context(reader_lock(db, notify=notify))
+            stack.enter_context(reader_lock(db, project.clock, notify=project.notify))
         con = stack.enter_context(_connect(db, read_only=True))
         yield Inspection(
             con,

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import os
 import secrets
@@ -25,19 +26,20 @@ PATIENCE_SECONDS = 60.0
 SAY_AFTER_SECONDS = 2.0
 
 Notify = Callable[[str], None]
+Clock = Callable[[], dt.datetime]
 
 
 @contextmanager
 def writer_lock(
-    db: Path, *, notify: Notify | None = None, patience: float = PATIENCE_SECONDS
+    db: Path, clock: Clock, *, notify: Notify | None = None, patience: float = PATIENCE_SECONDS
 ) -> Iterator[None]:
     """Keep everybody else out of the store for the length of the block."""
     with _open(db, "turn") as turn, _open(db, "lock") as lock:
-        _acquire(turn, portalocker.LockFlags.EXCLUSIVE, db=db, notify=notify, patience=patience)
-        _acquire(lock, portalocker.LockFlags.EXCLUSIVE, db=db, notify=notify, patience=patience)
+        _acquire(turn, portalocker.LockFlags.EXCLUSIVE, db=db, clock=clock, notify=notify, patience=patience)
+        _acquire(lock, portalocker.LockFlags.EXCLUSIVE, db=db, clock=clock, notify=notify, patience=patience)
         portalocker.unlock(turn)
         _erase(lock)
-        _write(lock, _signature())
+        _write(lock, _signature(clock))
         try:
             yield
         finally:
@@ -47,14 +49,14 @@ def writer_lock(
 
 @contextmanager
 def reader_lock(
-    db: Path, *, notify: Notify | None = None, patience: float = PATIENCE_SECONDS
+    db: Path, clock: Clock, *, notify: Notify | None = None, patience: float = PATIENCE_SECONDS
 ) -> Iterator[None]:
     """Keep writers out of the store for the length of the block."""
     with _open(db, "turn") as turn, _open(db, "lock") as lock:
-        _acquire(turn, portalocker.LockFlags.SHARED, db=db, notify=notify, patience=patience)
-        _acquire(lock, portalocker.LockFlags.SHARED, db=db, notify=notify, patience=patience)
+        _acquire(turn, portalocker.LockFlags.SHARED, db=db, clock=clock, notify=notify, patience=patience)
+        _acquire(lock, portalocker.LockFlags.SHARED, db=db, clock=clock, notify=notify, patience=patience)
         portalocker.unlock(turn)
-        signature = _signature()
+        signature = _signature(clock)
         _write(lock, signature)
         try:
             yield
@@ -68,15 +70,14 @@ def yield_lock() -> None:
     time.sleep(3 * POLL_SECONDS)
 
 
-def holder(db: Path) -> str | None:
+def holder(db: Path, clock: Clock) -> str | None:
     """Who holds the store, in words, as far as they said; what a dead process said holds no more."""
     found = holders(db)
     if not found:
         return None
     first = min(found, key=lambda one: one.since)
-    seconds = max(0.0, time.time() - first.since)
     others = f", and {len(found) - 1} more" if len(found) > 1 else ""
-    return f"process {first.pid} ({first.command}), for {seconds:.0f} s{others}"
+    return f"process {first.pid} ({first.command}), for {first.seconds(clock):.0f} s{others}"
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,10 @@ class Holder:
     pid: int
     command: str
     since: float
+
+    def seconds(self, clock: Clock) -> float:
+        """For how long."""
+        return max(0.0, _timestamp(clock) - self.since)
 
 
 def holders(db: Path) -> list[Holder]:
@@ -144,7 +149,13 @@ def _open(db: Path, kind: str) -> IO[str]:
 
 
 def _acquire(
-    file: IO[str], flags: portalocker.LockFlags, *, db: Path, notify: Notify | None, patience: float
+    file: IO[str],
+    flags: portalocker.LockFlags,
+    *,
+    db: Path,
+    clock: Clock,
+    notify: Notify | None,
+    patience: float,
 ) -> None:
     started = time.monotonic()
     said = False
@@ -154,7 +165,7 @@ def _acquire(
             return
         except (portalocker.AlreadyLocked, portalocker.LockException) as error:
             waited = time.monotonic() - started
-            who = holder(db) or "another process"
+            who = holder(db, clock) or "another process"
             if waited > patience:
                 raise StoreBusy(
                     f"{db} is in use by {who}; waited {waited:.0f} s. Try again when it has finished."
@@ -165,9 +176,13 @@ def _acquire(
         time.sleep(POLL_SECONDS)
 
 
-def _signature() -> dict[str, object]:
+def _timestamp(clock: Clock) -> float:
+    return clock().replace(tzinfo=dt.UTC).timestamp()
+
+
+def _signature(clock: Clock) -> dict[str, object]:
     command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:2]]).strip() or "python"
-    return {"pid": os.getpid(), "command": command, "since": time.time(), "id": secrets.token_hex(8)}
+    return {"pid": os.getpid(), "command": command, "since": _timestamp(clock), "id": secrets.token_hex(8)}
 
 
 def _write(lock: IO[str], signature: Mapping[str, object]) -> None:

@@ -14,7 +14,8 @@ from typing import Any
 
 import duckdb
 
-from eval_pipeline.errors import StoreBusy, StoreError, StoreMissing
+from eval_pipeline.errors import StoreBusy, StoreMissing
+from eval_pipeline.settings import utc_now
 from eval_pipeline.store.damage import (
     _opening_failed,
     _refuse_foreign,
@@ -26,6 +27,7 @@ from eval_pipeline.store.durable import place_durably
 from eval_pipeline.store.engine import attached
 from eval_pipeline.store.lock import (
     PATIENCE_SECONDS,
+    Clock,
     Notify,
     _is_used_here,
     _mark_used,
@@ -45,23 +47,22 @@ _numbers = itertools.count(1)
 
 
 @contextmanager
-def open_writer(db: Path, *, notify: Notify | None = None, guarded: bool = False) -> Iterator[Connection]:
-    """The store for reading and writing; created, or brought up to date, when needed.
-
-    `guarded` is for computing formulas: whatever they say, no other file is opened.
-    """
+def _open_writer(
+    db: Path, clock: Clock, *, notify: Notify | None = None, guarded: bool = False
+) -> Iterator[Connection]:
+    """As `Project.write` says."""
     _refuse_others(db)
     with says_what_failed(db):
         db.parent.mkdir(parents=True, exist_ok=True)
-        with writer_lock(db, notify=notify):
+        with writer_lock(db, clock, notify=notify):
             if not is_there(db):
-                _make_new(db)
+                _make_new(db, clock)
             with _connect(db, read_only=False, guarded=guarded) as con:
-                _make_current(con, db, notify)
+                _say_migrated(db, _make_current(con, clock), notify)
                 yield con
 
 
-def _make_new(db: Path) -> None:
+def _make_new(db: Path, clock: Clock) -> None:
     """A new store is made beside its place: whoever finds one there finds all of it."""
     fresh = db.with_name(db.name + ".making")
     beside = [fresh.with_name(fresh.name + ending) for ending in ("", ".wal")]
@@ -69,7 +70,7 @@ def _make_new(db: Path) -> None:
         path.unlink(missing_ok=True)
     try:
         with _connect(fresh, read_only=False) as con:
-            _migrate(con)
+            _migrate(con, clock)
             con.execute("checkpoint")
         # The log of a file that is gone must not be read into this one.
         db.with_name(db.name + ".wal").unlink(missing_ok=True)
@@ -79,10 +80,15 @@ def _make_new(db: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-def _make_current(con: Connection, db: Path, notify: Notify | None) -> None:
-    """Bring the store up to date, and say so: where nobody listens as a warning."""
-    migrated = _migrate(con)
+def _make_current(con: Connection, clock: Clock) -> str | None:
+    """Bring the store up to date; returns what was done to an older one."""
+    migrated = _migrate(con, clock)
     _refresh_shipped_views(con)
+    return migrated
+
+
+def _say_migrated(db: Path, migrated: str | None, notify: Notify | None) -> None:
+    """Where nobody listens as a warning."""
     if migrated:
         (notify or warnings.warn)(f"{db}: {migrated}")
 
@@ -103,12 +109,14 @@ def says_what_failed(db: Path) -> Iterator[None]:
 
 @contextmanager
 def open_reader(
-    db: Path, *, notify: Notify | None = None, for_others: bool = False, guarded: bool = False
+    db: Path,
+    clock: Clock = utc_now,
+    *,
+    notify: Notify | None = None,
+    for_others: bool = False,
+    guarded: bool = False,
 ) -> Iterator[Connection]:
-    """The store for reading, for the length of a query or two; `for_others` than this package, by itself.
-
-    `guarded` is for computing formulas, as in `open_writer`.
-    """
+    """As `Project.read` says."""
     _refuse_others(db)
     if not is_there(db):
         raise StoreMissing(
@@ -118,30 +126,14 @@ def open_reader(
     while True:
         with (
             says_what_failed(db),
-            reader_lock(db, notify=notify),
+            reader_lock(db, clock, notify=notify),
             _connect(db, read_only=True, for_others=for_others, guarded=guarded) as con,
         ):
             if _is_current(con):
                 yield con
                 return
-        with open_writer(db, notify=notify):
+        with _open_writer(db, clock, notify=notify):
             pass
-
-
-@contextmanager
-def open_as_it_is(db: Path, *, notify: Notify | None = None) -> Iterator[Connection | None]:
-    """The store for reading without bringing it up to date, for who must not write; None where there is none."""
-    _refuse_others(db)
-    if not is_there(db):
-        yield None
-        return
-    with says_what_failed(db), reader_lock(db, notify=notify), _connect(db, read_only=True) as con:
-        if not _is_current(con):
-            raise StoreError(
-                f"{db} was written by an earlier version, and bringing it up to date would write to it: "
-                "`eval-pipeline status` does that"
-            )
-        yield con
 
 
 def _refuse_others(db: Path) -> None:
@@ -159,10 +151,10 @@ def _refuse_others(db: Path) -> None:
 
 
 @contextmanager
-def open_in_memory() -> Iterator[Connection]:
+def open_in_memory(clock: Clock) -> Iterator[Connection]:
     """A store that lives as long as the block, for examples; guarded, since these are formulas."""
     with attached(None, guarded=True) as con:
-        _migrate(con)
+        _migrate(con, clock)
         yield con
 
 

@@ -11,7 +11,8 @@ from typing import Final
 import duckdb
 
 from eval_pipeline.formulas.definition import Definition, literal, quoted
-from eval_pipeline.settings import product_version, shipped_sql, utc_now
+from eval_pipeline.settings import product_version, shipped_sql
+from eval_pipeline.store.lock import Clock
 from eval_pipeline.store.versions import _newest_writer, _sign
 
 # What the rows of a run's parts stand in, in schema raw.
@@ -44,11 +45,11 @@ def _known_numbers() -> set[int]:
     return {number for number, _ in _files()}
 
 
-def _migrate(con: duckdb.DuckDBPyConnection) -> str | None:
+def _migrate(con: duckdb.DuckDBPyConnection, clock: Clock) -> str | None:
     """Apply what is missing, with the views, and sign it: all or nothing; returns what was done to an older store."""
     applied = _applied_numbers(con)
     if applied >= _known_numbers():
-        _sign(con)
+        _sign(con, clock)
         return None
     before = _newest_writer(con)
     con.execute("begin transaction")
@@ -63,9 +64,9 @@ def _migrate(con: duckdb.DuckDBPyConnection) -> str | None:
             con.execute(path.read_text("utf-8"))
             con.execute(
                 "insert into main.schema_migrations values (?, ?, ?)",
-                [number, path.name, utc_now()],
+                [number, path.name, clock()],
             )
-        _sign(con)
+        _sign(con, clock)
         _refresh_shipped_views(con)
     except BaseException:
         con.execute("rollback")

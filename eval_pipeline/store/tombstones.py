@@ -13,6 +13,7 @@ from eval_pipeline.errors import StoreError
 from eval_pipeline.store.durable import place_durably
 from eval_pipeline.store.kept import kept_folder
 from eval_pipeline.store.open import Connection
+from eval_pipeline.store.project import Store
 
 FILE = "forgotten.json"
 FORMAT = 1
@@ -79,26 +80,28 @@ def add_tombstones(con: Connection, tombstones: Sequence[Tombstone]) -> None:
         )
 
 
-def note_purged(con: Connection, kind: Kind, name: str, *, now: dt.datetime) -> None:
+def note_purged(store: Store, kind: Kind, name: str) -> None:
     """The kept deliveries hold nothing of it any more."""
-    con.execute(
+    store.con.execute(
         "update ledger.tombstones set purged_at = ? where purged_at is null "
         "and ((kind = ? and name = ?) or (? = 'dataset' and dataset = ?))",
-        [now, kind, name, kind, name],
+        [store.clock(), kind, name, kind, name],
     )
 
 
-def note_compacted(con: Connection, *, now: dt.datetime) -> None:
+def note_compacted(store: Store) -> None:
     """The file holds nothing any more of what had been forgotten until now."""
-    con.execute("update ledger.tombstones set compacted_at = ? where compacted_at is null", [now])
+    store.con.execute(
+        "update ledger.tombstones set compacted_at = ? where compacted_at is null", [store.clock()]
+    )
 
 
-def lift(con: Connection, kind: Kind, name: str, *, now: dt.datetime) -> list[str]:
+def lift(store: Store, kind: Kind, name: str) -> list[str]:
     """Let deliveries of this name in again, and of the runs that went with the dataset; returns the lifted names."""
-    rows = con.execute(
+    rows = store.con.execute(
         "update ledger.tombstones set lifted_at = ? where lifted_at is null "
         "and ((kind = ? and name = ?) or (? = 'dataset' and dataset = ?)) returning name",
-        [now, kind, name, kind, name],
+        [store.clock(), kind, name, kind, name],
     ).fetchall()
     return sorted({row[0] for row in rows})
 

@@ -6,7 +6,8 @@ import re
 
 import duckdb
 
-from eval_pipeline.settings import product_version, utc_now
+from eval_pipeline.settings import product_version
+from eval_pipeline.store.lock import Clock
 
 # Wrote stores that do not say by which version.
 FIRST = "0.1.0"
@@ -22,11 +23,10 @@ def _is_newer_release(version: str) -> bool:
     return _release(version) > _release(product_version())
 
 
-def _sign(con: duckdb.DuckDBPyConnection) -> None:
+def _sign(con: duckdb.DuckDBPyConnection, clock: Clock) -> None:
     """Note that this version writes here."""
     if product_version() not in _writers(con):
-        now = utc_now()
-        con.execute("insert into ledger.product_versions values (?, ?)", [product_version(), now])
+        con.execute("insert into ledger.product_versions values (?, ?)", [product_version(), clock()])
 
 
 def _writers(con: duckdb.DuckDBPyConnection) -> list[str]:

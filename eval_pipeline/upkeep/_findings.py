@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from eval_pipeline.bundle.files import stem_of
-from eval_pipeline.settings import Settings
 from eval_pipeline.store.open import Connection, first_value
 from eval_pipeline.upkeep.verify import verify_kept
 
@@ -38,11 +38,11 @@ def read_everything(con: Connection) -> None:
         first_value(con, f'select bit_xor(hash(t)) from {schema}."{table}" t')
 
 
-def kept_findings(settings: Settings, con: Connection | None) -> list[Finding]:
+def kept_findings(db: Path, con: Connection | None) -> list[Finding]:
     """Kept deliveries that are not what was delivered, or are not there."""
     return [
         Finding(
             f"a kept delivery is {one.problem} ({stem_of(one.path)})", str(one.path), ERROR, FROM_A_BACKUP
         )
-        for one in verify_kept(settings.db, con).findings
+        for one in verify_kept(db, con).findings
     ]

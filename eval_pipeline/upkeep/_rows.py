@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from typing import Any
 from eval_pipeline.store.frozen import ARCHIVE, GOLDEN_SET, RUN, count_of, remove_unused_texts
 from eval_pipeline.store.key_columns import StoredColumn, columns_with_key, stored_columns
 from eval_pipeline.store.open import Connection
+from eval_pipeline.store.project import Store
 
 HISTORY = ("ledger.aggregate_history", "ledger.summary_history")
 # These say that something was there, and nothing of what it was.
@@ -73,8 +73,9 @@ def _keys(con: Connection, sql: str, key: int) -> list[int]:
     return [row[0] for row in con.execute(sql, [key]).fetchall()]
 
 
-def remove_rows(con: Connection, target: Target, *, with_history: bool, now: dt.datetime) -> Removed:
+def remove_rows(store: Store, target: Target, *, with_history: bool) -> Removed:
     """Remove every row of the target; call it inside a transaction."""
+    con = store.con
     removed = Removed()
     columns = [one for one in stored_columns(con) if one.plain_table not in STAYING]
     quarantine, parameters = quarantine_of(target)
@@ -102,7 +103,7 @@ def remove_rows(con: Connection, target: Target, *, with_history: bool, now: dt.
                 _remove(con, column, keys, removed)
     _remove_marks(con, target)
     _remove_history(con, target, removed, with_history=with_history)
-    close_deliveries(con, target, now=now)
+    close_deliveries(store, target)
     removed.ids = remove_unused_ids(con)
     removed.texts = remove_unused_texts(con)
     return removed
@@ -177,12 +178,12 @@ def quarantine_of(target: Target) -> tuple[str, list[object]]:
     return f"({condition})", parameters
 
 
-def close_deliveries(con: Connection, target: Target, *, now: dt.datetime) -> None:
+def close_deliveries(store: Store, target: Target) -> None:
     """That something was delivered stays known; it stands no more."""
     column = "dataset_id" if target.is_dataset else "run_id"
-    con.execute(
+    store.con.execute(
         f"update ledger.deliveries set superseded_at = coalesce(superseded_at, ?) where {column} = ?",
-        [now, target.name],
+        [store.clock(), target.name],
     )
 
 

@@ -15,7 +15,7 @@ from eval_pipeline.errors import StoreError, StoreMissing, UsageError
 from eval_pipeline.settings import Settings
 from eval_pipeline.store.inspection import inspecting
 from eval_pipeline.store.kept import kept_folder
-from eval_pipeline.store.lock import Notify
+from eval_pipeline.store.project import Project
 from eval_pipeline.upkeep._findings import Finding, kept_findings, read_everything
 
 
@@ -30,16 +30,17 @@ class Backup:
     findings: tuple[Finding, ...]
 
 
-def back_up(settings: Settings, to: Path, *, notify: Notify | None = None) -> Backup:
+def back_up(project: Project, to: Path) -> Backup:
     """Copy into a folder that is new or empty; it is there when the copy is whole, and not before."""
+    settings = project.settings
     target = to.absolute()
     _refuse_taken(settings, target)
     with _unfinished(target) as folder:
-        copy = replace(settings, db=folder / settings.db.name)
-        kept, held_seconds = _copy_store(settings.db, copy.db, notify)
-        files = _copy_kept(settings.db, copy.db, kept)
+        copy = replace(project, settings=replace(settings, db=folder / settings.db.name), notify=None)
+        kept, held_seconds = _copy_store(project, copy.settings.db)
+        files = _copy_kept(settings.db, copy.settings.db, kept)
         findings = _verify(copy, settings.db)
-        n_bytes = copy.db.stat().st_size
+        n_bytes = copy.settings.db.stat().st_size
         with suppress(FileNotFoundError):
             target.rmdir()
         folder.rename(target)
@@ -80,9 +81,10 @@ def _failed(target: Path, error: OSError) -> StoreError:
     )
 
 
-def _copy_store(db: Path, copy: Path, notify: Notify | None) -> tuple[list[Path], float]:
+def _copy_store(project: Project, copy: Path) -> tuple[list[Path], float]:
     """Copy the file, its log, and the list of what is kept at that moment; nobody writes meanwhile."""
-    with inspecting(db, notify=notify) as store:
+    db = project.settings.db
+    with inspecting(project) as store:
         if store is None:
             raise StoreMissing(f"there is no store at {db}: nothing to copy; --db names another place")
         began = time.monotonic()
@@ -116,10 +118,11 @@ def _copy(source: Path, target: Path) -> None:
         os.fsync(written.fileno())
 
 
-def _verify(copy: Settings, db: Path) -> tuple[Finding, ...]:
+def _verify(project: Project, db: Path) -> tuple[Finding, ...]:
     """Read all of the copy; what is wrong with a delivery in it is wrong with that of the store, and said as such."""
+    copy = project.settings.db
     try:
-        with inspecting(copy.db) as store:
+        with inspecting(project) as store:
             assert store is not None
             read_everything(store.con)
             is_current = store.schema >= store.known_schema
@@ -127,9 +130,9 @@ def _verify(copy: Settings, db: Path) -> tuple[Finding, ...]:
     except StoreError as error:
         raise StoreError(
             "the store was copied and the copy cannot be read, so it was thrown away; `eval-pipeline doctor` says what "
-            f"is wrong with the store: {str(error).replace(str(copy.db), str(db))}"
+            f"is wrong with the store: {str(error).replace(str(copy), str(db))}"
         ) from None
-    return tuple(replace(one, where=one.where.replace(str(copy.db), str(db))) for one in found)
+    return tuple(replace(one, where=one.where.replace(str(copy), str(db))) for one in found)
 
 
 def _to_disk(folder: Path) -> None:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import platform
 import shutil
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
@@ -14,10 +13,9 @@ from pathlib import Path
 
 from eval_pipeline.config import load_config
 from eval_pipeline.errors import EvalPipelineError, NotAStore, StoreBusy, StoreError, StoreNewer
-from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.settings import VARIABLES, Settings, missing_places, product_version, unread_variables
 from eval_pipeline.store.inspection import inspecting
-from eval_pipeline.store.lock import Notify
+from eval_pipeline.store.project import Project
 from eval_pipeline.upkeep._dagster_files import dagster_findings
 from eval_pipeline.upkeep._findings import ERROR, WARNING, Finding, kept_findings, read_everything
 
@@ -39,12 +37,13 @@ class Diagnosis:
         return not self.findings
 
 
-def diagnose(settings: Settings, *, notify: Notify | None = None) -> Diagnosis:
+def diagnose(project: Project) -> Diagnosis:
     """Look at everything, whatever is found on the way."""
+    settings = project.settings
     found = Diagnosis(environment=_versions())
     found.findings += _library_findings()
-    found.findings += _setting_findings(settings)
-    found.findings += _store_findings(settings, found.environment, notify)
+    found.findings += _setting_findings(project)
+    found.findings += _store_findings(project, found.environment)
     found.findings += _room_findings(settings)
     found.findings += dagster_findings(settings.dagster_home)
     return found
@@ -78,7 +77,8 @@ def _library_findings() -> Iterator[Finding]:
             )
 
 
-def _setting_findings(settings: Settings) -> Iterator[Finding]:
+def _setting_findings(project: Project) -> Iterator[Finding]:
+    settings = project.settings
     missing = missing_places(settings)
     for what in missing:
         mend = "correct the name, wait for the mount, or unset the variable: until then every other command refuses"
@@ -86,7 +86,7 @@ def _setting_findings(settings: Settings) -> Iterator[Finding]:
     for name in unread_variables():
         mend = f"there is: {', '.join(VARIABLES)}"
         yield Finding(f"{name} is a setting that nobody reads", "the environment", WARNING, mend)
-    readers = () if missing else (lambda: load_config(settings.config), lambda: load_registry(settings))
+    readers = () if missing else (lambda: load_config(settings.config), project.definitions)
     for read in readers:
         try:
             read()
@@ -102,25 +102,28 @@ def _setting_findings(settings: Settings) -> Iterator[Finding]:
         )
 
 
-def _store_findings(settings: Settings, environment: dict[str, str], notify: Notify | None) -> list[Finding]:
+def _store_findings(project: Project, environment: dict[str, str]) -> list[Finding]:
+    settings = project.settings
     findings: list[Finding] = []
     is_read = False
     try:
-        with inspecting(settings.db, notify=notify) as store:
+        with inspecting(project) as store:
             if store is None:
                 return [_no_store(settings)]
             environment["schema"] = f"{store.schema} of {store.known_schema}"
             environment["written_by"] = ", ".join(store.writers)
             is_current = store.schema >= store.known_schema
-            findings += _held_findings(settings, [(one.pid, one.command, one.since) for one in store.holders])
+            findings += _held_findings(
+                settings, [(one.pid, one.command, one.seconds(project.clock)) for one in store.holders]
+            )
             findings += _age_findings(settings, store.schema, store.known_schema)
-            findings += kept_findings(settings, store.con if is_current else None)
+            findings += kept_findings(settings.db, store.con if is_current else None)
             is_read = True
             read_everything(store.con)
     except StoreError as error:
         findings.append(_unreadable(settings, error))
         if not is_read:
-            findings += kept_findings(settings, None)
+            findings += kept_findings(settings.db, None)
     return findings
 
 
@@ -142,8 +145,7 @@ def _unreadable(settings: Settings, error: StoreError) -> Finding:
 
 
 def _held_findings(settings: Settings, held: Sequence[tuple[int, str, float]]) -> Iterator[Finding]:
-    for pid, command, since in held:
-        seconds = time.time() - since
+    for pid, command, seconds in held:
         if seconds > HELD_LONG_SECONDS:
             what = f"process {pid} ({command}) has held the store for {seconds:.0f} s; who waits for it is refused"
             yield Finding(what, str(settings.db), WARNING, f"let it finish, or end it: kill {pid}")

@@ -13,7 +13,6 @@ from typing import Any
 from eval_pipeline.computing.measure import Progress
 from eval_pipeline.computing.states import states_of_cells
 from eval_pipeline.errors import StoreMissing, UnknownName, UsageError
-from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.loading.cases import forget_what_is_expected
 from eval_pipeline.settings import Settings, default_file, documents_beside, who_calls
 from eval_pipeline.store.compact import Compacted, compact
@@ -26,8 +25,8 @@ from eval_pipeline.store.frozen import (
     remove_unused_texts,
 )
 from eval_pipeline.store.kept import Keeping, KeptDelivery
-from eval_pipeline.store.lock import Notify
-from eval_pipeline.store.open import Connection, first_value, open_reader, open_writer, transaction
+from eval_pipeline.store.open import Connection, first_value, transaction
+from eval_pipeline.store.project import Project, Store, at_one_time
 from eval_pipeline.store.tombstones import (
     Kind,
     Scope,
@@ -96,87 +95,80 @@ class _DryRun(Exception):
     """Ends a transaction that was only asked what it would do."""
 
 
-def find_request(
-    settings: Settings,
-    name: str,
-    *,
-    kind: Kind | None,
-    text: bool,
-    history: bool,
-    notify: Notify | None = None,
-) -> Request:
+def find_request(project: Project, name: str, *, kind: Kind | None, text: bool, history: bool) -> Request:
     """What the name means here: a run, a dataset, or something that was only ever delivered or forgotten."""
-    kinds = [one for one in KINDS if kind in (None, one) and _is_known(settings, one, name, notify)]
+    kinds = [one for one in KINDS if kind in (None, one) and _is_known(project, one, name)]
     if not kinds:
-        raise UnknownName("run or dataset", name, _known_names(settings))
+        raise UnknownName("run or dataset", name, _known_names(project))
     if len(kinds) > 1:
         raise UsageError(f"{name!r} is a run and a dataset: say which with --kind run or --kind dataset")
     return Request(kinds[0], name, text, history)
 
 
-def _is_known(settings: Settings, kind: Kind, name: str, notify: Notify | None) -> bool:
-    with open_reader(settings.db, notify=notify) as con:
-        target = find_target(con, kind, name)
+def _is_known(project: Project, kind: Kind, name: str) -> bool:
+    with project.read() as store:
+        target = find_target(store.con, kind, name)
         if target.run_keys or target.dataset_key is not None:
             return True
         condition, parameters = quarantine_of(target)
-        if first_value(con, f"select 1 from ledger.quarantine where {condition} limit 1", parameters):
+        if first_value(store.con, f"select 1 from ledger.quarantine where {condition} limit 1", parameters):
             return True
-        if any((one.kind, one.name) == (kind, name) for one in read_tombstones(con)):
+        if any((one.kind, one.name) == (kind, name) for one in read_tombstones(store.con)):
             return True
     folder = "runs" if kind == "run" else "datasets"
-    return any((one.path / folder / name).is_dir() for one in KeptDelivery.all(settings.db))
+    return any((one.path / folder / name).is_dir() for one in KeptDelivery.all(project.settings.db))
 
 
-def _known_names(settings: Settings) -> list[str]:
-    with open_reader(settings.db) as con:
-        rows = con.execute(
+def _known_names(project: Project) -> list[str]:
+    with project.read() as store:
+        rows = store.con.execute(
             "select run_id from raw.runs union all select dataset_id from raw.datasets"
         ).fetchall()
     return [name for (name,) in rows]
 
 
 def forget(
-    settings: Settings,
-    registry: Registry,
+    project: Project,
     request: Request,
     *,
-    now: dt.datetime,
     dry_run: bool = False,
     compacts: bool = True,
-    notify: Notify | None = None,
     progress: Progress | None = None,
 ) -> ForgetReport:
     """Forget, or only say what would go."""
+    settings, project = project.settings, at_one_time(project)
     if not is_there(settings.db):
         raise StoreMissing(f"there is no store at {settings.db}: nothing to forget")
+    if request.text:
+        # What is wrong with them is said before anything is touched.
+        project.definitions()
     report = ForgetReport(request.kind, request.name, request.scope)
-    with open_writer(settings.db, notify=notify) as con:
+    with project.write() as store:
         if not dry_run:
-            Keeping.of(settings.db, now).settle(con)
-        target = find_target(con, request.kind, request.name)
-        report.was_unfinished = _is_unfinished(con, request)
+            Keeping.of(settings.db, project.clock()).settle(store.con)
+        target = find_target(store.con, request.kind, request.name)
+        report.was_unfinished = _is_unfinished(store.con, request)
         try:
-            with transaction(con):
-                _forget_in_store(con, registry, request, target, report, now=now)
+            with transaction(store.con):
+                _forget_in_store(store, request, target, report)
                 if dry_run:
                     raise _DryRun
         except _DryRun:
             report.kept = len(_kept_of(settings, request, target))
             return report
-        write_mirror(con, settings.db)
-        citations = _citations(con, target) if request.text else set()
-    with open_writer(settings.db, notify=notify) as con:
+        write_mirror(store.con, settings.db)
+        citations = _citations(store.con, target) if request.text else set()
+    with project.write() as store:
         folders = _kept_of(settings, request, target)
         report.kept = len(folders)
         if request.text:
             report.unreadable = [str(path) for path in empty_kept(folders, citations)]
         else:
             remove_kept(folders)
-        note_purged(con, request.kind, request.name, now=now)
-        write_mirror(con, settings.db)
+        note_purged(store, request.kind, request.name)
+        write_mirror(store.con, settings.db)
     if compacts and (report.was_unfinished or report.has_done_something):
-        report.compacted = compact_store(settings, now=now, notify=notify, progress=progress)
+        report.compacted = compact_store(project, progress=progress)
     report.beside = _beside(settings, target)
     return report
 
@@ -190,23 +182,16 @@ def _is_unfinished(con: Connection, request: Request) -> bool:
     )
 
 
-def _forget_in_store(
-    con: Connection,
-    registry: Registry,
-    request: Request,
-    target: Target,
-    report: ForgetReport,
-    *,
-    now: dt.datetime,
-) -> None:
+def _forget_in_store(store: Store, request: Request, target: Target, report: ForgetReport) -> None:
+    con = store.con
     report.runs = list(target.run_ids) if target.run_keys else []
-    _write_tombstones(con, request, target, now=now)
+    _write_tombstones(store, request, target)
     if not request.text:
-        report.removed = remove_rows(con, target, with_history=request.history, now=now)
+        report.removed = remove_rows(store, target, with_history=request.history)
         return
     owners = Owners(target.run_keys, target.golden_keys, target.archive_keys)
-    removed = Removed(emptied=empty_texts(con, owners, now=now))
-    if target.is_dataset and (n := forget_what_is_expected(con, request.name, until=now)):
+    removed = Removed(emptied=empty_texts(con, owners, at=store.clock()))
+    if target.is_dataset and (n := forget_what_is_expected(con, request.name, until=store.clock())):
         removed.emptied["ledger.expected_cases.ground_truth_hash"] = n
     removed.quarantine = empty_quarantine(con, *quarantine_of(target))
     empty_findings(con, target.run_ids, request.name if target.is_dataset else None)
@@ -216,13 +201,15 @@ def _forget_in_store(
     removed.texts = remove_unused_texts(con)
     removed.ids = remove_unused_ids(con)
     report.removed = removed
-    report.frozen = _frozen_tables(con, registry, target)
+    report.frozen = _frozen_tables(store, target)
 
 
-def _write_tombstones(con: Connection, request: Request, target: Target, *, now: dt.datetime) -> None:
+def _write_tombstones(store: Store, request: Request, target: Target) -> None:
     """One for the name, and of a dataset one for each of its runs; a name that has one already gets no second."""
     standing = {
-        (one.kind, one.name, one.scope, one.run_key) for one in read_tombstones(con) if one.lifted_at is None
+        (one.kind, one.name, one.scope, one.run_key)
+        for one in read_tombstones(store.con)
+        if one.lifted_at is None
     }
     keys = dict(zip(target.run_ids, target.run_keys, strict=False))
     own_key = keys.get(request.name) if request.kind == "run" else None
@@ -237,15 +224,15 @@ def _write_tombstones(con: Connection, request: Request, target: Target, *, now:
             for one in standing
         )
         if not is_there:
-            new.append(Tombstone(kind, name, request.scope, run_key, dataset, now, by))
-    add_tombstones(con, new)
+            new.append(Tombstone(kind, name, request.scope, run_key, dataset, store.clock(), by))
+    add_tombstones(store.con, new)
 
 
-def _frozen_tables(con: Connection, registry: Registry, target: Target) -> dict[str, int]:
+def _frozen_tables(store: Store, target: Target) -> dict[str, int]:
     """Table → runs in which it is frozen from now on."""
     if not target.run_keys:
         return {}
-    with states_of_cells(con, registry, runs=target.run_keys) as states:
+    with states_of_cells(store, runs=target.run_keys) as states:
         return dict(
             states.rows(
                 "definition, count(distinct run_key)",
@@ -271,25 +258,19 @@ def _kept_of(settings: Settings, request: Request, target: Target) -> list[Path]
     )
 
 
-def compact_store(
-    settings: Settings,
-    *,
-    now: dt.datetime,
-    notify: Notify | None = None,
-    progress: Progress | None = None,
-) -> Compacted:
+def compact_store(project: Project, *, progress: Progress | None = None) -> Compacted:
     """Write the store's file anew, and note that nothing of what had been forgotten is in it."""
-    compacted = compact(settings.db, notify=notify, progress=progress)
-    with open_writer(settings.db, notify=notify) as con:
-        note_compacted(con, now=now)
-        _write_mirror_if_needed(con, settings)
+    compacted = compact(project, progress=progress)
+    with project.write() as store:
+        note_compacted(store)
+        _write_mirror_if_needed(store.con, project.settings.db)
     return compacted
 
 
-def _write_mirror_if_needed(con: Connection, settings: Settings) -> None:
+def _write_mirror_if_needed(con: Connection, db: Path) -> None:
     """Beside a store in which nothing was ever forgotten no file has to say so."""
     if read_tombstones(con):
-        write_mirror(con, settings.db)
+        write_mirror(con, db)
 
 
 def _beside(settings: Settings, target: Target) -> list[str]:
@@ -302,27 +283,25 @@ def _beside(settings: Settings, target: Target) -> list[str]:
     return sorted(str(path) for path in (*moved, *pages))
 
 
-def lift_tombstones(
-    settings: Settings, name: str, *, kind: Kind | None, now: dt.datetime, notify: Notify | None = None
-) -> list[str]:
+def lift_tombstones(project: Project, name: str, *, kind: Kind | None) -> list[str]:
     """Let deliveries of the name in again; returns the names that were lifted."""
-    with open_writer(settings.db, notify=notify) as con:
+    with project.write() as store:
         lifted: list[str] = []
-        with transaction(con):
+        with transaction(store.con):
             for one in KINDS:
                 if kind in (None, one):
-                    lifted += lift(con, one, name, now=now)
-        _write_mirror_if_needed(con, settings)
+                    lifted += lift(store, one, name)
+        _write_mirror_if_needed(store.con, project.settings.db)
         if not lifted:
-            standing = sorted({one.name for one in read_tombstones(con) if one.lifted_at is None})
+            standing = sorted({one.name for one in read_tombstones(store.con) if one.lifted_at is None})
             raise UnknownName("forgotten run or dataset", name, standing)
     return sorted(set(lifted))
 
 
-def list_forgotten(settings: Settings, *, notify: Notify | None = None) -> list[dict[str, Any]]:
+def list_forgotten(project: Project) -> list[dict[str, Any]]:
     """Every tombstone as a document."""
-    with open_reader(settings.db, notify=notify) as con:
-        found = read_tombstones(con)
+    with project.read() as store:
+        found = read_tombstones(store.con)
     return [
         {
             name: value.strftime("%Y-%m-%dT%H:%M:%SZ") if isinstance(value, dt.datetime) else value

@@ -19,7 +19,6 @@ from eval_pipeline.loading.cases import forget_what_is_expected
 from eval_pipeline.loading.context import LoadOptions, LoadReport
 from eval_pipeline.loading.inbox import is_bundle
 from eval_pipeline.loading.load import load_bundles
-from eval_pipeline.settings import Settings
 from eval_pipeline.store.compact import require_whole
 from eval_pipeline.store.durable import place_durably
 from eval_pipeline.store.frozen import (
@@ -35,16 +34,15 @@ from eval_pipeline.store.frozen import (
     tables_of_part,
 )
 from eval_pipeline.store.kept import Keeping, KeptDelivery
-from eval_pipeline.store.lock import Notify, writer_lock
+from eval_pipeline.store.lock import writer_lock
 from eval_pipeline.store.open import (
     Connection,
     StatementError,
     first_value,
-    open_reader,
-    open_writer,
     says_what_failed,
     transaction,
 )
+from eval_pipeline.store.project import Project, at_one_time
 from eval_pipeline.store.tombstones import Mirror, add_tombstones, read_mirror, read_tombstones
 from eval_pipeline.upkeep._findings import read_everything
 from eval_pipeline.upkeep._repair import Repaired, repair
@@ -81,27 +79,22 @@ class RebuildReport:
     unchecked: int = 0
 
 
-def why_unreadable(settings: Settings, *, notify: Notify | None = None) -> str | None:
+def why_unreadable(project: Project) -> str | None:
     """What is broken about the store's file; None when nothing is. Raises for a whole one that may not be read."""
     try:
-        with open_reader(settings.db, notify=notify) as con:
-            read_everything(con)
+        with project.read() as store:
+            read_everything(store.con)
     except StoreMissing:
-        return f"there is no file at {settings.db}"
+        return f"there is no file at {project.settings.db}"
     except StoreDamaged as error:
         return str(error)
     return None
 
 
-def rebuild(
-    settings: Settings,
-    *,
-    now: dt.datetime,
-    notify: Notify | None = None,
-    progress: Progress | None = None,
-) -> RebuildReport:
+def rebuild(project: Project, *, progress: Progress | None = None) -> RebuildReport:
     """Make the store anew; whoever wants to use it meanwhile waits."""
-    damaged, unchecked = _put_kept_right(settings, now=now, notify=notify)
+    settings, project = project.settings, at_one_time(project)
+    damaged, unchecked = _put_kept_right(project)
     deliveries = [one for one in KeptDelivery.all(settings.db) if is_bundle(one.path)]
     if not deliveries:
         raise UsageError(
@@ -109,41 +102,41 @@ def rebuild(
             f"them elsewhere, move {settings.db.name} away and call `eval-pipeline load PATH`"
         )
     mirror = read_mirror(settings.db)
-    fresh = replace(settings, db=settings.db.with_name(settings.db.name + ".rebuilding"))
+    beside = settings.db.with_name(settings.db.name + ".rebuilding")
+    fresh = replace(project, settings=replace(settings, db=beside), notify=None)
     report = RebuildReport(deliveries=len(deliveries), damaged=damaged, unchecked=unchecked)
-    with says_what_failed(settings.db), writer_lock(settings.db, notify=notify):
+    with says_what_failed(settings.db), writer_lock(settings.db, project.clock, notify=project.notify):
         # What nobody can ask the old store about is used; the new store has a ledger of its own.
-        Keeping.of(settings.db, now).confirm()
-        _remove(fresh.db)
+        Keeping.of(settings.db, project.clock()).confirm()
+        _remove(beside)
         try:
-            with open_writer(fresh.db) as con, transaction(con):
-                add_tombstones(con, mirror.tombstones)
+            with fresh.write() as store, transaction(store.con):
+                add_tombstones(store.con, mirror.tombstones)
             for number, delivery in enumerate(deliveries, start=1):
-                _add(report, _load(fresh, delivery, now=now))
+                _add(report, _load(fresh, delivery))
                 if progress:
                     progress(number, len(deliveries))
-            with open_writer(fresh.db) as con, transaction(con):
-                _forget_texts_again(con, mirror, report, now=now)
-            require_whole(fresh.db)
-            report.moved_to = _take_the_place(fresh.db, settings.db, now=now)
+            with fresh.write() as store, transaction(store.con):
+                _forget_texts_again(store.con, mirror, report)
+            require_whole(beside)
+            report.moved_to = _take_the_place(beside, settings.db, now=project.clock())
         finally:
-            _remove(fresh.db)
+            _remove(beside)
     report.not_back = [*LOST_ALWAYS, *report.not_back]
     return report
 
 
-def _put_kept_right(
-    settings: Settings, *, now: dt.datetime, notify: Notify | None
-) -> tuple[list[Repaired], int]:
+def _put_kept_right(project: Project) -> tuple[list[Repaired], int]:
     """Before anything is made of them: what was kept for a commit that never came goes, what is damaged is repaired.
 
     As far as the old store can be read it says what was delivered, and has the rows of what is lost.
     """
+    settings = project.settings
     with ExitStack() as stack:
         con: Connection | None = None
         try:
-            con = stack.enter_context(open_reader(settings.db, notify=notify))
-            Keeping.of(settings.db, now).settle(con)
+            con = stack.enter_context(project.read()).con
+            Keeping.of(settings.db, project.clock()).settle(con)
             check = verify_kept(settings.db, con)
         except StoreBusy:
             raise
@@ -153,11 +146,10 @@ def _put_kept_right(
         return [repair(con, finding) for finding in check.findings], check.unchecked
 
 
-def _load(fresh: Settings, delivery: KeptDelivery, *, now: dt.datetime) -> LoadReport:
+def _load(fresh: Project, delivery: KeptDelivery) -> LoadReport:
     """One delivery, as of the time when it came."""
-    return load_bundles(
-        [delivery.path], fresh, now=delivery.time or now, options=LoadOptions(rebuilding=True)
-    )
+    as_of = replace(fresh, clock=lambda: delivery.time or fresh.clock())
+    return load_bundles([delivery.path], as_of, options=LoadOptions(rebuilding=True))
 
 
 def _add(report: RebuildReport, loaded: LoadReport) -> None:
@@ -168,7 +160,7 @@ def _add(report: RebuildReport, loaded: LoadReport) -> None:
     report.quarantined += loaded.quarantined
 
 
-def _forget_texts_again(con: Connection, mirror: Mirror, report: RebuildReport, *, now: dt.datetime) -> None:
+def _forget_texts_again(con: Connection, mirror: Mirror, report: RebuildReport) -> None:
     """What was emptied is empty and frozen again, unless it was delivered anew since.
 
     The kept files hold no texts any more where forgetting came to its end; where it did not, it does here.
@@ -183,7 +175,7 @@ def _forget_texts_again(con: Connection, mirror: Mirror, report: RebuildReport, 
             [key for key in target.golden_keys if not _came_after(con, GOLDEN_SET, key, one.forgotten_at)],
             [key for key in target.archive_keys if not _came_after(con, ARCHIVE, key, one.forgotten_at)],
         )
-        empty_texts(con, owners, now=one.forgotten_at)
+        empty_texts(con, owners, at=one.forgotten_at)
         if target.is_dataset:
             forget_what_is_expected(con, one.name, until=one.forgotten_at)
         if one.lifted_at is None:
@@ -198,7 +190,7 @@ def _forget_texts_again(con: Connection, mirror: Mirror, report: RebuildReport, 
                 for place in places
                 if not _came_after(con, emptied.owner, owner_key, emptied.forgotten_at, place=place)
             ]
-            add_marks(con, emptied.owner, owner_key, still, now=emptied.forgotten_at)
+            add_marks(con, emptied.owner, owner_key, still, at=emptied.forgotten_at)
     if first_value(con, "select 1 from ledger.forgotten_texts limit 1"):
         report.not_back.append(
             "values that were computed from texts forgotten since: their cells are frozen and empty"

@@ -8,6 +8,7 @@ from eval_pipeline.config import load_config
 from eval_pipeline.errors import InvalidConfig
 from eval_pipeline.loading.quarantine import retry_quarantine
 from tests.bundle_files import ask, day, load, settings_in, write_archive, write_golden, write_run
+from tests.projects import project_of
 
 GOOD = {"doc_id": "d", "start": 2, "end": 9}
 INVERTED = {"doc_id": "d", "start": 9, "end": 2}
@@ -55,7 +56,7 @@ def test_dropped_the_rows_come_in_with_the_spans_that_are_left(tmp_path, bundle)
 def test_what_was_rejected_comes_in_once_spans_are_dropped(tmp_path, bundle):
     load(settings_in(tmp_path), bundle)
     settings = configured(tmp_path, "drop")
-    retry_quarantine(settings, now=day(3))
+    retry_quarantine(project_of(settings, now=day(3)))
     assert ask(settings, SPANS) == [(2, 9)]
     assert ask(settings, "select count(*) from quarantine where resolved_at is null") == [(0,)]
 

@@ -8,6 +8,7 @@ import pytest
 
 from eval_pipeline.formulas.text_columns import TEXT_COLUMNS
 from eval_pipeline.records import KINDS, Record, Text, text_columns_of_records, texts_of
+from eval_pipeline.settings import utc_now
 from eval_pipeline.store.frozen import MARKED
 from eval_pipeline.store.open import open_in_memory
 
@@ -38,7 +39,7 @@ def test_a_field_that_is_not_declared_is_found():
 
 
 def test_the_column_of_every_text_is_in_the_store_and_forgotten_with_it():
-    with open_in_memory() as con:
+    with open_in_memory(utc_now) as con:
         columns = {
             ".".join(row)
             for row in con.execute(

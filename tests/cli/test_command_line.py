@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from eval_pipeline.cli.main import COMMANDS, main
+from eval_pipeline.settings import utc_now
 from eval_pipeline.store.lock import writer_lock
 from tests.bundle_files import compute, day, hits, load, settings_in, write_golden, write_run
 
@@ -224,7 +225,7 @@ def test_a_question_without_end_ends_by_itself_and_says_what_helps(ask_cli, stor
     assert code == 5
     assert "longer than 0.2 s" in said
     assert "--timeout" in said
-    with writer_lock(store / "e.duckdb", patience=0):
+    with writer_lock(store / "e.duckdb", utc_now, patience=0):
         pass
 
 
@@ -287,7 +288,7 @@ def test_a_reader_that_stops_reading_keeps_nobody_out_for_longer_than_the_limit(
         [*words, "--db", str(store / "e.duckdb")], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as asking:
         assert asking.stdout and asking.stdout.read(1) == b"["
-        with writer_lock(store / "e.duckdb"):
+        with writer_lock(store / "e.duckdb", utc_now):
             asking.kill()
 
 

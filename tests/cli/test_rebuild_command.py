@@ -15,10 +15,10 @@ from eval_pipeline.cli.main import COMMANDS, cli, main
 from eval_pipeline.errors import NotAStore, StoreDamaged, StoreForeign
 from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.planning.status import find_status
-from eval_pipeline.store.open import open_reader, open_writer
 from eval_pipeline.upkeep.forget import Request, forget, lift_tombstones
 from tests.bundle_files import ask, compute, day, derived_tables, load, settings_in, write_run
 from tests.cli.broken_stores import FOREIGN, NOT_OURS, UNREADABLE, cut_off, of_a_newer_version
+from tests.projects import open_reader, open_writer, project_of
 from tests.upkeep.forgettable import SECRET, places_with
 
 # Of these `demo` and `ui` start long work, `init`, `metrics` and `rebuild` need no readable store, `doctor` says what
@@ -203,12 +203,12 @@ def test_a_rebuilt_store_answers_as_the_old_one_did(secrets):
 
 def test_what_was_forgotten_stays_forgotten(secrets_in_part):
     settings, bundle = secrets_in_part
-    forget(settings, load_registry(settings), Request("run", "told"), now=day(3))
+    forget(project_of(settings, now=day(3)), Request("run", "told"))
     cut_off(settings.db)
     call(settings, "rebuild")
     assert ask(settings, "select run_id from runs") == [("kept",)]
     assert load(settings, bundle, on=5).forgotten == ["told"]
-    lift_tombstones(settings, "told", kind=None, now=day(6))
+    lift_tombstones(project_of(settings, now=day(6)), "told", kind=None)
     assert load(settings, bundle, on=7).runs == ["told"]
 
 
@@ -218,7 +218,7 @@ def test_a_forget_that_was_killed_before_the_purge_does_not_come_back_by_rebuild
     settings, _ = secrets_in_part
     monkeypatch.setattr("eval_pipeline.upkeep.forget.remove_kept", _killed)
     with pytest.raises(KeyboardInterrupt):
-        forget(settings, load_registry(settings), Request("run", "told"), now=day(3))
+        forget(project_of(settings, now=day(3)), Request("run", "told"))
     cut_off(settings.db)
     document = json.loads(call(settings, "rebuild", "--json").stdout)
     assert document["forgotten"] == ["told"] and document["runs"] == ["kept"]
@@ -231,7 +231,7 @@ def _killed(*_arguments):
 def test_forgotten_texts_stay_forgotten_and_their_cells_frozen(secrets):
     settings, _ = secrets
     registry = load_registry(settings)
-    forget(settings, registry, Request("dataset", "kb", text=True), now=day(3))
+    forget(project_of(settings, registry, now=day(3)), Request("dataset", "kb", text=True))
     before = {one["name"]: one["frozen"] for one in find_status(settings, registry)["assets"]}
     numbers = "select metric, value from run_metrics where run_id = 'told' and slice = '' order by all"
     stored = dict(ask(settings, numbers))
@@ -253,8 +253,8 @@ def test_forgotten_texts_stay_forgotten_and_their_cells_frozen(secrets):
 def test_texts_that_were_delivered_again_are_there_after_rebuilding(secrets_in_part):
     settings, bundle = secrets_in_part
     registry = load_registry(settings)
-    forget(settings, registry, Request("run", "told", text=True), now=day(3))
-    lift_tombstones(settings, "told", kind=None, now=day(4))
+    forget(project_of(settings, registry, now=day(3)), Request("run", "told", text=True))
+    lift_tombstones(project_of(settings, now=day(4)), "told", kind=None)
     load(settings, bundle, on=5)
     compute(settings, registry, on=6, definitions=ANSWERS)
     before = derived_tables(settings)["metrics.answer_strings"]
@@ -425,7 +425,7 @@ def test_a_file_without_rights_is_not_broken(secrets_in_part, mode):
 
 def test_a_word_that_was_forgotten_is_in_no_file_after_rebuilding(secrets_in_part):
     settings, _ = secrets_in_part
-    forget(settings, load_registry(settings), Request("dataset", "kb"), now=day(3))
+    forget(project_of(settings, now=day(3)), Request("dataset", "kb"))
     load(settings, _other_bundle(settings), on=4)
     cut_off(settings.db)
     call(settings, "rebuild")

@@ -18,10 +18,10 @@ from eval_pipeline.report.pages.collect import pair_page, run_page, suite_page
 from eval_pipeline.report.pages.writing import publish_pages
 from eval_pipeline.settings import Settings
 from eval_pipeline.showing.show import show_run
-from eval_pipeline.store.open import open_reader
 from tests.bundle_files import compute, hits, load, registry_of, write_golden, write_run
 from tests.comparing.extracted import BAD, GOOD, OF_EXTRACTION, store_of_cases
 from tests.comparing.pairs_of_runs import copied
+from tests.projects import open_reader
 
 RULE = "[[gate.rules]]\nmetric = 'extraction.macro_f1'\nat_least = 0.9\n"
 

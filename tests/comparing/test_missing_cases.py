@@ -28,11 +28,11 @@ from eval_pipeline.settings import Settings
 from eval_pipeline.showing.checks import missed_extraction_targets
 from eval_pipeline.showing.export import export_run
 from eval_pipeline.showing.show import show_run
-from eval_pipeline.store.open import open_reader
 from eval_pipeline.upkeep.forget import Request, forget
 from eval_pipeline.upkeep.rebuild import rebuild
 from tests.bundle_files import Row, ask, day, load, registry_of, settings_in, write_lines
 from tests.comparing.extracted import BAD, GOOD, TRUTH, store_of_cases
+from tests.projects import open_reader, project_of
 
 LISTED = [{"case_id": case["case_id"], "ground_truth": TRUTH} for case in (*GOOD, BAD)]
 SAID = "1 of 5 expected cases is missing: e5"
@@ -57,7 +57,7 @@ def listed(settings: Settings, cases: list[Row] | None = None, *, on: int = 3, *
     """Deliver which cases are expected."""
     bundle = settings.db.parent / f"list-{on}"
     write_lines(bundle / "datasets" / "forms" / "cases.jsonl", LISTED if cases is None else cases)
-    return load_bundles([bundle], settings, now=day(on), options=LoadOptions(**options))
+    return load_bundles([bundle], project_of(settings, now=day(on)), options=LoadOptions(**options))
 
 
 def numbered(settings: Settings, number: int) -> None:
@@ -178,20 +178,20 @@ def test_a_list_that_cannot_be_read_in_full_expects_nothing(
 ) -> None:
     report = listed(settings, cases)
     assert (report.case_lists, report.quarantined) == ([], 1)
-    (entry,) = find_quarantine(settings)
+    (entry,) = find_quarantine(project_of(settings))
     assert reason in entry["reason"]
     assert expectation(shown(settings))[2] == "earlier runs"
     listed(settings)
-    assert find_quarantine(settings) == []
+    assert find_quarantine(project_of(settings)) == []
 
 
 def test_a_bad_list_stays_in_quarantine_beside_the_one_that_holds(settings: Settings) -> None:
     listed(settings)
     listed(settings, [], on=4)
-    assert len(find_quarantine(settings)) == 1
+    assert len(find_quarantine(project_of(settings))) == 1
     assert expectation(shown(settings))[:3] == (5, ["e5"], "cases.jsonl")
     listed(settings, LISTED[:4], on=4)
-    assert find_quarantine(settings) == []
+    assert find_quarantine(project_of(settings)) == []
 
 
 def test_two_packings_of_a_list_wait_in_quarantine_until_one_is_gone(settings: Settings) -> None:
@@ -200,10 +200,12 @@ def test_two_packings_of_a_list_wait_in_quarantine_until_one_is_gone(settings: S
     write_lines(folder / "cases.jsonl", LISTED[:4])
     (folder / "cases.jsonl.gz").write_bytes(gzip.compress(b'{"case_id": "e1"}\n'))
     load(settings, settings.db.parent / "list-4", on=4)
-    assert [entry["reason"].endswith("keep one of them") for entry in find_quarantine(settings)] == [True]
+    assert [
+        entry["reason"].endswith("keep one of them") for entry in find_quarantine(project_of(settings))
+    ] == [True]
     (folder / "cases.jsonl.gz").unlink()
-    retry_quarantine(settings, now=day(5))
-    assert find_quarantine(settings) == []
+    retry_quarantine(project_of(settings, now=day(5)))
+    assert find_quarantine(project_of(settings)) == []
     assert expectation(shown(settings))[0] == 4
 
 
@@ -222,7 +224,7 @@ def test_lint_tells_missing_cases_and_ground_truths_that_differ(settings: Settin
 
 def test_it_comes_back_with_a_rebuild(settings: Settings) -> None:
     listed(settings)
-    rebuild(settings, now=day(5))
+    rebuild(project_of(settings, now=day(5)))
     rows = "select case_no, ground_truth_hash is null from ledger.expected_cases order by all"
     assert ask(settings, rows) == [(number, False) for number in range(1, 6)]
 
@@ -238,7 +240,9 @@ def kept_lists(settings: Settings) -> list[str]:
 
 def test_forgetting_a_dataset_takes_its_list_along(settings: Settings) -> None:
     listed(settings)
-    forget(settings, registry_of(settings), Request("dataset", "forms"), now=day(4), compacts=False)
+    forget(
+        project_of(settings, registry_of(settings), now=day(4)), Request("dataset", "forms"), compacts=False
+    )
     assert ask(settings, "from ledger.expected_cases") == ask(settings, "from raw.case_ids") == []
     assert kept_lists(settings) == []
     assert listed(settings, on=5).forgotten == ["forms"]
@@ -247,14 +251,16 @@ def test_forgetting_a_dataset_takes_its_list_along(settings: Settings) -> None:
 def test_forgetting_texts_leaves_the_names_of_the_cases(settings: Settings) -> None:
     listed(settings)
     forget(
-        settings, registry_of(settings), Request("dataset", "forms", text=True), now=day(4), compacts=False
+        project_of(settings, registry_of(settings), now=day(4)),
+        Request("dataset", "forms", text=True),
+        compacts=False,
     )
     hashes = "select distinct ground_truth_hash from ledger.expected_cases"
     assert ask(settings, hashes) == [("",)]
     assert expectation(shown(settings))[:2] == (5, ["e5"])
     (kept,) = kept_lists(settings)
     assert "e5" in kept and "field" not in kept
-    rebuild(settings, now=day(5))
+    rebuild(project_of(settings, now=day(5)))
     assert ask(settings, hashes) == [(None,)]
 
 

@@ -26,7 +26,6 @@ from eval_pipeline.planning.plan import find_plan, select_cells
 from eval_pipeline.planning.status import find_status
 from eval_pipeline.report.pages.collect import read_suites
 from eval_pipeline.settings import Settings
-from eval_pipeline.store.open import open_reader
 from eval_pipeline.store.runs import previous_complete_run
 from tests.bundle_files import (
     ask,
@@ -41,6 +40,7 @@ from tests.bundle_files import (
 )
 from tests.comparing.pairs_of_runs import compared, copied, ranked, store_of
 from tests.few_definitions import shipping, write_few
+from tests.projects import open_reader
 
 GOLDEN = [
     {"query_id": "both|chunks", "expected_chunk_ids": ["d/1", "d/2"], "expected_doc_ids": ["d"]},

@@ -14,6 +14,7 @@ from eval_pipeline.loading.context import LoadReport
 from eval_pipeline.loading.load import load_bundles
 from eval_pipeline.settings import Settings, load_settings
 from eval_pipeline.showing.show import show_run
+from tests.projects import project_of
 
 Row = dict[str, Any]
 NOW = dt.datetime(2026, 3, 1, 12)
@@ -93,8 +94,8 @@ def taken_in(
 ) -> tuple[LoadReport, Registry]:
     """Load the bundles and compute the summaries."""
     registry = load_registry(settings)
-    report = load_bundles(list(folders), settings, now=NOW)
-    measure(settings, registry, now=NOW, definitions=summaries)
+    report = load_bundles(list(folders), project_of(settings, now=NOW))
+    measure(project_of(settings, registry, now=NOW), definitions=summaries)
     return report, registry
 
 

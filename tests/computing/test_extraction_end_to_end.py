@@ -18,6 +18,7 @@ from tests.computing.building import (
     write_golden,
     write_run,
 )
+from tests.projects import project_of
 
 OF_EXTRACTION = ("aggregates.extraction_summary", "aggregates.field_accuracy")
 COUNTS = ("true_positives", "false_positives", "false_negatives")
@@ -284,7 +285,7 @@ def test_a_case_that_contradicts_itself_is_quarantined_by_name_and_the_others_ar
     settings = settings_in(tmp_path)
     report, registry = taken_in(settings, tmp_path, summaries=OF_EXTRACTION)
     assert report.quarantined == len(BAD)
-    found = {row["query_id"]: row for row in find_quarantine(settings)}
+    found = {row["query_id"]: row for row in find_quarantine(project_of(settings))}
     for number, (_, field) in enumerate(BAD):
         row = found[f"bad {number}"]
         assert (row["run_id"], row["line"]) == ("run", number + 2)
@@ -316,7 +317,7 @@ def test_before_anything_is_computed_the_numbers_are_undefined(tmp_path: Path) -
     write_golden(tmp_path)
     write_run(tmp_path, "run", extractions=[{"case_id": "1", **compared({"a": 1}, {"a": 1})}])
     settings = settings_in(tmp_path)
-    load_bundles([tmp_path], settings, now=NOW)
+    load_bundles([tmp_path], project_of(settings, now=NOW))
     blocks = blocks_of(settings, load_registry(settings), "run")
     assert blocks["extraction"]["macro"] == {"precision": None, "recall": None, "f1": None}
     assert blocks["performance"]["latency_ms"] == {"n": 0, "p50": None, "p95": None, "mean": None}

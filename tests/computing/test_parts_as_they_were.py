@@ -13,6 +13,7 @@ from eval_pipeline.settings import Settings
 from eval_pipeline.showing.query import ask
 from eval_pipeline.showing.show import show_run
 from tests.computing.building import NOW, ONE_FORMULA, settings_in, write_golden, write_run
+from tests.projects import project_of
 
 LATER = NOW + dt.timedelta(days=3)
 TABLE = ONE_FORMULA + '[formulas.extraction]\nfn_policy = "table"\n'
@@ -25,7 +26,7 @@ NAMES = {
 
 
 def compute(settings: Settings, now: dt.datetime) -> None:
-    measure(settings, load_registry(settings), now=now, reasons=None, definitions=NAMES)
+    measure(project_of(settings, now=now), reasons=None, definitions=NAMES)
 
 
 def test_a_replaced_summary_is_shown_as_it_was_and_an_untouched_one_as_it_is(tmp_path: Path) -> None:
@@ -39,7 +40,7 @@ def test_a_replaced_summary_is_shown_as_it_was_and_an_untouched_one_as_it_is(tmp
         index_report={"chunks": [{"status": "skipped", "skip_reason": "too short"}]},
     )
     settings = settings_in(tmp_path, ONE_FORMULA)
-    load_bundles([tmp_path], settings, now=NOW)
+    load_bundles([tmp_path], project_of(settings, now=NOW))
     compute(settings, NOW)
     before = show_run(settings, load_registry(settings), "run")
     settings = settings_in(tmp_path, TABLE)
@@ -61,11 +62,11 @@ def test_what_was_redelivered_is_shown_as_it_was_with_its_reasons(tmp_path: Path
         tmp_path, "run", results=results, index_report={"chunks": [{"status": "skipped"}, {"doc_id": "a"}]}
     )
     settings = settings_in(tmp_path, ONE_FORMULA)
-    load_bundles([tmp_path], settings, now=NOW)
+    load_bundles([tmp_path], project_of(settings, now=NOW))
     compute(settings, NOW)
     before = show_run(settings, load_registry(settings), "run")
     write_run(tmp_path, "run", results=results, index_report={"chunks": []})
-    load_bundles([tmp_path], settings, now=LATER)
+    load_bundles([tmp_path], project_of(settings, now=LATER))
     compute(settings, LATER)
     assert show_run(settings, load_registry(settings), "run")["indexing"]["chunks_attempted"] == 0
     then = show_run(settings, load_registry(settings), "run", as_of=NOW.date().isoformat())
@@ -85,8 +86,8 @@ def delivered_and_computed(folder: Path, day: int, *, noted: int, found: int) ->
         extractions=[case],
     )
     settings = settings_in(folder, ONE_FORMULA)
-    load_bundles([folder], settings, now=NOW + dt.timedelta(days=day))
-    done = measure(settings, load_registry(settings), now=NOW + dt.timedelta(days=day), definitions=NAMES)
+    load_bundles([folder], project_of(settings, now=NOW + dt.timedelta(days=day)))
+    done = measure(project_of(settings, now=NOW + dt.timedelta(days=day)), definitions=NAMES)
     assert done.cells["aggregates.run_metrics"] > 0
     assert done.cells["aggregates.extraction_summary"] > 0
 

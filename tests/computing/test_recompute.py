@@ -16,8 +16,9 @@ from eval_pipeline.errors import EvalPipelineError
 from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.planning.status import find_status
 from eval_pipeline.showing.show import show_queries, show_run
-from eval_pipeline.store.open import open_reader, open_writer, transaction
+from eval_pipeline.store.open import transaction
 from tests.bundle_files import ask, compute, day, derived_tables, load, settings_in, write_lines
+from tests.projects import open_reader, open_writer
 from tests.reference.bundles import random_bundle, write_bundle
 
 PUBLIC = {

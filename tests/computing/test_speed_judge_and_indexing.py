@@ -17,6 +17,7 @@ from tests.computing.building import (
     write_golden,
     write_run,
 )
+from tests.projects import project_of
 
 QUERIES = [f"q{number}" for number in range(1, 21)]
 GOOD_JUDGE = {"model": "judge", "version": "2026-01-01", "temperature": 0, "prompt_version": "p1"}
@@ -127,7 +128,9 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Mapping[str, Any],
         write_run(folder, run_id, **parts)
     settings = settings_in(folder)
     _, registry = taken_in(settings, folder)
-    return {run_id: blocks_of(settings, registry, run_id) for run_id in RUNS}, find_quarantine(settings)
+    return {run_id: blocks_of(settings, registry, run_id) for run_id in RUNS}, find_quarantine(
+        project_of(settings)
+    )
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ from eval_pipeline.computing.measure import measure
 from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.loading.load import load_bundles
 from eval_pipeline.settings import Settings
+from tests.projects import project_of
 
 GOLDEN = [
     {
@@ -80,13 +81,13 @@ def utc_now() -> dt.datetime:
 
 
 def load(settings: Settings, folder: Path) -> None:
-    load_bundles([folder], settings, now=utc_now())
+    load_bundles([folder], project_of(settings))
 
 
 def compute(settings: Settings, *definitions: str) -> None:
     """Compute what is stale past Dagster: everything, or these definitions with what they read."""
     registry = load_registry(settings)
-    measure(settings, registry, now=utc_now(), reasons=None, definitions=set(definitions) or None)
+    measure(project_of(settings, registry), reasons=None, definitions=set(definitions) or None)
 
 
 def change_a_formula(settings: Settings, cutoff: int = 2) -> None:

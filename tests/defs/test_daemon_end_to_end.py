@@ -22,7 +22,7 @@ from eval_pipeline.defs.stale_memory import NOTHING_STALE
 from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.planning.status import find_status
 from eval_pipeline.settings import Settings, load_settings, shipped_sql
-from eval_pipeline.store.open import open_reader
+from tests.projects import open_reader
 
 from .deliveries import CHANGED, compute, deliver_golden, deliver_run, load
 

@@ -26,8 +26,8 @@ from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.launch import run_in_dagster
 from eval_pipeline.report.pages.writing import due_pages
 from eval_pipeline.settings import default_file
-from eval_pipeline.store.open import open_reader
 from tests.few_definitions import shipping, write_few
+from tests.projects import open_reader
 
 from .deliveries import (
     CHANGED,

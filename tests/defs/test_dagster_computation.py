@@ -10,7 +10,7 @@ from eval_pipeline.defs.location import build_definitions
 from eval_pipeline.defs.partitions import register_runs
 from eval_pipeline.defs.tags import ONLY_STALE, RANGE_END, RANGE_START, REASONS
 from eval_pipeline.errors import DefinitionError
-from eval_pipeline.store.open import open_reader, open_writer
+from tests.projects import open_reader, open_writer
 
 from .deliveries import (
     CHANGED,

@@ -13,7 +13,7 @@ from eval_pipeline.defs.resources import StoreResource
 from eval_pipeline.errors import InvalidConfig, StoreError
 from eval_pipeline.formulas.registry import Registry, load_registry
 from eval_pipeline.settings import load_settings
-from eval_pipeline.store.open import open_reader
+from tests.projects import open_reader
 
 from .deliveries import make_settings
 

@@ -30,7 +30,7 @@ from eval_pipeline.defs.processes import PROCESS_TAG, fail_dead_runs, this_proce
 from eval_pipeline.errors import DefinitionError, StoreBusy, StoreMissing, UsageError
 from eval_pipeline.launch import open_ui, prepare_home, run_in_dagster, ui_environment
 from eval_pipeline.settings import load_settings
-from eval_pipeline.store.open import open_reader, open_writer
+from tests.projects import open_reader, open_writer
 
 from .deliveries import (
     CHANGED,

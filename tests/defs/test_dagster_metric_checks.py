@@ -21,9 +21,9 @@ from eval_pipeline.showing.checks import (
     stale_labels,
     unstable_judges,
 )
-from eval_pipeline.store.open import open_reader
 from tests.bundle_files import hits, load, write_archive, write_golden, write_lines, write_run
 from tests.few_definitions import shipping, write_few
+from tests.projects import open_reader
 
 from .deliveries import compute, make_settings
 

@@ -20,6 +20,7 @@ from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.loading.inbox import look_into, take_in_runs, take_in_sources
 from eval_pipeline.report.pages.writing import publish_pages
 from eval_pipeline.settings import load_settings
+from tests.projects import project_of
 
 from .deliveries import (
     CHANGED,
@@ -30,7 +31,6 @@ from .deliveries import (
     deliver_golden,
     deliver_run,
     make_settings,
-    utc_now,
 )
 from .ticks import NAMES, Watch, assets, ranges, record
 
@@ -51,7 +51,7 @@ def stale_watch(instance, store):
 def golden_taken_in(tmp_path_factory, few_definitions):
     settings = make_settings(tmp_path_factory.mktemp("golden"))
     deliver_golden(settings.inbox)
-    take_in_sources(settings, now=utc_now())
+    take_in_sources(project_of(settings))
     return settings
 
 
@@ -66,8 +66,8 @@ def take_in(settings, instance, requests):
     """Carry requests out past Dagster, and leave their records."""
     for request in requests:
         record(instance, request)
-    take_in_sources(settings, now=utc_now())
-    take_in_runs(settings, set(look_into(settings.inbox).runs), now=utc_now())
+    take_in_sources(project_of(settings))
+    take_in_runs(project_of(settings), set(look_into(settings.inbox).runs))
 
 
 def take_in_and_compute(settings, instance, requests):
@@ -133,7 +133,7 @@ def test_sources_go_first_and_the_runs_follow_in_one_range_in_run_order(inbox_wa
     assert [(request.job_name, request.partition_key) for request in sources] == [("new_golden_sets", "kb")]
     assert registered_runs(instance) == ["c-early", "a-middle", "b-late"]
     record(instance, sources[0])
-    take_in_sources(settings, now=utc_now())
+    take_in_sources(project_of(settings))
     requests, _ = inbox_watch.tick()
     assert ranges(requests) == [("c-early", "b-late")]
     assert requests[0].job_name == "nightly_evaluation"

@@ -7,10 +7,10 @@ import pytest
 from eval_pipeline.defs.jobs import make_jobs
 from eval_pipeline.defs.partitions import registered_runs
 from eval_pipeline.defs.sensors import new_runs
-from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.upkeep.forget import Request, forget
+from tests.projects import project_of
 
-from .deliveries import compute, deliver_golden, deliver_run, load, utc_now
+from .deliveries import compute, deliver_golden, deliver_run, load
 from .ticks import NAMES, Watch
 
 pytestmark = pytest.mark.usefixtures("few_definitions")
@@ -22,7 +22,7 @@ def test_a_forgotten_run_in_the_inbox_is_skipped_and_named(instance, store, sett
         deliver_run(settings.inbox, run_id, day=number)
     load(settings, settings.inbox)
     compute(settings)
-    forget(settings, load_registry(settings), Request("run", "told"), now=utc_now())
+    forget(project_of(settings), Request("run", "told"))
     watch = Watch(new_runs(make_jobs(), NAMES), instance, store)
     for _ in range(3):
         requests, reason = watch.tick()

@@ -20,8 +20,8 @@ from eval_pipeline.errors import InvalidConfig
 from eval_pipeline.formulas.lock_file import FILE
 from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.planning.plan import find_plan, select_cells
-from eval_pipeline.store.open import open_writer
 from tests.few_definitions import shipping
+from tests.projects import open_writer
 from tests.versions import of_version
 
 from .deliveries import CHANGED, change_a_formula, compute, copied, utc_now

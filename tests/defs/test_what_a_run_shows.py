@@ -14,9 +14,8 @@ from eval_pipeline.defs.location import build_definitions
 from eval_pipeline.defs.resources import StoreResource
 from eval_pipeline.defs.sensors import stale_metrics
 from eval_pipeline.defs.tags import RANGE_END, RANGE_START
-from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.launch import run_in_dagster
-from eval_pipeline.store.open import open_reader
+from tests.projects import open_reader, project_of
 
 from .deliveries import (
     change_a_formula,
@@ -26,7 +25,6 @@ from .deliveries import (
     deliver_run,
     load,
     make_settings,
-    utc_now,
 )
 from .ticks import NAMES, Watch, assets, ranges
 
@@ -50,7 +48,7 @@ def eleven(tmp_path_factory, new_home, few_definitions):
     load(settings, root)
     run_in_dagster(settings, reasons=None)
     change_a_formula(settings)
-    measure(settings, load_registry(settings), now=utc_now(), reasons=None, run_ids=FRESH)
+    measure(project_of(settings), reasons=None, run_ids=FRESH)
     load(settings, deliver_run(root, AGAIN, day=7, hits={"q1": ["a"]}))
     return settings
 

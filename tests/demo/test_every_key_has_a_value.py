@@ -11,8 +11,8 @@ from eval_pipeline.comparing.compare import compare
 from eval_pipeline.formulas.registry import Registry, load_registry
 from eval_pipeline.settings import Settings, load_settings
 from eval_pipeline.showing.show import show_run
-from eval_pipeline.store.open import open_reader
 from tests.called import EXAMPLE, demo_once, working_in
+from tests.projects import open_reader
 
 BEFORE, AFTER, OTHER_CHUNKER, BEST = (f"nightly-2026-09-{day}" for day in ("08", "11", "14", "18"))
 KS = (1, 3, 5, 10)

@@ -18,6 +18,7 @@ from docs.build.requirements import Statement, read_requirements
 from eval_pipeline import records
 from eval_pipeline.cli.kb import PROGRAMS
 from eval_pipeline.formulas.registry import Registry
+from eval_pipeline.settings import utc_now
 from eval_pipeline.store.open import open_in_memory
 
 ROOT = Path(__file__).parents[2]
@@ -133,7 +134,7 @@ def test_every_key_and_parameter_that_is_named_is_in_the_catalogue(registry: Reg
 
 
 def test_every_table_view_and_column_that_is_named_exists(registry: Registry) -> None:
-    with open_in_memory() as con:
+    with open_in_memory(utc_now) as con:
         rows = con.execute(
             "select if(schema_name = 'main', '', schema_name || '.') || table_name, column_name from duckdb_columns()"
         ).fetchall()

@@ -16,6 +16,7 @@ from eval_pipeline.planning.plan import select_cells
 from eval_pipeline.planning.preview import find_preview
 from eval_pipeline.report.plan import as_markdown
 from eval_pipeline.settings import Settings, load_settings
+from tests.projects import project_of
 
 from .test_commands_in_docs import ROOT, WrittenFile, steps_of
 
@@ -61,8 +62,8 @@ def test_the_preview_of_the_other_reading_shows_what_counting_by_hand_gives(sett
     (case,) = [json.loads(step.text) for step in GUIDE if step.place.endswith("extractions.jsonl")]
     code, table = (f1_of(case, are_wrong_fields_missed=missed) for missed in (False, True))
     assert (code, table) == (Fraction(5, 6), Fraction(3, 4))
-    load_bundles([tmp_path / "guide"], settings, now=NOW)
-    measure(settings, load_registry(settings), now=NOW)
+    load_bundles([tmp_path / "guide"], project_of(settings, now=NOW))
+    measure(project_of(settings, now=NOW))
     settings.config.write_text('[formulas.extraction]\nfn_policy = "table"\n')
     registry = load_registry(settings)
     plan = find_preview(settings, registry, select_cells(registry, runs=["listings"]))

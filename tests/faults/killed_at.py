@@ -7,9 +7,9 @@ from pathlib import Path
 
 from eval_pipeline.computing import measure as measure_module
 from eval_pipeline.settings import Settings
-from eval_pipeline.store.open import open_writer
 from tests.bundle_files import compute, load, settings_in
 from tests.faults.dying import die_at, die_at_step
+from tests.projects import open_writer
 
 
 def load_and_compute(settings: Settings, bundle: Path) -> None:

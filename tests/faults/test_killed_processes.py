@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from eval_pipeline.planning.status import find_status
-from eval_pipeline.store.open import open_reader, open_writer
 from tests.bundle_files import ask, derived_tables, load, registry_of, settings_in
 from tests.faults.killed_at import load_and_compute
 from tests.few_definitions import shipping, write_few
 from tests.prepared import Copy, Prepared, wait_until
+from tests.projects import open_reader, open_writer
 from tests.reference.bundles import random_bundle, write_bundle
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -11,6 +11,7 @@ import pytest
 from eval_pipeline.computing.examples import ExampleResult, run_examples
 from eval_pipeline.formulas.registry import load_registry
 from tests.bundle_files import day, settings_in
+from tests.projects import project_of
 
 HEADER = """\
 -- keys: {n_found: "How many expected chunks were found"}
@@ -29,7 +30,7 @@ from facts.chunk_ranks
 
 
 def executed(folder: Path, only: Collection[str] | None = None, **settings: Path) -> list[ExampleResult]:
-    return run_examples(replace(settings_in(folder), **settings), now=day(1), only=only)
+    return run_examples(project_of(replace(settings_in(folder), **settings), now=day(1)), only=only)
 
 
 def of_own_formula(folder: Path, *examples: str) -> list[ExampleResult]:

@@ -17,6 +17,7 @@ from eval_pipeline.settings import Settings, load_settings
 from eval_pipeline.showing.query import ask
 from eval_pipeline.showing.show import show_queries, show_run
 from tests.computing.building import DATASET, NOW, write_golden, write_run, write_text
+from tests.projects import project_of
 
 PER_CASE = """-- keys: {size: "Characters of the ground truth"}
 -- version: 1
@@ -75,11 +76,11 @@ def computed(folder: Path, **files: str) -> tuple[Settings, Registry]:
         {"case_id": "2", "error": "late"},
     ]
     write_run(folder, "run", results=[{"query_id": "q1", "latency_ms": {"total": 3}}], extractions=cases)
-    load_bundles([folder], settings, now=NOW)
+    load_bundles([folder], project_of(settings, now=NOW))
     own = {name.replace("__", ".") for name in files}
     if "metrics__case_size" in files:
         own.add("aggregates.run_metrics")
-    measure(settings, registry, now=NOW, definitions=own)
+    measure(project_of(settings, registry, now=NOW), definitions=own)
     return settings, registry
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from eval_pipeline.computing.scope import visible_catalogue
 from eval_pipeline.formulas.registry import load_registry
+from eval_pipeline.settings import utc_now
 from eval_pipeline.store.open import Connection, open_in_memory
 from tests.bundle_files import settings_in
 
@@ -34,7 +35,7 @@ PIECES = (
 @pytest.fixture(scope="module")
 def con(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connection]:
     registry = load_registry(settings_in(tmp_path_factory.mktemp("functions")))
-    with open_in_memory() as connection, visible_catalogue(connection, registry.helpers.values()):
+    with open_in_memory(utc_now) as connection, visible_catalogue(connection, registry.helpers.values()):
         yield connection
 
 

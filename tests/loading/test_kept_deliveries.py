@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from eval_pipeline.loading import load as loading
-from eval_pipeline.settings import utc_now
 from eval_pipeline.store.kept import Keeping, kept_folder
-from eval_pipeline.store.open import open_writer
+from eval_pipeline.store.project import Project
 from eval_pipeline.upkeep.forget import Request, forget
 from eval_pipeline.upkeep.rebuild import rebuild
 from tests.bundle_files import (
@@ -26,6 +25,7 @@ from tests.bundle_files import (
     write_golden,
     write_run,
 )
+from tests.projects import project_of
 
 GOLDEN = [{"query_id": "q1", "expected_chunk_ids": ["d/1"]}]
 
@@ -69,7 +69,7 @@ def kept_files(settings):
 
 def assert_rebuilt_as_it_was(settings):
     before = answers(settings)
-    rebuild(settings, now=utc_now())
+    rebuild(project_of(settings))
     assert answers(settings) == before
 
 
@@ -78,15 +78,19 @@ def failing(*_arguments):
 
 
 def test_what_fails_after_the_commit_takes_no_kept_delivery_away(settings, bundle, monkeypatch):
+    write = Project.write
+
     @contextmanager
-    def open_and_fail_to_close(*arguments, **options):
-        with open_writer(*arguments, **options) as con:
-            yield con
-        failing()
+    def open_and_fail_to_close(project, **options):
+        with write(project, **options) as store:
+            yield store
+            has_runs = store.con.execute("from raw.runs limit 1").fetchone()
+        if has_runs:
+            failing()
 
     with monkeypatch.context() as broken:
         # As the closing checkpoint does when the disk is full by then.
-        broken.setattr("eval_pipeline.loading.runs.open_writer", open_and_fail_to_close)
+        broken.setattr(Project, "write", open_and_fail_to_close)
         with pytest.raises(OSError, match="No space"):
             load(settings, bundle)
     assert load(settings, bundle, on=2).runs == []
@@ -188,7 +192,7 @@ def test_deliveries_have_the_order_in_which_they_came_whatever_the_clock_says(se
     load(settings, bundle, on=5)
     load(settings, another(tmp_path, "again", run_id="run-1", chunk="d/7"), on=3)
     assert ask(settings, "select chunk_id from hits") == [("d/7",)]
-    rebuild(settings, now=day(9))
+    rebuild(project_of(settings, now=day(9)))
     assert ask(settings, "select chunk_id from hits") == [("d/7",)]
 
 
@@ -201,7 +205,7 @@ def test_two_loads_that_take_turns_are_rebuilt_in_the_order_of_their_turns(
     in_between(monkeypatch, lambda: load(settings, another(tmp_path, "first", run_id="run-1"), on=3))
     load(settings, later, on=2)
     assert ask(settings, "select chunk_id from hits") == [("d/7",)]
-    rebuild(settings, now=day(9))
+    rebuild(project_of(settings, now=day(9)))
     assert ask(settings, "select chunk_id from hits") == [("d/7",)]
 
 
@@ -273,7 +277,7 @@ def test_what_forgetting_writes_anew_is_on_the_disk_when_it_is_reported(settings
     write_run(bundle, "other", [{"query_id": "q1"}])
     load(settings, bundle, on=2)
     registry = registry_of(settings)
-    forget(settings, registry, Request("dataset", "kb", text=True), now=day(3))
+    forget(project_of(settings, registry, now=day(3)), Request("dataset", "kb", text=True))
     assert kept_files(settings) and unsynced(kept_folder(settings.db)) == []
-    forget(settings, registry, Request("run", "run-1"), now=day(4))
+    forget(project_of(settings, registry, now=day(4)), Request("run", "run-1"))
     assert kept_files(settings) and unsynced(kept_folder(settings.db)) == []

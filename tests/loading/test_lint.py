@@ -10,8 +10,8 @@ from click.testing import CliRunner
 from eval_pipeline.bundle.golden import read_golden_row
 from eval_pipeline.cli.main import cli
 from eval_pipeline.loading.lint import lint_rows
-from eval_pipeline.store.open import open_writer
 from tests.bundle_files import ask, hits, load, settings_in, write_archive, write_golden, write_run
+from tests.projects import open_writer
 
 SUPPORT = {"rel_path": "a.md"}
 NOWHERE = {"doc_id": "d", "start": 5, "end": 5}

@@ -16,7 +16,6 @@ from eval_pipeline.loading.file import RunNamed, load_results_file
 from eval_pipeline.loading.inbox import take_in_runs
 from eval_pipeline.loading.load import load_bundles
 from eval_pipeline.store.kept import kept_folder
-from eval_pipeline.store.open import open_writer
 from tests.bundle_files import (
     ask,
     compute,
@@ -29,6 +28,7 @@ from tests.bundle_files import (
     write_lines,
     write_run,
 )
+from tests.projects import open_writer, project_of
 
 DRY = LoadOptions(dry_run=True)
 NO_TEXT = LoadOptions(no_text=True)
@@ -99,7 +99,7 @@ def bundle(tmp_path):
 
 
 def load_with(settings, options, *paths, on=1):
-    return load_bundles(list(paths), settings, now=day(on), options=options)
+    return load_bundles(list(paths), project_of(settings, now=day(on)), options=options)
 
 
 def files_below(folder):
@@ -272,15 +272,15 @@ def test_the_same_bytes_again_without_texts_change_nothing_and_with_texts_bring_
 def test_the_inbox_brings_no_text_back_that_was_left_out_on_purpose(bundle, tmp_path):
     settings = settings_in(tmp_path, EVAL_PIPELINE_INBOX=str(bundle))
     now = dt.datetime.now(dt.UTC).replace(tzinfo=None)
-    load_bundles([bundle], settings, now=now, options=NO_TEXT)
+    load_bundles([bundle], project_of(settings, now=now), options=NO_TEXT)
     for path in bundle.rglob("*.json*"):
         path.touch()
-    assert take_in_runs(settings, ["run-1"], now=now + dt.timedelta(days=1)).runs == []
+    assert take_in_runs(project_of(settings, now=now + dt.timedelta(days=1)), ["run-1"]).runs == []
     write_lines(
         bundle / "runs" / "run-1" / "extractions.jsonl",
         [{"case_id": "c", "ground_truth": {}, "extracted": {}}],
     )
-    assert take_in_runs(settings, ["run-1"], now=now + dt.timedelta(days=2)).runs == ["run-1"]
+    assert take_in_runs(project_of(settings, now=now + dt.timedelta(days=2)), ["run-1"]).runs == ["run-1"]
     assert SECRET not in repr(ask(settings, "from raw.texts"))
 
 
@@ -298,13 +298,13 @@ def test_a_results_file_becomes_a_run_that_is_kept_as_a_bundle(settings, rebuilt
         tmp_path / "mine.jsonl", [{"query_id": "q1", "hits_top_k": hits("d/1")}, {"query_id": 2}]
     )
     run = RunNamed("mine", "kb", created_at="2026-09-01T00:00:00Z", suite="hand")
-    report = load_results_file(own, run, settings, now=day(1))
+    report = load_results_file(own, run, project_of(settings, now=day(1)))
     assert (report.runs, report.results, report.quarantined) == (["mine"], 1, 1)
     assert (report.problems[0].path, report.problems[0].line) == (str(own), 2)
     assert ask(settings, "select run_id, suite, created_at from runs") == [
         ("mine", "hand", dt.datetime(2026, 9, 1))
     ]
-    assert load_results_file(own, run, settings, now=day(2)).runs == []
+    assert load_results_file(own, run, project_of(settings, now=day(2))).runs == []
     load(rebuilt, *kept_folder(settings.db).iterdir())
     assert raw_rows(rebuilt) == raw_rows(settings)
 
@@ -320,7 +320,7 @@ def test_a_mapped_file_is_loaded_with_its_own_lines_in_the_reasons_and_rebuilt_f
         'hits = {chunk_id = "found", rank = "rank", order = "rank"}\n'
         'run = {suite = "csv", config = {top_k = 2}}\n'
     )
-    report = load_results_file(own, RunNamed("mine", "kb"), settings, now=day(1), mapping=mapping)
+    report = load_results_file(own, RunNamed("mine", "kb"), project_of(settings, now=day(1)), mapping=mapping)
     assert sorted((one.line, one.path, one.field) for one in report.problems) == [
         (4, str(own), "hits_top_k[0].rank"),
         (5, str(own), None),
@@ -332,7 +332,10 @@ def test_a_mapped_file_is_loaded_with_its_own_lines_in_the_reasons_and_rebuilt_f
     ]
     assert ask(settings, "select total_ms from raw.results order by row_no") == [(500.0,), (250.0,)]
     assert ask(settings, "select suite, top_k from raw.runs") == [("csv", 2)]
-    assert load_results_file(own, RunNamed("mine", "kb"), settings, now=day(2), mapping=mapping).runs == []
+    assert (
+        load_results_file(own, RunNamed("mine", "kb"), project_of(settings, now=day(2)), mapping=mapping).runs
+        == []
+    )
     load(rebuilt, *kept_folder(settings.db).iterdir())
     assert raw_rows(rebuilt) == raw_rows(settings)
 
@@ -341,7 +344,7 @@ def test_a_file_that_is_cut_off_is_quarantined_under_its_own_name(settings, tmp_
     own = write_lines(tmp_path / "mine.jsonl", [{"id": "a"}, '{"id": "b'])
     mapping = tmp_path / "mapping.toml"
     mapping.write_text('result = {query_id = "id"}')
-    report = load_results_file(own, RunNamed("mine", "kb"), settings, now=day(1), mapping=mapping)
+    report = load_results_file(own, RunNamed("mine", "kb"), project_of(settings, now=day(1)), mapping=mapping)
     assert (report.runs, report.rejected, report.quarantined) == ([], ["mine"], 1)
     assert ask(settings, "select path, run_id from quarantine") == [(str(own), "mine")]
 
@@ -369,7 +372,7 @@ def test_a_file_that_does_not_fit_is_refused_before_anything_is_written(
         place = tmp_path / "mapping.toml"
         place.write_text(mapping)
     with pytest.raises((UsageError, InvalidConfig)) as refused:
-        load_results_file(own, RunNamed("mine", "kb"), without_store, now=day(1), mapping=place)
+        load_results_file(own, RunNamed("mine", "kb"), project_of(without_store, now=day(1)), mapping=place)
     assert words in str(refused.value)
     assert not without_store.db.exists()
 
@@ -379,7 +382,9 @@ def test_a_place_that_no_row_has_is_worth_a_word(settings, tmp_path):
     mapping = tmp_path / "mapping.toml"
     mapping.write_text('result = {query_id = "id"}\nanswer = {text = "says"}')
     said: list[str] = []
-    load_results_file(own, RunNamed("mine", "kb"), settings, now=day(1), mapping=mapping, notify=said.append)
+    load_results_file(
+        own, RunNamed("mine", "kb"), project_of(settings, notify=said.append, now=day(1)), mapping=mapping
+    )
     assert ["[answer] text = 'says' is in none of the first 1 rows" in one for one in said] == [True]
 
 
@@ -389,7 +394,7 @@ def test_a_place_that_no_row_has_is_worth_a_word(settings, tmp_path):
 def test_impossible_names_and_times_are_refused(without_store, tmp_path, run):
     own = write_lines(tmp_path / "mine.jsonl", [{"query_id": "a"}])
     with pytest.raises(UsageError, match="--"):
-        load_results_file(own, run, without_store, now=day(1))
+        load_results_file(own, run, project_of(without_store, now=day(1)))
 
 
 # Interrupted
@@ -402,8 +407,7 @@ def test_a_load_that_is_stopped_keeps_what_it_wrote_and_goes_on_where_it_was(set
     seen: list[int] = []
     report = load_bundles(
         [bundle],
-        settings,
-        now=day(1),
+        project_of(settings, now=day(1)),
         progress=lambda done, _total: seen.append(done),
         stop=lambda: len(seen) >= 5,
     )
@@ -411,7 +415,7 @@ def test_a_load_that_is_stopped_keeps_what_it_wrote_and_goes_on_where_it_was(set
     assert ask(settings, "select count(*) from runs") == [(5,)]
     kept = {path.name for path in kept_folder(settings.db).glob("*/runs/*")}
     assert kept == set(report.runs)
-    rest = load_bundles([bundle], settings, now=day(2))
+    rest = load_bundles([bundle], project_of(settings, now=day(2)))
     assert (rest.stopped, len(rest.runs)) == (False, 4)
     assert set(rest.runs).isdisjoint(report.runs)
 
@@ -431,7 +435,7 @@ def test_an_error_in_the_middle_leaves_no_kept_delivery_of_a_run_that_is_not_in(
         return False
 
     with pytest.raises(KeyboardInterrupt):
-        load_bundles([bundle], settings, now=day(1), stop=stop)
+        load_bundles([bundle], project_of(settings, now=day(1)), stop=stop)
     stored = {run_id for (run_id,) in ask(settings, "select run_id from runs")}
     assert len(stored) == 2
     assert {path.name for path in kept_folder(settings.db).glob("*/runs/*")} == stored

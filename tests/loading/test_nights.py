@@ -18,9 +18,9 @@ from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.planning.status import find_status
 from eval_pipeline.report.pages.collect import read_suites
 from eval_pipeline.showing.show import show_run
-from eval_pipeline.store.open import open_reader, open_writer
 from eval_pipeline.store.runs import attempts, previous_complete_run, suite_attempts
 from tests.bundle_files import ask, compute, hits, load, settings_in, write_golden, write_lines, write_run
+from tests.projects import open_reader, open_writer
 
 QUERIES = ("q1", "q2")
 GOLDEN = [{"query_id": query_id, "expected_chunk_ids": ["d/1"]} for query_id in QUERIES]

@@ -16,7 +16,6 @@ from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.loading.quarantine import find_quarantine, retry_quarantine
 from eval_pipeline.showing.checks import undelivered_rows
 from eval_pipeline.showing.show import show_run
-from eval_pipeline.store.open import open_reader
 from tests.bundle_files import (
     ask,
     compute,
@@ -29,6 +28,7 @@ from tests.bundle_files import (
     write_lines,
     write_run,
 )
+from tests.projects import open_reader, project_of
 
 GOLDEN = [
     {"query_id": "q1", "expected_chunk_ids": ["d/1"]},
@@ -58,11 +58,14 @@ def registry(tmp_path_factory):
 
 
 def retry(settings, *, on, **options):
-    return retry_quarantine(settings, now=day(on), **options)
+    return retry_quarantine(project_of(settings, now=day(on)), **options)
 
 
 def waiting(settings, **filters):
-    return [(row["run_id"] or row["dataset"], row["line"]) for row in find_quarantine(settings, **filters)]
+    return [
+        (row["run_id"] or row["dataset"], row["line"])
+        for row in find_quarantine(project_of(settings), **filters)
+    ]
 
 
 def called(command, settings, *arguments):
@@ -257,7 +260,7 @@ def test_rows_that_a_changed_rule_accepts_come_in_from_the_file_or_from_what_was
     assert ask(settings, "select count(*) from raw.spot_checks") == [(2,)]
     assert ask(settings, "select count(*) from raw.archive_chunks") == [(1,)]
     # The bytes are the same, the rows are not: what was computed from this part is due, and nothing else is.
-    done = measure(settings, registry, now=day(4), **wanted)
+    done = measure(project_of(settings, registry, now=day(4)), **wanted)
     assert dict(done.cells) == {"facts.spot_checks": 1}
 
 

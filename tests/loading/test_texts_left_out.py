@@ -21,6 +21,7 @@ from tests.bundle_files import (
     write_lines,
     write_run,
 )
+from tests.projects import project_of
 from tests.upkeep.forgettable import places_with
 
 SECRET = "swordfish"
@@ -77,7 +78,7 @@ def write_bundle(folder, *, result=None, parts=()):
 
 
 def without_texts(settings, bundle):
-    return load_bundles([bundle], settings, now=day(1), options=LoadOptions(no_text=True))
+    return load_bundles([bundle], project_of(settings, now=day(1)), options=LoadOptions(no_text=True))
 
 
 def numbers(settings):
@@ -163,5 +164,5 @@ def test_forgetting_texts_reaches_all_of_these_and_the_labels(tmp_path, few):
     write_lines(run / "judge_spot_check.jsonl", [PARTS["score of a spot check"][1]])
     settings = settings_in(tmp_path / "store")
     assert load(settings, bundle).quarantined == 0
-    forget(settings, registry, Request("dataset", "kb", text=True), now=day(2))
+    forget(project_of(settings, registry, now=day(2)), Request("dataset", "kb", text=True))
     assert places_with(settings, SECRET) == []

@@ -23,6 +23,7 @@ from eval_pipeline.planning.plan import find_plan
 from eval_pipeline.settings import Settings, load_settings, shipped_sql
 from tests.few_definitions import shipping, write_few
 from tests.made_once import made_once
+from tests.projects import project_of
 
 FEW = (
     *PAIR_FACTS,
@@ -82,11 +83,13 @@ class World:
         return FIRST_DAY + dt.timedelta(days=self.day - 1)
 
     def deliver(self) -> LoadReport:
-        return load_bundles([self.bundle], self.settings, now=self.tomorrow())
+        return load_bundles([self.bundle], project_of(self.settings, now=self.tomorrow()))
 
     def compute(self, *, everything: bool = False, note: str | None = None, **named: Any) -> Measured:
         reasons = None if everything else NEW_DATA_REASONS
-        return measure(self.settings, self.registry, now=self.tomorrow(), reasons=reasons, note=note, **named)
+        return measure(
+            project_of(self.settings, self.registry, now=self.tomorrow()), reasons=reasons, note=note, **named
+        )
 
     def plan(self) -> dict[str, dict[str, int]]:
         """definition → reason → cells, of every table of runs that is stale or missing."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import datetime as dt
 
 from eval_pipeline.computing.measure import measure
-from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.settings import load_settings
 from tests.faults.dying import die_at
 from tests.prepared import command_line
+from tests.projects import project_of
 
 # Within that transaction: its rows are written, the ledger does not know them yet.
 HEARS = 'delete from "store".ledger.cells'
@@ -21,4 +21,4 @@ def apply_until(place: int, *words: str) -> None:
     if words:
         command_line(*words)
     now = dt.datetime.now(dt.UTC).replace(tzinfo=None)
-    measure(settings, load_registry(settings), now=now, reasons=None, note="halved")
+    measure(project_of(settings, now=now), reasons=None, note="halved")

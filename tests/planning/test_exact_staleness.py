@@ -177,6 +177,7 @@ def test_the_states_of_many_runs_are_counted_right(n_runs):
     import datetime as dt
 
     from eval_pipeline.computing.states import cell_spec, find_states
+    from eval_pipeline.settings import utc_now
     from eval_pipeline.store.open import open_in_memory
 
     def kinds(changed):
@@ -191,7 +192,7 @@ def test_the_states_of_many_runs_are_counted_right(n_runs):
             for n in range(30)
         ]
 
-    with open_in_memory() as con:
+    with open_in_memory(utc_now) as con:
         now = dt.datetime(2026, 1, 1)
         con.execute("insert into raw.datasets values (1, 'd')")
         con.execute("insert into labels.golden_sets values (1, 1, 'h', 1, 0, ?, null)", [now])

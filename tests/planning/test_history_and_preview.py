@@ -13,7 +13,7 @@ from eval_pipeline.planning.plan import find_plan, select_cells
 from eval_pipeline.planning.preview import find_preview
 from eval_pipeline.planning.status import find_status
 from eval_pipeline.showing.show import show_run
-from eval_pipeline.store.open import open_reader
+from tests.projects import open_reader
 
 RANK = "metrics/reciprocal_rank.sql"
 WITH_MRR = {"metrics.reciprocal_rank", "aggregates.run_metrics:metrics.reciprocal_rank"}

@@ -10,9 +10,9 @@ import pytest
 from click.testing import CliRunner
 
 from eval_pipeline.cli.main import cli
-from eval_pipeline.store.open import open_reader
 from tests.few_definitions import shipping
 from tests.prepared import Copy, Prepared
+from tests.projects import open_reader
 
 from .conftest import World, copy_of
 

@@ -10,7 +10,7 @@ from eval_pipeline.planning.apply import pin_older, pin_rest, release_pins
 from eval_pipeline.planning.plan import find_plan, select_cells
 from eval_pipeline.planning.status import find_status
 from eval_pipeline.showing.show import show_run
-from eval_pipeline.store.open import open_reader
+from tests.projects import open_reader
 
 from .conftest import copy_of
 

@@ -10,7 +10,7 @@ from eval_pipeline.comparing.gate import gate
 from eval_pipeline.comparing.pairs import find_pairs, store_comparisons
 from eval_pipeline.planning.preview import find_preview
 from eval_pipeline.report.plan import as_markdown, verdict_sentences
-from eval_pipeline.store.open import open_reader
+from tests.projects import open_reader
 
 from .conftest import copy_of
 

@@ -16,10 +16,10 @@ from eval_pipeline.formulas.lock_file import FILE
 from eval_pipeline.planning.plan import find_plan, select_cells
 from eval_pipeline.planning.preview import find_preview
 from eval_pipeline.planning.status import find_status
-from eval_pipeline.store.open import open_reader
 from tests.bundle_files import ask
 from tests.called import call
 from tests.few_definitions import shipping
+from tests.projects import open_reader, project_of
 from tests.versions import of_version
 
 VERSION, LATER = eval_pipeline.__version__, "9.0.0"
@@ -127,7 +127,8 @@ def test_reasons_without_the_upgrade_leave_its_cells_and_compute_the_rest(world)
     later = with_another_rank(world)
     later.own("metrics/mine.sql", MINE)
     done = measure(
-        later.settings, later.registry, now=later.tomorrow(), reasons=DATA_REASONS | DEFINITION_REASONS
+        project_of(later.settings, later.registry, now=later.tomorrow()),
+        reasons=DATA_REASONS | DEFINITION_REASONS,
     )
     assert done.cells == {"metrics.mine": 5, "aggregates.run_metrics": 5}
     assert later.plan() == {RANK: {"formula": 5}, "aggregates.run_metrics": {"parent": 5}}

@@ -12,6 +12,7 @@ from eval_pipeline.computing.measure import measure
 from eval_pipeline.formulas.registry import Registry, load_registry
 from eval_pipeline.loading.load import load_bundles
 from eval_pipeline.settings import Settings, load_settings
+from tests.projects import project_of
 
 NOW = dt.datetime(2026, 10, 1, 12)
 
@@ -58,8 +59,8 @@ def build_world(folder: Path) -> World:
         }
     )
     registry = load_registry(settings)
-    load_bundles([bundle], settings, now=NOW)
-    measure(settings, registry, now=NOW)
+    load_bundles([bundle], project_of(settings, now=NOW))
+    measure(project_of(settings, registry, now=NOW))
     return World(folder, settings, registry)
 
 

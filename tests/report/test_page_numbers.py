@@ -18,6 +18,7 @@ from eval_pipeline.report.numbers import change, value
 from eval_pipeline.report.pages.collect import pair_page, run_page, suite_page
 from eval_pipeline.settings import Settings, default_file, load_settings
 from eval_pipeline.showing.show import show_run
+from tests.projects import project_of
 from tests.report.hostile_world import NOW, World, query_id_of
 from tests.report.page_reader import PageReader
 
@@ -257,7 +258,7 @@ def test_a_run_that_was_not_computed_has_a_page_all_the_same(report_world: World
     shutil.copytree(report_world.folder / "bundle" / "datasets", bundle / "datasets")
     shutil.copytree(report_world.folder / "bundle" / "runs" / "run-b", bundle / "runs" / "run-b")
     settings = load_settings({"EVAL_PIPELINE_DB": str(tmp_path / "e.duckdb")})
-    load_bundles([bundle], settings, now=NOW)
+    load_bundles([bundle], project_of(settings, now=NOW))
     reader = PageReader(run_page(settings, load_registry(settings), "run-b"))
     assert "No headline metric is defined" in reader.text
     assert "missing:" in reader.text
@@ -268,7 +269,7 @@ def test_a_run_that_waits_for_its_golden_set_says_so(report_world: World, tmp_pa
     bundle = tmp_path / "bundle"
     shutil.copytree(report_world.folder / "bundle" / "runs" / "run-b", bundle / "runs" / "run-b")
     settings = load_settings({"EVAL_PIPELINE_DB": str(tmp_path / "e.duckdb")})
-    load_bundles([bundle], settings, now=NOW)
+    load_bundles([bundle], project_of(settings, now=NOW))
     registry = load_registry(settings)
     run = PageReader(run_page(settings, registry, "run-b"))
     assert run.rows("formulas-table")["hit_at_k"][-1] == "missing"

@@ -13,6 +13,7 @@ from eval_pipeline.report.pages.collect import read_suites, with_shown_attempts
 from eval_pipeline.report.pages.material import GateMark, MetricFacts, RunFacts, SuiteMaterial, SuiteRun
 from eval_pipeline.report.pages.suite_page import render_suite_page, trends_of
 from eval_pipeline.settings import load_settings
+from tests.projects import project_of
 from tests.report.hostile_world import World
 from tests.report.page_reader import PageReader
 
@@ -148,7 +149,9 @@ def with_the_last_two_nights_remade(world: World, folder: Path, toml: str) -> Su
         {"EVAL_PIPELINE_DB": str(folder / "e.duckdb"), "EVAL_PIPELINE_CONFIG": str(config)}
     )
     registry = load_registry(settings)
-    measure(settings, registry, now=dt.datetime(2026, 10, 2), reasons=None, run_ids=["run-c", "run-d"])
+    measure(
+        project_of(settings, registry, now=dt.datetime(2026, 10, 2)), reasons=None, run_ids=["run-c", "run-d"]
+    )
     (suite,) = read_suites(settings, registry)
     return suite
 

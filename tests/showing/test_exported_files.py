@@ -18,6 +18,7 @@ from eval_pipeline.settings import Settings
 from eval_pipeline.showing.export import export_run
 from eval_pipeline.showing.show import show_queries, show_run
 from tests.computing.building import NOW, ONE_FORMULA, settings_in, write_golden, write_run
+from tests.projects import project_of
 
 JUDGE = {"model": "judge", "version": "2026-01-01", "temperature": 0, "prompt_version": "judge prompt 7"}
 
@@ -53,8 +54,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> tuple[Settings, Registry]
     write_run(folder, "bare", results=[])
     settings = settings_in(folder, ONE_FORMULA + '[formulas.extraction]\nfn_policy = "table"\n')
     registry = load_registry(settings)
-    load_bundles([folder], settings, now=NOW)
-    measure(settings, registry, now=NOW)
+    load_bundles([folder], project_of(settings, now=NOW))
+    measure(project_of(settings, registry, now=NOW))
     return settings, registry
 
 

@@ -14,9 +14,9 @@ from eval_pipeline.cli.main import cli
 from eval_pipeline.settings import Settings
 from eval_pipeline.showing.show import show_run
 from eval_pipeline.showing.undefined import in_short, undefined_of
-from eval_pipeline.store.open import open_reader
 from eval_pipeline.store.runs import find_run
 from tests.bundle_files import compute, load, registry_of, settings_in, write_archive, write_golden, write_run
+from tests.projects import open_reader
 
 Row = dict[str, Any]
 SUPPORTS = [{"rel_path": "work/a.md", "recency": "newer"}, {"rel_path": "work/b.md"}]

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import shutil
 from collections import namedtuple
-from pathlib import Path
 
 import pytest
 
 from eval_pipeline.errors import StoreError, StoreMissing
-from eval_pipeline.settings import shipped_sql
+from eval_pipeline.settings import load_settings, shipped_sql
 from eval_pipeline.store.compact import compact
-from eval_pipeline.store.open import open_reader, open_writer, transaction
-from tests.bundle_files import ask, compute, derived_tables, load, write_run
+from eval_pipeline.store.open import transaction
+from tests.bundle_files import ask, compute, derived_tables, load, settings_in, write_run
 from tests.faults.dying import Disturbed
+from tests.projects import open_reader, open_writer, project_of
 from tests.upkeep.forgettable import SECRET, TWO_FORMULAS, places_with
 
 Usage = namedtuple("Usage", "total used free")
@@ -30,7 +30,7 @@ def public_views(settings):
 def test_everything_is_the_same_after_compacting(secrets):
     settings, _ = secrets
     before = (derived_tables(settings), public_views(settings))
-    compacted = compact(settings.db)
+    compacted = compact(project_of(settings))
     assert (derived_tables(settings), public_views(settings)) == before
     assert compacted.rows == sum(
         n for (n,) in ask(settings, "select estimated_size from duckdb_tables() where not internal")
@@ -43,7 +43,7 @@ def test_everything_is_the_same_after_compacting(secrets):
 
 def test_loading_and_computing_go_on_after_compacting(secrets_in_part):
     settings, bundle = secrets_in_part
-    compact(settings.db)
+    compact(project_of(settings))
     assert compute(settings, on=3, definitions=TWO_FORMULAS).cells == {}
     write_run(bundle, "later", [{"query_id": "q1"}])
     assert load(settings, bundle, on=4).runs == ["later"]
@@ -69,7 +69,7 @@ def test_what_was_removed_is_in_the_file_until_it_is_compacted(secrets_in_part):
         con.execute("update raw.runs set document = '{}'")
         con.execute("delete from raw.chunk_ids where contains(chunk_id, ?)", [SECRET])
         con.execute("delete from ledger.lint")
-    compact(settings.db)
+    compact(project_of(settings))
     shutil.rmtree(settings.db.with_name(settings.db.name + ".deliveries"))
     assert places_with(settings) == []
 
@@ -82,7 +82,7 @@ def test_a_store_with_a_view_upon_a_view_and_a_sequence_keeps_them(secrets_in_pa
         con.execute("create view main.a_second as select run_id from main.z_first")
         con.execute("create macro main.twice(x) as x * 2")
         con.execute("create table main.checked (a integer primary key check (a > 0), b varchar default 'x')")
-    compact(settings.db)
+    compact(project_of(settings))
     with open_writer(settings.db) as con:
         assert con.execute("select nextval('main.numbers'), main.twice(4)").fetchall() == [(8, 8)]
         assert con.execute("select count(*) from main.a_second").fetchall() == [(2,)]
@@ -95,7 +95,7 @@ def test_a_store_with_a_view_upon_a_view_and_a_sequence_keeps_them(secrets_in_pa
 def compact_to_too_little(db):
     Disturbed("detach fresh", lambda con: con.execute("delete from fresh.raw.hits")).watch_statements()
     with pytest.raises(StoreError, match=r"raw\.hits"):
-        compact(Path(db))
+        compact(project_of(load_settings({}, db=db)))
 
 
 def test_a_copy_that_differs_does_not_take_the_place(secrets_in_part, prepared):
@@ -112,13 +112,13 @@ def test_without_room_for_a_copy_the_store_stays_as_it_is(secrets_in_part, monke
     before = settings.db.read_bytes()
     monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(10**9, 10**9, 1000))
     with pytest.raises(StoreError, match="make room"):
-        compact(settings.db)
+        compact(project_of(settings))
     assert settings.db.read_bytes() == before
 
 
 def test_there_is_nothing_to_compact_where_there_is_no_store(tmp_path):
     with pytest.raises(StoreMissing):
-        compact(tmp_path / "e.duckdb")
+        compact(project_of(settings_in(tmp_path)))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -126,12 +126,12 @@ def test_leftovers_of_a_killed_compaction_are_removed(secrets_in_part):
     settings, _ = secrets_in_part
     settings.db.with_name("e.duckdb.compacting").write_text(SECRET)
     settings.db.with_name("e.duckdb.compacting.wal").write_text(SECRET)
-    compact(settings.db)
+    compact(project_of(settings))
     assert not list(settings.db.parent.glob("*.compacting*"))
 
 
 def test_how_far_it_got_is_told(secrets_in_part):
     settings, _ = secrets_in_part
     told: list[tuple[int, int]] = []
-    compacted = compact(settings.db, progress=lambda done, total: told.append((done, total)))
+    compacted = compact(project_of(settings), progress=lambda done, total: told.append((done, total)))
     assert told[-1] == (compacted.bytes_before, compacted.bytes_before)

@@ -19,9 +19,10 @@ from eval_pipeline.errors import DefinitionError, StoreBusy
 from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.showing.query import ask as ask_guarded
 from eval_pipeline.store.engine import SETTINGS, attached
-from eval_pipeline.store.open import open_reader, open_writer, transaction
+from eval_pipeline.store.open import transaction
 from tests.bundle_files import ask, compute, day, hits, load, settings_in, write_golden, write_run
 from tests.faults.dying import Disturbed
+from tests.projects import open_reader, open_writer, project_of
 
 
 @pytest.fixture
@@ -139,8 +140,11 @@ def test_a_formula_that_reads_a_file_is_not_computed_even_if_it_was_read(tmp_pat
         body = peek.body.replace("n_hits", reading)
         changed = {**registry.definitions, peek.name: replace(peek, body=body)}
         with pytest.raises(DefinitionError, match=r"peek\.sql: .*"):
-            measure(settings, replace(registry, definitions=changed), now=day(1), definitions={peek.name})
-    measure(settings, registry, now=day(1), definitions={peek.name})
+            measure(
+                project_of(settings, replace(registry, definitions=changed), now=day(1)),
+                definitions={peek.name},
+            )
+    measure(project_of(settings, registry, now=day(1)), definitions={peek.name})
     assert ask(settings, "select peek from metrics.peek") == [(1.0,)]
 
 

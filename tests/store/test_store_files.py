@@ -12,10 +12,11 @@ import pyarrow as pa
 import pytest
 
 from eval_pipeline.errors import StoreDamaged, StoreError, StoreMissing
-from eval_pipeline.settings import shipped_sql
+from eval_pipeline.settings import shipped_sql, utc_now
 from eval_pipeline.store.keys import find_key, key_of, keys_of
-from eval_pipeline.store.open import open_in_memory, open_reader, open_writer, transaction
+from eval_pipeline.store.open import open_in_memory, transaction
 from tests.bundle_files import ask, hits, load, settings_in, write_golden, write_run
+from tests.projects import open_reader, open_writer
 
 
 def numbers(con):
@@ -131,7 +132,7 @@ def test_a_failed_transaction_leaves_nothing_behind(tmp_path):
 
 
 def test_an_id_keeps_its_key_and_new_ids_get_the_next_ones():
-    with open_in_memory() as con:
+    with open_in_memory(utc_now) as con:
         first = keys_of(con, "query", pa.array(["a", "b", None, "a"])).to_pylist()
         assert first == [1, 2, None, 1]
         assert keys_of(con, "query", pa.chunked_array([["c"], ["b", "d"]])).to_pylist() == [3, 2, 4]
@@ -158,7 +159,7 @@ def test_ids_that_look_alike_are_not_the_same():
         "'",
         '"',
     ]
-    with open_in_memory() as con:
+    with open_in_memory(utc_now) as con:
         keys = keys_of(con, "chunk", pa.array(alike)).to_pylist()
         assert len(set(keys)) == len(alike)
         assert keys_of(con, "chunk", pa.array(list(reversed(alike)))).to_pylist() == list(reversed(keys))

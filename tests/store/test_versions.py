@@ -9,14 +9,22 @@ import pytest
 
 import eval_pipeline
 from eval_pipeline.errors import RefusedError, StoreNewer
-from eval_pipeline.store.open import open_as_it_is, open_reader, open_writer
+from eval_pipeline.settings import load_settings
+from eval_pipeline.store.inspection import inspecting
 from tests.bundle_files import ask, compute, load, settings_in, write_golden, write_run
 from tests.called import call
+from tests.projects import open_reader, open_writer, project_of
 from tests.versions import of_version
 
 VERSION = eval_pipeline.__version__
 LATER = "9.0.0"
-OPENS = (open_reader, open_writer, open_as_it_is)
+
+
+def looking(db):
+    return inspecting(project_of(load_settings({}, db=db)))
+
+
+OPENS = (open_reader, open_writer, looking)
 
 
 def writes(settings, version):

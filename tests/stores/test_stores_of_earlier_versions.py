@@ -23,10 +23,10 @@ import eval_pipeline
 from eval_pipeline import __version__
 from eval_pipeline.cli.main import cli
 from eval_pipeline.definitions import definitions
-from eval_pipeline.store.open import open_reader, open_writer
 from eval_pipeline.upkeep.verify import verify_kept
 from tests.dagster_left_alone import nothing_left_of_dagster
 from tests.made_once import made_once
+from tests.projects import open_reader, open_writer
 
 HERE = Path(__file__).parent
 CHANGELOG = HERE.parents[1] / "CHANGELOG.md"

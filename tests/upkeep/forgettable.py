@@ -10,8 +10,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from eval_pipeline.settings import Settings
-from eval_pipeline.store.open import open_reader
 from tests.bundle_files import hits, settings_in, write_archive, write_golden, write_lines, write_run
+from tests.projects import open_reader
 
 SECRET = "ZEPHYRINE-7731"
 SHARED = "a passage that both runs retrieved"

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.upkeep.forget import Request, forget
 from tests.bundle_files import day, settings_in
 from tests.faults.dying import die_at, die_at_step
+from tests.projects import project_of
 
 
 def forget_told(folder: str, scope: str) -> None:
     settings = settings_in(Path(folder))
     request = Request("run", "told", text=scope == "texts")
-    forget(settings, load_registry(settings), request, now=day(3))
+    forget(project_of(settings, now=day(3)), request)
 
 
 def forget_until(folder: str, scope: str, words: str, number: int) -> None:

@@ -7,8 +7,8 @@ import shutil
 import pytest
 
 from eval_pipeline.cli.main import main
-from eval_pipeline.store.open import open_writer
 from tests.bundle_files import ask, hits, load, settings_in, write_golden, write_run
+from tests.projects import open_writer
 
 VIEWS = ("runs", "queries", "hits", "deliveries", "quarantine")
 

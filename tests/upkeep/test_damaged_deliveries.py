@@ -14,11 +14,11 @@ from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.loading.context import LoadOptions
 from eval_pipeline.loading.load import load_bundles
 from eval_pipeline.store.kept import kept_folder
-from eval_pipeline.store.open import open_reader
 from eval_pipeline.upkeep.forget import Request, forget
 from eval_pipeline.upkeep.verify import verify_kept
 from tests.bundle_files import ask, day, hits, load, settings_in, write_golden, write_run
 from tests.cli.broken_stores import cut_off
+from tests.projects import open_reader, project_of
 from tests.reference.bundles import random_bundle, write_bundle
 
 # Of what is delivered again from the rows, the bytes are others; of a delivery, its time and its name.
@@ -178,7 +178,7 @@ def test_a_missing_document_of_a_run_is_named_also_where_only_its_results_were_n
 def test_what_an_earlier_version_took_in_without_its_texts_is_not_called_damaged(tmp_path):
     settings = settings_in(tmp_path / "store")
     write_bundle(random_bundle(11, queries=6, runs=3), tmp_path / "bundle")
-    load_bundles([tmp_path / "bundle"], settings, now=day(1), options=LoadOptions(no_text=True))
+    load_bundles([tmp_path / "bundle"], project_of(settings, now=day(1)), options=LoadOptions(no_text=True))
     before = stored(settings)
     as_earlier_versions_left_it(settings)
     document, said = rebuilt(settings, "--yes")
@@ -218,7 +218,7 @@ def test_a_kept_file_that_forgetting_cannot_read_is_named(two_runs):
     settings, _ = two_runs
     damaged = results_of(settings, "first")
     flip(damaged)
-    report = forget(settings, load_registry(settings), Request("run", "first", text=True), now=day(3))
+    report = forget(project_of(settings, now=day(3)), Request("run", "first", text=True))
     assert report.unreadable == [str(damaged)]
     done = CliRunner().invoke(
         cli, ["forget", "second", "--db", str(settings.db), "--text", "--yes", "--json"]
@@ -229,8 +229,8 @@ def test_a_kept_file_that_forgetting_cannot_read_is_named(two_runs):
 def test_what_was_forgotten_is_no_finding(two_runs):
     settings, _ = two_runs
     registry = load_registry(settings)
-    forget(settings, registry, Request("run", "first", text=True), now=day(3))
-    forget(settings, registry, Request("run", "second"), now=day(3))
+    forget(project_of(settings, registry, now=day(3)), Request("run", "first", text=True))
+    forget(project_of(settings, registry, now=day(3)), Request("run", "second"))
     with open_reader(settings.db) as con:
         assert verify_kept(settings.db, con).findings == []
     shutil.rmtree(results_of(settings, "first").parent)

@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 from eval_pipeline.cli.main import main
+from eval_pipeline.settings import utc_now
 from eval_pipeline.store.lock import writer_lock
-from eval_pipeline.store.open import open_writer
 from tests.bundle_files import hits, load, settings_in, write_archive, write_golden, write_run
+from tests.projects import open_writer
 
 
 @pytest.fixture(scope="module")
@@ -201,7 +202,7 @@ def test_a_rejected_row_or_file_that_is_kept_is_no_damage(folder, doctor):
 
 def test_who_has_held_the_store_for_long_is_named(folder, doctor, monkeypatch):
     lock = folder / "e.duckdb.lock"
-    with writer_lock(folder / "e.duckdb"):
+    with writer_lock(folder / "e.duckdb", utc_now):
         said = json.loads(lock.read_text())
     lock.write_text(
         json.dumps({**said, "since": time.time() - 3600, "command": "eval-pipeline query"}) + "\n"

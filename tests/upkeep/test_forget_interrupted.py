@@ -6,9 +6,9 @@ import signal
 
 import pytest
 
-from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.upkeep.forget import Request, forget
 from tests.bundle_files import ask, day, load
+from tests.projects import project_of
 from tests.upkeep.forgettable import own_copy, places_with
 
 # Before which step, the so-manyth of its kind, and whether the store has forgotten by then.
@@ -50,7 +50,7 @@ def test_a_killed_forget_is_finished_by_the_next_call(secrets_in_part, killed, w
     assert ask(settings, "select count(*) from ledger.tombstones") == [(int(is_committed),)]
     if is_committed:
         assert load(settings, bundle, on=4).forgotten == ["told"]
-    report = forget(settings, load_registry(settings), Request("run", "told"), now=day(5))
+    report = forget(project_of(settings, now=day(5)), Request("run", "told"))
     assert report.was_unfinished is is_committed
     assert_told_is_gone(settings)
 
@@ -67,7 +67,7 @@ def test_a_killed_forget_of_texts_is_finished_too(secrets_in_part, killed):
     settings, _ = secrets_in_part
     killed("forget_until", "texts", "os.rename", 2)
     assert any(place.endswith("told/results.jsonl.zst") for place in places_with(settings))
-    forget(settings, load_registry(settings), Request("run", "told", text=True), now=day(5))
+    forget(project_of(settings, now=day(5)), Request("run", "told", text=True))
     assert_texts_of_told_are_gone(settings)
 
 
@@ -99,5 +99,5 @@ def count(computed_in_part_once, tmp_path_factory, prepared):
 def test_killed_at_dozens_of_steps_the_next_call_finishes_it(secrets_in_part, killed, count, scope, moment):
     settings, _ = secrets_in_part
     killed("forget_until_step", scope, max(1, int(count[scope] * moment)))
-    forget(settings, load_registry(settings), Request("run", "told", text=scope == "texts"), now=day(5))
+    forget(project_of(settings, now=day(5)), Request("run", "told", text=scope == "texts"))
     {"rows": assert_told_is_gone, "texts": assert_texts_of_told_are_gone}[scope](settings)

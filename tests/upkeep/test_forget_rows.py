@@ -9,7 +9,6 @@ from eval_pipeline.errors import UnknownName, UsageError
 from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.store.kept import kept_folder
 from eval_pipeline.store.key_columns import columns_with_key, stored_columns
-from eval_pipeline.store.open import open_reader
 from eval_pipeline.upkeep.forget import Request, find_request, forget, lift_tombstones
 from tests.bundle_files import (
     ask,
@@ -22,15 +21,14 @@ from tests.bundle_files import (
     write_golden,
     write_run,
 )
+from tests.projects import open_reader, project_of
 from tests.upkeep.forgettable import SECRET, TWO_FORMULAS, own_copy, places_with, write_told
 
 
 def forget_it(settings, name, *, kind="run", on=3, **options):
     text = options.pop("text", False)
     history = options.pop("history", False)
-    return forget(
-        settings, load_registry(settings), Request(kind, name, text, history), now=day(on), **options
-    )
+    return forget(project_of(settings, now=day(on)), Request(kind, name, text, history), **options)
 
 
 @pytest.fixture(scope="module")
@@ -142,7 +140,7 @@ def test_lifted_it_comes_back_with_a_delivery_and_counts_as_it_did(told_forgotte
     settings, bundle = told_forgotten
     before = derived_tables(settings_in(computed_once))
     (old_key,) = ask(settings_in(computed_once), "select run_key from raw.runs where run_id = 'told'")[0]
-    assert lift_tombstones(settings, "told", kind=None, now=day(4)) == ["told"]
+    assert lift_tombstones(project_of(settings, now=day(4)), "told", kind=None) == ["told"]
     assert load(settings, bundle, on=5).runs == ["told"]
     compute(settings, on=6)
     (new_key,) = ask(settings, "select run_key from raw.runs where run_id = 'told'")[0]
@@ -159,14 +157,14 @@ def test_lifted_it_comes_back_with_a_delivery_and_counts_as_it_did(told_forgotte
 
 def test_lifting_a_dataset_lifts_the_runs_that_went_with_it(kb_forgotten):
     settings, bundle = kb_forgotten
-    assert lift_tombstones(settings, "kb", kind=None, now=day(4)) == ["kb", "kept", "told"]
+    assert lift_tombstones(project_of(settings, now=day(4)), "kb", kind=None) == ["kb", "kept", "told"]
     report = load(settings, bundle, on=5)
     assert report.forgotten == [] and report.golden_sets == ["kb"] and sorted(report.runs) == ["kept", "told"]
 
 
 def test_the_name_of_what_was_never_forgotten_cannot_be_lifted(secrets_in_part):
     with pytest.raises(UnknownName, match="kept"):
-        lift_tombstones(secrets_in_part[0], "kept", kind=None, now=day(4))
+        lift_tombstones(project_of(secrets_in_part[0], now=day(4)), "kept", kind=None)
 
 
 def test_replaced_values_stay_as_numbers_unless_the_history_goes_too(secrets_in_part):
@@ -231,8 +229,8 @@ def test_a_run_that_was_only_rejected_can_be_forgotten(tmp_path):
     write_run(bundle, "twice", [row, row])
     load(settings, bundle)
     assert places_with(settings)
-    request = find_request(settings, "twice", kind=None, text=False, history=False)
-    forget(settings, load_registry(settings), request, now=day(3))
+    request = find_request(project_of(settings), "twice", kind=None, text=False, history=False)
+    forget(project_of(settings, now=day(3)), request)
     assert places_with(settings) == []
     assert load(settings, bundle, on=4).forgotten == ["twice"]
 
@@ -240,12 +238,12 @@ def test_a_run_that_was_only_rejected_can_be_forgotten(tmp_path):
 def test_an_unknown_name_and_one_that_means_two_things_are_refused(secrets_in_part):
     settings, bundle = secrets_in_part
     with pytest.raises(UnknownName, match="told"):
-        find_request(settings, "tolt", kind=None, text=False, history=False)
+        find_request(project_of(settings), "tolt", kind=None, text=False, history=False)
     write_told(bundle, run_id="kb")
     load(settings, bundle, on=3)
     with pytest.raises(UsageError, match="--kind"):
-        find_request(settings, "kb", kind=None, text=False, history=False)
-    assert find_request(settings, "kb", kind="run", text=False, history=False).kind == "run"
+        find_request(project_of(settings), "kb", kind=None, text=False, history=False)
+    assert find_request(project_of(settings), "kb", kind="run", text=False, history=False).kind == "run"
 
 
 def test_forgetting_twice_finds_nothing_the_second_time(told_forgotten):

@@ -14,9 +14,9 @@ from eval_pipeline.planning.preview import find_preview
 from eval_pipeline.planning.status import find_status
 from eval_pipeline.showing.document import compute_aggregate
 from eval_pipeline.showing.show import show_run
-from eval_pipeline.store.open import open_reader
 from eval_pipeline.upkeep.forget import Request, forget, lift_tombstones
 from tests.bundle_files import ask, compute, day, derived_tables, load, settings_in, write_golden
+from tests.projects import open_reader, project_of
 from tests.upkeep.forgettable import SECRET, TWO_FORMULAS, own_copy, places_with, write_told
 
 OF_TEXTS = {"answer_strings", "citation_coverage", "extraction", "anchor_any", "attribution"}
@@ -24,7 +24,7 @@ NOT_OF_TEXTS = {"hit_at_k", "reciprocal_rank", "recall_at_k_doc", "failures", "e
 
 
 def forget_texts(settings, name, *, kind="run", on=3):
-    return forget(settings, load_registry(settings), Request(kind, name, text=True), now=day(on))
+    return forget(project_of(settings, now=day(on)), Request(kind, name, text=True))
 
 
 @pytest.fixture(scope="module")
@@ -214,7 +214,7 @@ def test_a_delivery_does_not_bring_the_texts_back_until_the_tombstone_is_lifted(
     settings, bundle = told_forgotten
     before = run_values(settings_in(computed_once), "told")
     assert load(settings, bundle, on=4).forgotten == ["told"]
-    lift_tombstones(settings, "told", kind=None, now=day(5))
+    lift_tombstones(project_of(settings, now=day(5)), "told", kind=None)
     report = load(settings, bundle, on=6)
     assert report.runs == ["told"]
     assert "raw.texts.text" in places_with(settings)
@@ -225,7 +225,7 @@ def test_a_delivery_does_not_bring_the_texts_back_until_the_tombstone_is_lifted(
 
 def test_lifted_texts_of_a_dataset_come_back_with_its_golden_set(kb_forgotten, registry):
     settings, bundle = kb_forgotten
-    lift_tombstones(settings, "kb", kind=None, now=day(4))
+    lift_tombstones(project_of(settings, now=day(4)), "kb", kind=None)
     report = load(settings, bundle, on=5)
     assert (
         report.golden_sets == ["kb"]
@@ -238,7 +238,7 @@ def test_lifted_texts_of_a_dataset_come_back_with_its_golden_set(kb_forgotten, r
 
 def test_rows_can_be_forgotten_after_the_texts(told_forgotten, registry):
     settings, _ = told_forgotten
-    forget(settings, registry, Request("run", "told"), now=day(4))
+    forget(project_of(settings, registry, now=day(4)), Request("run", "told"))
     assert ask(settings, "select run_id from runs") == [("kept",)]
     assert ask(settings, "select count(*) from ledger.forgotten_texts where owner = 'run_key'") == [(0,)]
 

@@ -6,7 +6,6 @@ import shutil
 
 import pytest
 
-from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.loading.inbox import (
     forgotten_in,
     look_into,
@@ -15,9 +14,9 @@ from eval_pipeline.loading.inbox import (
     waiting_runs,
     waiting_sources,
 )
-from eval_pipeline.store.open import open_reader
 from eval_pipeline.upkeep.forget import Request, forget, lift_tombstones
 from tests.bundle_files import ask, day, load, settings_in, write_archive, write_golden, write_run
+from tests.projects import open_reader, project_of
 
 
 def with_inbox(folder):
@@ -54,14 +53,14 @@ def waiting(settings):
 
 
 def forget_it(settings, kind, name, *, text=False):
-    forget(settings, load_registry(settings), Request(kind, name, text), now=day(3))
+    forget(project_of(settings, now=day(3)), Request(kind, name, text))
 
 
 def test_a_forgotten_run_does_not_wait_and_is_not_taken_in(settings):
     assert waiting(settings) == ([], [], [])
     forget_it(settings, "run", "told")
     assert waiting(settings) == ([], [], ["told"])
-    assert take_in_runs(settings, {"told", "kept"}, now=day(4)).runs == []
+    assert take_in_runs(project_of(settings, now=day(4)), {"told", "kept"}).runs == []
     assert ask(settings, "select run_id from runs") == [("kept",)]
 
 
@@ -69,17 +68,17 @@ def test_a_forgotten_dataset_keeps_everything_of_it_in_the_inbox(settings):
     forget_it(settings, "dataset", "kb")
     write_run(settings.inbox, "new", [{"query_id": "q"}])
     assert waiting(settings) == ([], [], ["kb", "kept", "new", "told"])
-    report = take_in_sources(settings, now=day(4))
+    report = take_in_sources(project_of(settings, now=day(4)))
     assert report.golden_sets == [] and ask(settings, "select count(*) from runs") == [(0,)]
 
 
 @pytest.mark.parametrize("text", [False, True])
 def test_lifted_the_same_files_wait_again(settings, text):
     forget_it(settings, "dataset", "kb", text=text)
-    lift_tombstones(settings, "kb", kind=None, now=day(4))
+    lift_tombstones(project_of(settings, now=day(4)), "kb", kind=None)
     runs = ["kept", "told"] if not text else ["told"]
     assert waiting(settings) == (runs, ["kb", "v1"], [])
-    assert sorted(take_in_runs(settings, {"told", "kept"}, now=day(5)).runs) == runs
+    assert sorted(take_in_runs(project_of(settings, now=day(5)), {"told", "kept"}).runs) == runs
     assert waiting(settings) == ([], [], [])
     assert ask(settings, "select query from queries") == [("words",)]
 
@@ -88,5 +87,5 @@ def test_texts_that_were_forgotten_are_not_brought_back_by_a_changed_file(settin
     forget_it(settings, "run", "told", text=True)
     write_run(settings.inbox, "told", [{"query_id": "q", "answer": {"text": "other words"}}])
     assert waiting(settings) == ([], [], ["told"])
-    take_in_runs(settings, {"told"}, now=day(4))
+    take_in_runs(project_of(settings, now=day(4)), {"told"})
     assert ask(settings, "select text from raw.texts where contains(text, 'other')") == []

@@ -1,0 +1,82 @@
+"""What a command works on: the project, and its store while it is open."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import TYPE_CHECKING
+
+from eval_pipeline.settings import Settings, utc_now
+from eval_pipeline.store.lock import Clock, Notify
+from eval_pipeline.store.open import Connection, _open_writer, open_reader
+
+if TYPE_CHECKING:
+    from eval_pipeline.formulas.registry import Registry
+
+# Read when they are first asked for: what needs none works although one is broken.
+Definitions = Callable[[], "Registry"]
+
+
+@dataclass(frozen=True)
+class Store:
+    """The store while it is open; its clock stands, so that rows written together carry the same time."""
+
+    con: Connection
+    definitions: Definitions
+    clock: Clock
+
+
+@dataclass(frozen=True)
+class Project:
+    """Where everything is, what is defined, who is told, and what time it is (UTC, as the store keeps it)."""
+
+    settings: Settings
+    definitions: Definitions
+    notify: Notify | None = None
+    clock: Clock = utc_now
+
+    @contextmanager
+    def read(self, *, for_others: bool = False, guarded: bool = False) -> Iterator[Store]:
+        """The store for reading, for the length of a query or two; `for_others` than this package, by itself.
+
+        `guarded` is for computing formulas, as in `write`.
+        """
+        opening = open_reader(
+            self.settings.db, self.clock, notify=self.notify, for_others=for_others, guarded=guarded
+        )
+        with opening as con:
+            yield Store(con, self.definitions, _standing(self.clock))
+
+    @contextmanager
+    def write(self, *, guarded: bool = False) -> Iterator[Store]:
+        """The store for reading and writing; created, or brought up to date, when needed.
+
+        `guarded` is for computing formulas: whatever they say, no other file is opened.
+        """
+        with _open_writer(self.settings.db, self.clock, notify=self.notify, guarded=guarded) as con:
+            yield Store(con, self.definitions, _standing(self.clock))
+
+
+def project_of(settings: Settings, *, notify: Notify | None = None, clock: Clock = utc_now) -> Project:
+    """The project of these settings, with the definitions that they name."""
+
+    @cache
+    def definitions() -> Registry:
+        from eval_pipeline.formulas.registry import load_registry
+
+        return load_registry(settings)
+
+    return Project(settings, definitions, notify, clock)
+
+
+def at_one_time(project: Project) -> Project:
+    """The project for one command that opens the store more than once: all that it writes carries the same time."""
+    return replace(project, clock=_standing(project.clock))
+
+
+def _standing(clock: Clock) -> Callable[[], dt.datetime]:
+    now = clock()
+    return lambda: now
