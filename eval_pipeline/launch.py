@@ -224,7 +224,7 @@ def _due_launches(
     with open_reader(settings.db, notify=notify) as con:
         states = states_of_cells(Store(con, lambda: registry, utc_now), only_due=True)
         due = stale_runs(
-            states, registry, reasons=asked.reasons, run_ids=asked.run_ids, definitions=asked.definitions
+            states, registry, reasons=asked.reasons, run_ids=asked.run_ids, names=asked.definitions
         )
         pairs = (
             due_pairs(con, registry, reasons=asked.reasons, run_ids=asked.run_ids)

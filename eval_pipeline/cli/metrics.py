@@ -135,7 +135,7 @@ def _same_as(project: Project, name: str | None, old: str) -> None:
         # The lock file holds definitions as they are written, whatever eval-pipeline.toml sets.
         as_written = project_of(replace(project.settings, config=folder / "none.toml"), notify=say)
         one = find_definition(as_written.definitions(), name)
-        require_locked_here(as_written.definitions(), project.settings, one)
+        require_locked_here(as_written.definitions(), project.settings.own_sql, one)
         earlier = find_earlier(as_written, one, old, folder / "earlier")
         found = compare_meanings(as_written, one, earlier, folder)
     if found.differences:
@@ -143,7 +143,7 @@ def _same_as(project: Project, name: str | None, old: str) -> None:
             print_line(line)
         say(f"{one.name} means something else than {old}: its line in definitions.lock is left as it is.")
         sys.exit(1)
-    path = write_same_as(project.settings, one, earlier.definition.own_fingerprint)
+    path = write_same_as(project.settings.own_sql, one, earlier.definition.own_fingerprint)
     print_line(
         f"{count(found.rows, 'row')} of {found.bundles} bundles are the same bit for bit: wrote {path}, and what was "
         f"computed with {earlier.definition.own_fingerprint} stays fresh."
@@ -155,9 +155,9 @@ def _lock(project: Project, *, write: bool) -> None:
 
     registry = project.definitions()
     if write:
-        print_line(f"wrote {write_lock(registry, project.settings)}")
+        print_line(f"wrote {write_lock(registry, project.settings.own_sql)}")
         return
-    moved = moved_without_version(registry, project.settings)
+    moved = moved_without_version(registry, project.settings.own_sql)
     for line in moved:
         say(line)
     if moved:

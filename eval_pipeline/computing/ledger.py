@@ -43,7 +43,7 @@ def _find_stale(
     *,
     reasons: Collection[str] | None,
     run_ids: Collection[str] | None,
-    definitions: Collection[str] | None,
+    names: Collection[str] | None,
     force: bool,
 ) -> list[StaleCell]:
     """The cells to compute, in the order of the runs; with `force` the states of fresh cells are among those given."""
@@ -57,8 +57,8 @@ def _find_stale(
     stale: dict[tuple[str, str, int], StaleCell] = {}
     upgraded = {} if reasons is None or DATA_REASONS.issuperset(reasons) else upgraded_cells(states, registry)
     for definition, source, run_key, run_id, dataset_key, golden_key, reason, meant, is_offered in rows:
-        names = {definition, by_name[definition, source].name}
-        is_named = (definitions is None or not names.isdisjoint(definitions)) and (
+        called = {definition, by_name[definition, source].name}
+        is_named = (names is None or not called.isdisjoint(names)) and (
             run_ids is None or run_id in run_ids
         )
         forced = force and is_named

@@ -125,7 +125,7 @@ def measure(
             _prepare(store)
         states = states_of_cells(store, only_due=not force)
         due = _find_stale(
-            states, registry, wanted, reasons=reasons, run_ids=run_ids, definitions=definitions, force=force
+            states, registry, wanted, reasons=reasons, run_ids=run_ids, names=definitions, force=force
         )
         _note_first_computed(store.con, due)
         batches = [_in_steps(wanted, batch) for batch in _in_batches(store.con, due)]

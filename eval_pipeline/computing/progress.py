@@ -44,7 +44,7 @@ def stale_runs(
     *,
     reasons: Collection[str] | None,
     run_ids: Collection[str] | None = None,
-    definitions: Collection[str] | None = None,
+    names: Collection[str] | None = None,
 ) -> dict[str, StaleRun]:
     """The runs that have something to compute for one of the reasons (None: any), in run order."""
     due = _find_stale(
@@ -53,7 +53,7 @@ def stale_runs(
         cell_specs(registry),
         reasons=reasons,
         run_ids=run_ids,
-        definitions=definitions,
+        names=names,
         force=False,
     )
     made_of, costs = _made_of(states), measured_costs(states.con)
@@ -159,15 +159,15 @@ class RangeState:
 
 
 def range_states(
-    con: Connection, definitions: Collection[str], run_ids: Collection[str], *, dagster_run_id: str
+    con: Connection, names: Collection[str], run_ids: Collection[str], *, dagster_run_id: str
 ) -> dict[str, RangeState]:
     """The state of each definition for these runs, from the ledger."""
-    asked = [list(definitions), list(run_ids)]
-    runs: dict[str, dict[str, PartState]] = {name: {} for name in definitions}
+    asked = [list(names), list(run_ids)]
+    runs: dict[str, dict[str, PartState]] = {name: {} for name in names}
     for name, run_id, *state in con.execute(_STATES_OF_RUNS, [dagster_run_id, *asked]).fetchall():
         runs[name][run_id] = PartState(*state)
     versions = dict(con.execute(_MADE_OF, asked).fetchall())
-    return {name: RangeState(versions.get(name, digest([])), runs[name]) for name in definitions}
+    return {name: RangeState(versions.get(name, digest([])), runs[name]) for name in names}
 
 
 _MADE_OF = """

@@ -29,7 +29,7 @@ DISTINCT_CHANGES = 5000
 def evaluate(
     con: Connection,
     catalogue: str,
-    definitions: Sequence[Definition],
+    wanted: Sequence[Definition],
     scope: Scope,
     *,
     standing: Iterable[str] = (),
@@ -39,10 +39,10 @@ def evaluate(
     `standing` names what an earlier call left in the second catalogue. Afterwards each definition stands there under
     its own name, with the columns it would have in the store.
     """
-    for one in definitions:
+    for one in wanted:
         drop(con, [one.name])
     computed = set(standing)
-    for one in definitions:
+    for one in wanted:
         point_views_at(con, catalogue, scope, [name for name in one.reads if name not in computed])
         statement, _ = _statement_of(con, one)
         con.execute(f"create table {scratch(one.name)} as {statement}")

@@ -92,15 +92,15 @@ def _computed_assets(registry: Registry, listener: Listener) -> list[dg.AssetsDe
 
 
 def _siblings(
-    schema: str, definitions: Collection[Definition], registry: Registry, listener: Listener
+    schema: str, siblings: Collection[Definition], registry: Registry, listener: Listener
 ) -> dg.AssetsDefinition:
     return dg.multi_asset(
         name=schema,
-        specs=[_spec(definition, registry) for definition in definitions],
+        specs=[_spec(definition, registry) for definition in siblings],
         partitions_def=EVAL_RUN,
         backfill_policy=dg.BackfillPolicy.single_run(),
         can_subset=True,
-    )(_body(definitions, registry, listener))
+    )(_body(siblings, registry, listener))
 
 
 def _spec(definition: Definition, registry: Registry) -> dg.AssetSpec:
@@ -116,10 +116,10 @@ def _spec(definition: Definition, registry: Registry) -> dg.AssetSpec:
 
 
 def _body(
-    definitions: Collection[Definition], registry: Registry, listener: Listener
+    siblings: Collection[Definition], registry: Registry, listener: Listener
 ) -> Callable[[dg.AssetExecutionContext, StoreResource], Results]:
     def compute(context: dg.AssetExecutionContext, store: StoreResource) -> Results:
-        selected = [one for one in definitions if key_of(one.name) in context.selected_asset_keys]
+        selected = [one for one in siblings if key_of(one.name) in context.selected_asset_keys]
         with listener.hearing_errors(), store.limited():
             yield from _compute(context, store, registry, listener, selected)
 

@@ -176,7 +176,7 @@ def _values_in_range(formulas: Sequence[Definition]) -> dg.AssetChecksDefinition
     return check
 
 
-def _up_to_date(definitions: Sequence[Definition], registry: Registry) -> dg.AssetChecksDefinition:
+def _up_to_date(computed: Sequence[Definition], registry: Registry) -> dg.AssetChecksDefinition:
     """One check per computed table, in one step; the sensor stale_metrics reports it at its looks without a run."""
 
     @dg.multi_asset_check(
@@ -187,7 +187,7 @@ def _up_to_date(definitions: Sequence[Definition], registry: Registry) -> dg.Ass
                 asset=key_of(one.name),
                 description="Every run's rows are those that definition, results, labels and archives give now.",
             )
-            for one in definitions
+            for one in computed
         ],
         can_subset=True,
     )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from eval_pipeline.errors import DefinitionError, UsageError
 from eval_pipeline.formulas.definition import Definition
-from eval_pipeline.settings import Settings, shipped_sql
+from eval_pipeline.settings import shipped_sql
 
 if TYPE_CHECKING:
     from eval_pipeline.formulas.registry import Registry
@@ -29,11 +29,11 @@ class Locked(NamedTuple):
     same_as: tuple[str, ...] = ()
 
 
-def write_lock(registry: Registry, settings: Settings) -> Path:
+def write_lock(registry: Registry, own_sql: Path | None) -> Path:
     """Write the lock file of one's own folder, or of the shipped one where there is no own."""
-    path = _folder(settings) / FILE
+    path = _folder(own_sql) / FILE
     before = read_lock(path)
-    return _write(path, {one.name: _locked(one, before) for one in _locked_here(registry, settings)})
+    return _write(path, {one.name: _locked(one, before) for one in _locked_here(registry, own_sql)})
 
 
 def _locked(one: Definition, before: Mapping[str, Locked]) -> Locked:
@@ -53,9 +53,9 @@ def _write(path: Path, locked: Mapping[str, Locked]) -> Path:
     return path
 
 
-def write_same_as(settings: Settings, one: Definition, earlier: str) -> Path:
+def write_same_as(own_sql: Path | None, one: Definition, earlier: str) -> Path:
     """Note that the text that stands there means what the text of an earlier fingerprint meant."""
-    path = _folder(settings) / FILE
+    path = _folder(own_sql) / FILE
     locked = read_lock(path)
     known = locked.get(one.name, Locked(0, earlier))
     meant = [*known.same_as, known.fingerprint]
@@ -70,11 +70,11 @@ def write_same_as(settings: Settings, one: Definition, earlier: str) -> Path:
     return _write(path, locked | {one.name: Locked(one.header.version, one.written_fingerprint, same_as)})
 
 
-def require_locked_here(registry: Registry, settings: Settings, one: Definition) -> None:
-    """Raise for a definition that the lock file of these settings does not hold."""
-    if one.name not in {own.name for own in _locked_here(registry, settings)}:
+def require_locked_here(registry: Registry, own_sql: Path | None, one: Definition) -> None:
+    """Raise for a definition that the lock file of one's own folder, or else the shipped one, does not hold."""
+    if one.name not in {own.name for own in _locked_here(registry, own_sql)}:
         raise UsageError(
-            f"{one.name} has no line in {_folder(settings) / FILE}: it is a shipped definition beside a folder of your "
+            f"{one.name} has no line in {_folder(own_sql) / FILE}: it is a shipped definition beside a folder of your "
             "own, or a reading of eval-pipeline.toml"
         )
 
@@ -95,12 +95,12 @@ def is_locked(one: Definition) -> bool:
     return one.name in locked and locked[one.name].fingerprint == one.written_fingerprint
 
 
-def moved_without_version(registry: Registry, settings: Settings) -> list[str]:
+def moved_without_version(registry: Registry, own_sql: Path | None) -> list[str]:
     """Definitions whose own meaning moved while their version stayed, in words."""
-    path = _folder(settings) / FILE
+    path = _folder(own_sql) / FILE
     locked = read_lock(path)
     found: list[str] = []
-    for one in _locked_here(registry, settings):
+    for one in _locked_here(registry, own_sql):
         version, fingerprint, _ = locked.get(one.name, Locked(0, ""))
         if not version:
             found.append(f"{one.path}: {one.name} is not in {path}: write it with `metrics --lock`")
@@ -137,17 +137,16 @@ def _earlier(fields: list[str]) -> tuple[str, ...]:
     return tuple(fingerprint for one in said for fingerprint in one.split(",") if fingerprint)
 
 
-def _folder(settings: Settings) -> Path:
-    return settings.own_sql or shipped_sql()
+def _folder(own_sql: Path | None) -> Path:
+    return own_sql or shipped_sql()
 
 
-def _locked_here(registry: Registry, settings: Settings) -> list[Definition]:
+def _locked_here(registry: Registry, own_sql: Path | None) -> list[Definition]:
     """The definitions of that folder as they are written; readings belong to the configuration."""
-    own = settings.own_sql
     return [
         one
         for one in registry
         if one.variant_of is None
         and one.short_name not in registry.config.formulas
-        and (own in one.path.parents if own else True)
+        and (own_sql in one.path.parents if own_sql else True)
     ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 
 import duckdb
 import pytest
@@ -442,33 +441,32 @@ def test_a_changed_parameter_reaches_the_statement_and_the_type_may_be_a_wider_n
 def test_the_lock_file_of_an_own_folder_notices_a_meaning_that_moved_alone_and_leaves_the_shipped_one(files):
     files.ship("metrics/x.sql", "-- keys: {x: y}\n" + BODY)
     path = files.lay_over("metrics/mine.sql", "-- keys: {mine: y}\n" + BODY.replace("as x", "as mine"))
-    assert len(moved_without_version(files.load(), files.settings)) == 1
-    assert write_lock(files.load(), files.settings) == files.own / FILE
+    assert len(moved_without_version(files.load(), files.own)) == 1
+    assert write_lock(files.load(), files.own) == files.own / FILE
     assert not (files.shipped / FILE).exists()
-    assert moved_without_version(files.load(), files.settings) == []
+    assert moved_without_version(files.load(), files.own) == []
     assert read_lock(files.own / FILE) == {
         "metrics.mine": Locked(1, files.load().get("mine").own_fingerprint)
     }
 
     text = path.read_text()
     path.write_text(text.replace("n_hits", "n_hits + 1"))
-    (moved,) = moved_without_version(files.load(), files.settings)
+    (moved,) = moved_without_version(files.load(), files.own)
     assert moved.startswith(str(path)) and "still says version 1" in moved
 
     path.write_text("-- version: 2\n" + text.replace("n_hits", "n_hits + 1"))
-    (pending,) = moved_without_version(files.load(), files.settings)
+    (pending,) = moved_without_version(files.load(), files.own)
     assert "version 2 is not in" in pending
-    write_lock(files.load(), files.settings)
-    assert moved_without_version(files.load(), files.settings) == []
+    write_lock(files.load(), files.own)
+    assert moved_without_version(files.load(), files.own) == []
 
 
 def test_a_lock_file_written_twice_is_the_same_file(files):
     for name in ("b", "a", "c"):
         files.ship(f"metrics/{name}.sql", f"-- keys: {{{name}: y}}\n" + BODY.replace("as x", f"as {name}"))
-    settings = replace(files.settings, own_sql=None)
-    write_lock(files.load(), settings)
+    write_lock(files.load(), None)
     first = (files.shipped / FILE).read_bytes()
-    write_lock(files.load(), settings)
+    write_lock(files.load(), None)
     assert (files.shipped / FILE).read_bytes() == first
     names = [line.split()[0] for line in first.decode().splitlines() if not line.startswith("#")]
     assert names == sorted(names) and len(names) == 3
