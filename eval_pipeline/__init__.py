@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from eval_pipeline.api import (
+        CompareReport,
         compare_runs,
         compute_aggregate,
         open_store,
@@ -30,7 +31,14 @@ if TYPE_CHECKING:
         store_aggregate,
     )
 
-__all__ = ["compare_runs", "compute_aggregate", "open_store", "render_report_md", "store_aggregate"]
+__all__ = [
+    "CompareReport",
+    "compare_runs",
+    "compute_aggregate",
+    "open_store",
+    "render_report_md",
+    "store_aggregate",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -9,9 +9,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from eval_pipeline.comparing import compare
+from eval_pipeline.comparing.documents import CompareReport
 from eval_pipeline.formulas.registry import load_registry
-from eval_pipeline.report.markdown import render_report_md
+from eval_pipeline.report import markdown
 from eval_pipeline.settings import load_settings
 from eval_pipeline.showing import document
 from eval_pipeline.store.project import project_of
@@ -19,20 +22,36 @@ from eval_pipeline.store.project import project_of
 if TYPE_CHECKING:
     from eval_pipeline.store.open import Connection
 
-__all__ = ["compare_runs", "compute_aggregate", "open_store", "render_report_md", "store_aggregate"]
+__all__ = [
+    "CompareReport",
+    "compare_runs",
+    "compute_aggregate",
+    "open_store",
+    "render_report_md",
+    "store_aggregate",
+]
 
 
 def compare_runs(
     a: str, b: str, strict_chunker_version: bool = False, *, db: str | Path | None = None
-) -> dict[str, Any]:
+) -> CompareReport:
     """Two runs side by side, as `eval-pipeline compare A B --format json` prints them.
 
+    Its fields are also read by their keys, `report["deltas"]`; `dict(report)` is the document as JSON has it.
     With `strict_chunker_version` runs that are not known to share one chunker version raise RefusedError.
     """
     settings = load_settings(db=db)
     return compare.compare(
         settings, load_registry(settings), a, b, strict_chunker_version=strict_chunker_version
     )
+
+
+def render_report_md(report: CompareReport | Mapping[str, Any]) -> str:
+    """The comparison as one Markdown file: aggregate deltas, and the wins, losses and regressions.
+
+    It may also be what somebody read back from a file of `compare --format json`.
+    """
+    return markdown.render_report_md(msgspec.convert(report, CompareReport))
 
 
 def compute_aggregate(run_id: str, *, db: str | Path | None = None) -> dict[str, Any]:

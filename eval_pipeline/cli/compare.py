@@ -8,16 +8,18 @@ import json
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from eval_pipeline.cli.options import as_json, with_store, writing
 from eval_pipeline.cli.output import say
+from eval_pipeline.documents import Document
+from eval_pipeline.documents import as_json as as_builtins
 
 if TYPE_CHECKING:
+    from eval_pipeline.comparing.documents import CompareReport
     from eval_pipeline.store.project import Project
-
 
 FORMATS = ("table", "json", "md", "html")
 BY_SUFFIX = {".json": "json", ".md": "md", ".markdown": "md", ".html": "html", ".htm": "html"}
@@ -83,7 +85,7 @@ def format_of(
     return by_suffix.get(suffix, "table")
 
 
-def _text(document: dict[str, Any], chosen: str) -> str | Callable[[], None]:
+def _text(document: CompareReport, chosen: str) -> str | Callable[[], None]:
     if chosen == "json":
         return json_text(document)
     if chosen == "md":
@@ -95,9 +97,9 @@ def _text(document: dict[str, Any], chosen: str) -> str | Callable[[], None]:
     return lambda: print_comparison(document)
 
 
-def json_text(document: dict[str, Any]) -> str:
+def json_text(document: Document) -> str:
     """The same document is the same text everywhere."""
-    return json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
+    return json.dumps(as_builtins(document), ensure_ascii=False, indent=2, allow_nan=False) + "\n"
 
 
 def write(text: str | Callable[[], None], output: Path | None) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from eval_pipeline.cli.main import COMMANDS
 from eval_pipeline.cli.output import filled, print_line, table
+from eval_pipeline.comparing.documents import CompareReport, FallbackMetrics, SliceMoved
 from eval_pipeline.comparing.options import SIGNIFICANT
 from eval_pipeline.report.comparison_rows import (
-    asks_queries,
     defined_metrics,
     moved_queries,
     part_cells,
@@ -26,28 +25,27 @@ SHOWN_FLAKY = 5
 LONGEST_NAME = 24
 LONGEST_MEASURE = 19
 
-Report = Mapping[str, Any]
 MODES = {"exact": "by chunk id (exact)", "fallback_doc_span": "by document and span (fallback_doc_span)"}
 
 
-def print_comparison(report: Report) -> None:
+def print_comparison(report: CompareReport) -> None:
     """What moved, how sure that is, where it moved most, and what to run next."""
-    mode = report["deltas"]["chunker_version_match"]
-    print_line(f"{report['run_a']} → {report['run_b']}")
-    if asks_queries(report):
-        n = count(len(report["per_query"]), "query", plural="queries")
+    mode = report.mode
+    print_line(f"{report.run_a} → {report.run_b}")
+    if report.asks_queries:
+        n = count(len(report.per_query), "query", plural="queries")
         print_line(f"{n} in both runs, matched {MODES[mode]}")
-    if report["causes"]:
-        print_line(filled(f"known differences: {', '.join(report['causes'])}"))
-    for warning in report["warnings"]:
+    if report.causes:
+        print_line(filled(f"known differences: {', '.join(report.causes)}"))
+    for warning in report.warnings:
         print_line(filled(f"! {warning}"))
-    if asks_queries(report):
+    if report.asks_queries:
         print_line()
         _print_deltas(report)
-    if report["fallback_metrics"]:
-        _print_fallback(report)
+    if report.fallback_metrics:
+        _print_fallback(report, report.fallback_metrics)
     _print_parts(report)
-    if asks_queries(report):
+    if report.asks_queries:
         _print_counts(report)
     _print_queries(report)
     _print_slices(report)
@@ -57,26 +55,26 @@ def print_comparison(report: Report) -> None:
         print_line(f"  {line}")
 
 
-def _print_deltas(report: Report) -> None:
+def _print_deltas(report: CompareReport) -> None:
     defined, undefined = defined_metrics(report)
     unchanged = [
         metric
         for metric in defined
-        if report["significance"][metric]["test"] == "identical" and not report["deltas"][metric]
+        if report.significance[metric].test == "identical" and not report.delta_of(metric)
     ]
     rows = []
     for metric in defined:
         if metric in unchanged:
             continue
-        tested = report["significance"][metric]
+        tested = report.significance[metric]
         rows.append(
             (
-                _broken(metric + ("*" if metric in report["caveats"] else "")),
-                value(report["aggregate_a"][metric]),
-                value(report["aggregate_b"][metric]),
-                change(report["deltas"][metric]),
-                interval(tested["ci_low"], tested["ci_high"]),
-                p_value(tested["p_adjusted"]) + _mark(report, metric),
+                _broken(metric + ("*" if metric in report.caveats else "")),
+                value(report.aggregate_a[metric]),
+                value(report.aggregate_b[metric]),
+                change(report.delta_of(metric)),
+                interval(tested.ci_low, tested.ci_high),
+                p_value(tested.p_adjusted) + _mark(report, metric),
             )
         )
     columns = ["metric", "a", "b", "b − a", "95 % interval", "p adj."]
@@ -85,21 +83,21 @@ def _print_deltas(report: Report) -> None:
         print_line("p adj.: one test per metric over the queries of both runs, Benjamini–Hochberg")
     for line in _unchanged(report, unchanged):
         print_line(filled(line))
-    if any(report["noise"].values()):
+    if any(report.noise.values()):
         print_line("~ no more than identical runs differ")
-    if report["caveats"]:
-        print_line(f"* {'; '.join(sorted(set(report['caveats'].values())))}")
+    if report.caveats:
+        print_line(f"* {'; '.join(sorted(set(report.caveats.values())))}")
     if undefined:
         print_line(filled(f"undefined in both: {', '.join(undefined)}"))
 
 
-def _unchanged(report: Report, metrics: Sequence[str]) -> Iterator[str]:
+def _unchanged(report: CompareReport, metrics: Sequence[str]) -> Iterator[str]:
     """The metrics under the smallest difference that as many queries would have shown; of a run with itself none."""
-    if not metrics or report["run_a"] == report["run_b"]:
+    if not metrics or report.run_a == report.run_b:
         return
     by_reach: dict[float | None, list[str]] = {}
     for metric in metrics:
-        by_reach.setdefault(report["significance"][metric]["mde"], []).append(metric)
+        by_reach.setdefault(report.significance[metric].mde, []).append(metric)
     unseen = by_reach.pop(None, [])
     if by_reach:
         told = "; ".join(f"{value(reach)} in {', '.join(named)}" for reach, named in by_reach.items())
@@ -116,36 +114,36 @@ def _broken(name: str, *, most: int = LONGEST_NAME) -> str:
     return f"{name[:place]}\n{name[place:]}" if place else name
 
 
-def _mark(report: Report, metric: str) -> str:
-    return "~" if within_noise(report, metric) and report["deltas"][metric] else ""
+def _mark(report: CompareReport, metric: str) -> str:
+    return "~" if within_noise(report, metric) and report.delta_of(metric) else ""
 
 
-def _print_fallback(report: Report) -> None:
-    metrics, tested = report["fallback_metrics"], report["fallback_significance"]
+def _print_fallback(report: CompareReport, metrics: FallbackMetrics) -> None:
+    tested = report.fallback_significance or {}
     print_line(
-        f"\nby document and span, {count(metrics['a']['n'], 'query', plural='queries')} with known spans"
+        f"\nby document and span, {count(metrics.n_queries, 'query', plural='queries')} with known spans"
     )
     columns = ["metric", "a", "b", "b − a", "95 % interval", "p adj."]
     rows = [
         (
             metric,
-            value(metrics["a"][metric]),
-            value(metrics["b"][metric]),
+            value(metrics.a[metric]),
+            value(metrics.b[metric]),
             change(delta),
-            interval(tested[metric]["ci_low"], tested[metric]["ci_high"]),
-            p_value(tested[metric]["p_adjusted"]),
+            interval(tested[metric].ci_low, tested[metric].ci_high),
+            p_value(tested[metric].p_adjusted),
         )
-        for metric, delta in metrics["deltas"].items()
+        for metric, delta in metrics.deltas.items()
     ]
     table(columns, rows, numbers=columns[1:])
     told = [
-        f"{float(threshold):.0%}: {counts['win']} won, {counts['loss']} lost"
-        for threshold, counts in report["sensitivity"].items()
+        f"{float(threshold):.0%}: {counts.win} won, {counts.loss} lost"
+        for threshold, counts in (report.sensitivity or {}).items()
     ]
     print_line(filled(f"by the share of characters that has to match: {'; '.join(told)}"))
 
 
-def _print_parts(report: Report) -> None:
+def _print_parts(report: CompareReport) -> None:
     rows = [(_broken(name, most=LONGEST_MEASURE), *cells[:-1]) for name, cells in part_cells(report)]
     if rows:
         columns = ["the runs as a whole", "a", "b", "b − a", "95 % interval", "p adj."]
@@ -153,23 +151,23 @@ def _print_parts(report: Report) -> None:
         table(columns, rows, numbers=columns[1:])
 
 
-def _print_counts(report: Report) -> None:
-    counts = report["counts"]
+def _print_counts(report: CompareReport) -> None:
+    counts = report.counts.by_kind()
     told = [f"{number:,} {name.replace('_', ' ')}" for name, number in counts.items() if number]
     print_line("\n" + filled(f"queries: {', '.join(told) if told else 'none in both runs'}"))
 
 
-def _print_queries(report: Report) -> None:
+def _print_queries(report: CompareReport) -> None:
     moved = moved_queries(report)
     if not moved:
         return
     rows = [
         (
-            entry["query_id"],
-            entry["kind"].replace("_", " "),
-            rank(entry["a_hit_rank"]),
-            rank(entry["b_hit_rank"]),
-            shown_first(entry["regressed_chunk_ids"], 1),
+            entry.query_id,
+            entry.kind.replace("_", " "),
+            rank(entry.a_hit_rank),
+            rank(entry.b_hit_rank),
+            shown_first(entry.regressed_chunk_ids, 1),
         )
         for entry in moved[:SHOWN_QUERIES]
     ]
@@ -179,17 +177,17 @@ def _print_queries(report: Report) -> None:
         print_line(f"… of {len(moved):,} that moved; --format md lists them all")
 
 
-def _print_slices(report: Report) -> None:
-    shown = [entry for entry in report["slices"] if _is_sure(entry)] or report["slices"][:SHOWN_SLICES]
+def _print_slices(report: CompareReport) -> None:
+    shown = [entry for entry in report.slices if _is_sure(entry)] or report.slices[:SHOWN_SLICES]
     if not shown:
         return
     rows = [
         (
-            f"{entry['slice']} = {entry['slice_value']}",
-            entry["metric"],
-            f"{entry['n_queries']:,}",
-            change(entry["delta"]),
-            p_value(entry["p_adjusted"]),
+            f"{entry.slice} = {entry.slice_value}",
+            entry.metric,
+            f"{entry.n_queries:,}",
+            change(entry.delta),
+            p_value(entry.p_adjusted),
         )
         for entry in shown[:SHOWN_SLICES]
     ]
@@ -197,24 +195,24 @@ def _print_slices(report: Report) -> None:
     table(["slice", "metric", "queries", "b − a", "p adj."], rows, numbers=["queries", "b − a", "p adj."])
 
 
-def _is_sure(entry: Mapping[str, Any]) -> bool:
-    return entry["p_adjusted"] is not None and bool(entry["p_adjusted"] < SIGNIFICANT)
+def _is_sure(entry: SliceMoved) -> bool:
+    return entry.p_adjusted is not None and bool(entry.p_adjusted < SIGNIFICANT)
 
 
-def _print_flaky(report: Report) -> None:
-    flaky = report["flaky_queries"]
+def _print_flaky(report: CompareReport) -> None:
+    flaky = report.flaky_queries
     if flaky:
-        named = shown_first([entry["query_id"] for entry in flaky], SHOWN_FLAKY)
+        named = shown_first([entry.query_id for entry in flaky], SHOWN_FLAKY)
         print_line("\n" + filled(f"flaky between identical runs: {named}"))
 
 
-def _next(report: Report) -> Iterator[str]:
+def _next(report: CompareReport) -> Iterator[str]:
     """Commands that answer the question this comparison raises; only such as there are."""
-    a, b = report["run_a"], report["run_b"]
+    a, b = report.run_a, report.run_b
     if a == b:
         yield f"eval-pipeline show {a}"
         return
-    if any("--all" in warning for warning in report["warnings"]):
+    if any("--all" in warning for warning in report.warnings):
         yield "eval-pipeline run --all"
     metric = surest_metric(report)
     if metric and "explain" in COMMANDS:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,8 +14,8 @@ from eval_pipeline.cli.output import filled, number, print_line, say, table
 from eval_pipeline.settings import utc_now
 
 if TYPE_CHECKING:
+    from eval_pipeline.comparing.documents import GateReport
     from eval_pipeline.store.project import Project
-
 
 BY_SUFFIX = {".json": "json", ".md": "md", ".markdown": "md", ".xml": "junit"}
 FAILED = 1
@@ -78,32 +78,32 @@ def command(
     sys.exit(exit_code(document))
 
 
-def exit_code(document: dict[str, Any]) -> int:
+def exit_code(document: GateReport) -> int:
     """What continuous integration looks at."""
-    if document["verdict"] == "pass":
+    if document.verdict == "pass":
         return 0
-    if document["verdict"] == "fail" or document["on_inconclusive"] == "fail":
+    if document.verdict == "fail" or document.on_inconclusive == "fail":
         return FAILED
     return INCONCLUSIVE
 
 
-def _print(document: dict[str, Any]) -> None:
+def _print(document: GateReport) -> None:
     from eval_pipeline.report.comparison_rows import rules_worth_showing
     from eval_pipeline.report.numbers import change, p_value
 
-    print_line(f"{document['verdict'].upper()}: {document['candidate']} against {document['baseline']}")
-    for problem in document["preconditions"]:
+    print_line(f"{document.verdict.upper()}: {document.candidate} against {document.baseline}")
+    for problem in document.preconditions:
         print_line(filled(f"! {problem}"))
     shown, quiet = rules_worth_showing(document)
     if shown:
         rows = [
             (
-                rule["verdict"],
-                rule["label"],
-                number(rule["baseline"]),
-                number(rule["candidate"]),
-                change(rule["delta"]),
-                p_value(rule["p_adjusted"]),
+                rule.verdict,
+                rule.label,
+                number(rule.baseline),
+                number(rule.candidate),
+                change(rule.delta),
+                p_value(rule.p_adjusted),
             )
             for rule in shown
         ]
@@ -111,12 +111,12 @@ def _print(document: dict[str, Any]) -> None:
         print_line()
         table(columns, rows, numbers=columns[2:])
         print_line("p adj.: one-sided, Holm over all rules\n")
-        for rule in sorted(shown, key=lambda rule: bool(rule["verdict"] != "fail")):
-            if rule["verdict"] != "pass":
-                print_line(filled(f"{rule['label']}: {rule['reason']}"))
+        for rule in sorted(shown, key=lambda rule: bool(rule.verdict != "fail")):
+            if rule.verdict != "pass":
+                print_line(filled(f"{rule.label}: {rule.reason}"))
     if quiet:
         print_line(quiet)
-    for note in document["notes"]:
+    for note in document.notes:
         print_line(filled(f"note: {note}"))
-    if document["skipped"]:
-        print_line(filled(f"not judged: {'; '.join(document['skipped'])}"))
+    if document.skipped:
+        print_line(filled(f"not judged: {'; '.join(document.skipped)}"))

@@ -1,6 +1,7 @@
 """Two runs side by side: what differs, how sure that is, and whether a gate lets it pass.
 
 compare        Two runs compared: the document of `compare A B --format json`.
+documents      The documents of `compare` and `gate`, with the names that stand in their JSON.
 gate           Whether a run is good enough: pass, fail or inconclusive, with the reason of every rule.
 gate_evidence  The rules of a gate judged: each by its own evidence, all of them adjusted for each other.
 gate_rules     The rules of a gate: from the [gate] table of eval-pipeline.toml, else sensible ones.

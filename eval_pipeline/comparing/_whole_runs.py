@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from eval_pipeline.comparing.documents import TESTED, CasesCompared, PartCompared, Tested
 from eval_pipeline.comparing.significance import _compare_values, entries_of
 from eval_pipeline.comparing.verdicts import deltas_of
 from eval_pipeline.computing.history import rows_at
@@ -20,7 +21,7 @@ from eval_pipeline.store.runs import find_run
 from eval_pipeline.words import rounded
 
 EXTRACTION: Final = ("macro_f1", "micro_f1", "macro_strict_f1", "micro_strict_f1")
-TESTED: Final = ("extraction.macro_f1", "extraction.micro_f1")
+TESTED_PARTS: Final = ("extraction.macro_f1", "extraction.micro_f1")
 LATENCIES: Final = ("p50", "p95", "mean")
 INDEXING: Final = ("docs_processed", "no_chunks_generated_rate", "chunks_skipped_context_rate")
 
@@ -78,19 +79,26 @@ def _values(blocks: Mapping[str, Any]) -> Iterator[tuple[str, float | None]]:
         yield name, indexing.get(name)
 
 
-def compare_parts(a: RunParts, b: RunParts, *, run_a: str, run_b: str) -> dict[str, dict[str, Any]]:
+def compare_parts(a: RunParts, b: RunParts, *, run_a: str, run_b: str) -> dict[str, PartCompared]:
     """Every value that at least one of the runs has; the F1 of extraction is tested over the cases of both."""
     tested = _tested(a, b, run_a, run_b)
     deltas = deltas_of(a.values, b.values)
     return {
-        name: {"a": a.values[name], "b": b.values[name], "delta": deltas[name], **tested.get(name, {})}
+        name: _part((a.values[name], b.values[name], deltas[name]), tested.get(name))
         for name in a.values
         if a.values[name] is not None or b.values[name] is not None
     }
 
 
-def _tested(a: RunParts, b: RunParts, run_a: str, run_b: str) -> dict[str, dict[str, Any]]:
-    """Macro-F1 by its cases, micro-F1 by drawing cases anew; each entry without the delta of the paired cases alone."""
+def _part(values: tuple[float | None, float | None, float | None], tested: Tested | None) -> PartCompared:
+    """The delta is that of the runs, not of the paired cases alone."""
+    a, b, delta = values
+    found = {} if tested is None else {name: getattr(tested, name) for name in TESTED}
+    return PartCompared(a=a, b=b, delta=delta, **found)
+
+
+def _tested(a: RunParts, b: RunParts, run_a: str, run_b: str) -> dict[str, Tested]:
+    """Macro-F1 by its cases, micro-F1 by drawing cases anew."""
     both = sorted(a.cases.keys() & b.cases.keys())
     if not both:
         return {}
@@ -100,34 +108,34 @@ def _tested(a: RunParts, b: RunParts, run_a: str, run_b: str) -> dict[str, dict[
             counts_a[:, 0],
             counts_b[:, 0],
             scale="fraction",
-            seed=seed_for(run_a, run_b, TESTED[0]),
+            seed=seed_for(run_a, run_b, TESTED_PARTS[0]),
             groups=None,
         ),
         compare_ratios(
-            *_as_ratio(counts_a), *_as_ratio(counts_b), seed=seed_for(run_a, run_b, TESTED[1]), empty=0.0
+            *_as_ratio(counts_a),
+            *_as_ratio(counts_b),
+            seed=seed_for(run_a, run_b, TESTED_PARTS[1]),
+            empty=0.0,
         ),
     ]
-    return {
-        name: {key: value for key, value in entry.items() if key != "delta"}
-        for name, entry in zip(TESTED, entries_of(results), strict=True)
-    }
+    return dict(zip(TESTED_PARTS, entries_of(results), strict=True))
 
 
-def compare_cases(a: RunParts, b: RunParts) -> dict[str, Any] | None:
+def compare_cases(a: RunParts, b: RunParts) -> CasesCompared | None:
     """Which cases are in one run only, and how the mean F1 moved over those that both scored; None without cases."""
     if a.held is None or b.held is None:
         return None
     both = sorted(a.cases.keys() & b.cases.keys())
     means = [math.fsum(run.cases[case][0] for case in both) / len(both) for run in (a, b)] if both else None
-    return {
-        "in_both": len(a.held.keys() & b.held.keys()),
-        "only_in_a": [case for case in a.held if case not in b.held],
-        "only_in_b": [case for case in b.held if case not in a.held],
-        "failed_in_a": [case for case, has_failed in a.held.items() if has_failed],
-        "failed_in_b": [case for case, has_failed in b.held.items() if has_failed],
-        "scored_in_both": len(both),
-        "macro_f1_delta_in_both": rounded(means[1] - means[0]) if means else None,
-    }
+    return CasesCompared(
+        in_both=len(a.held.keys() & b.held.keys()),
+        only_in_a=[case for case in a.held if case not in b.held],
+        only_in_b=[case for case in b.held if case not in a.held],
+        failed_in_a=[case for case, has_failed in a.held.items() if has_failed],
+        failed_in_b=[case for case, has_failed in b.held.items() if has_failed],
+        scored_in_both=len(both),
+        macro_f1_delta_in_both=rounded(means[1] - means[0]) if means else None,
+    )
 
 
 def _as_ratio(counts: Any) -> Sequence[Any]:

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 
 from eval_pipeline.comparing._whole_runs import compare_cases, compare_parts
+from eval_pipeline.comparing.documents import (
+    EXACT,
+    FALLBACK,
+    MODE,
+    CompareReport,
+    Counts,
+    FallbackMetrics,
+    Tested,
+)
 from eval_pipeline.comparing.material import (
     Material,
     Paired,
@@ -19,7 +28,6 @@ from eval_pipeline.comparing.material import (
 from eval_pipeline.comparing.options import _option_notes, comparison_options
 from eval_pipeline.comparing.pair_rows import ComparedRun
 from eval_pipeline.comparing.significance import (
-    ADJUSTMENT,
     _compare_values,
     entries_of,
     moved_slices,
@@ -44,14 +52,13 @@ from eval_pipeline.stats import seed_for
 from eval_pipeline.store.lock import Notify
 from eval_pipeline.store.open import open_reader
 
-FORMAT = 1
 CAUSES = (
     ("chunker_version", "chunker version diff"),
     ("embedding_model", "embedding diff"),
     ("prompt_version", "prompt diff"),
 )
 
-Values = Mapping[str, float | None]
+Values = dict[str, float | None]
 
 
 def compare(
@@ -63,7 +70,7 @@ def compare(
     strict_chunker_version: bool = False,
     options: ComparisonOptions | None = None,
     notify: Notify | None = None,
-) -> dict[str, Any]:
+) -> CompareReport:
     """Compare two runs; strict mode refuses runs that are not known to share one chunker version."""
     chosen = options or comparison_options(registry.config)
     with open_reader(settings.db, notify=notify) as con:
@@ -84,9 +91,7 @@ def _refuse_unlike_chunkers(a: ComparedRun, b: ComparedRun) -> None:
         )
 
 
-def _comparison_document(
-    material: Material, registry: Registry, options: ComparisonOptions
-) -> dict[str, Any]:
+def _comparison_document(material: Material, registry: Registry, options: ComparisonOptions) -> CompareReport:
     """The document, from what was read; the same material gives the same bytes."""
     paired = material.paired
     causes = _causes_of(paired.a, paired.b)
@@ -94,54 +99,54 @@ def _comparison_document(
     facts = _query_facts(material, options, threshold=options.overlap_threshold)
     per_query = judge_queries(facts, causes, options)
     counts = count_kinds(per_query)
-    cutoffs = _cutoffs_of(registry)
-    mode = "exact" if paired.is_exact else "fallback_doc_span"
-    return {
-        "format": FORMAT,
-        "run_a": paired.a.run_id,
-        "run_b": paired.b.run_id,
-        "aggregate_a": aggregate_a,
-        "aggregate_b": aggregate_b,
-        "deltas": {"chunker_version_match": mode, **deltas_of(aggregate_a, aggregate_b)},
-        "per_query": per_query,
-        "counts": counts,
-        "causes": causes,
-        "only_in_a": list(paired.only_in_a),
-        "only_in_b": list(paired.only_in_b),
-        "warnings": [*_option_notes(options), *_warnings_of(material, registry, counts)],
-        "fallback_metrics": _fallback_metrics(facts, cutoffs) if material.spans else None,
-        **_evidence(paired, registry),
-        "parts": compare_parts(*material.parts, run_a=paired.a.run_id, run_b=paired.b.run_id),
-        "fallback_significance": _fallback_significance(paired, facts, cutoffs) if material.spans else None,
-        "noise": material.noise.bands,
-        "identical_pairs": material.noise.pairs,
-        "flaky_queries": material.noise.flaky_queries,
-        "sensitivity": _sensitivity(material, counts, options) if material.spans else None,
-        "is_without_results": paired.is_without_results,
-        "cases": compare_cases(*material.parts),
-    }
-
-
-def _evidence(paired: Paired, registry: Registry) -> dict[str, Any]:
-    """How sure the differences are; those that mean nothing across chunkers are not tested."""
-    groups = paired.groups
     caveats = _caveats_of(paired, registry)
+    # What means nothing across chunkers is not tested.
     unstable = [metric for metric, reason in caveats.items() if reason == CHUNKERS_DIFFER]
-    return {
-        "significance": significance_of(
-            paired.compared,
-            paired.keys,
-            run_a=paired.a.run_id,
-            run_b=paired.b.run_id,
-            groups=groups,
-            untestable=unstable,
+    cutoffs = _cutoffs_of(registry)
+    return CompareReport(
+        run_a=paired.a.run_id,
+        run_b=paired.b.run_id,
+        aggregate_a=aggregate_a,
+        aggregate_b=aggregate_b,
+        deltas={MODE: _mode_of(paired), **deltas_of(aggregate_a, aggregate_b)},
+        per_query=per_query,
+        counts=counts,
+        causes=causes,
+        only_in_a=list(paired.only_in_a),
+        only_in_b=list(paired.only_in_b),
+        warnings=[*_option_notes(options), *_warnings_of(material, registry, counts)],
+        fallback_metrics=_fallback_metrics(facts, cutoffs) if material.spans else None,
+        significance=_significance(paired, unstable),
+        caveats=caveats,
+        slices=moved_slices(
+            [one for one in paired.compared if one.metric not in unstable],
+            paired.slices,
+            groups=paired.groups,
         ),
-        "adjustment": ADJUSTMENT,
-        "caveats": caveats,
-        "slices": moved_slices(
-            [one for one in paired.compared if one.metric not in unstable], paired.slices, groups=groups
-        ),
-    }
+        parts=compare_parts(*material.parts, run_a=paired.a.run_id, run_b=paired.b.run_id),
+        fallback_significance=_fallback_significance(paired, facts, cutoffs) if material.spans else None,
+        noise=material.noise.bands,
+        identical_pairs=material.noise.pairs,
+        flaky_queries=material.noise.flaky_queries,
+        sensitivity=_sensitivity(material, counts, options) if material.spans else None,
+        is_without_results=paired.is_without_results,
+        cases=compare_cases(*material.parts),
+    )
+
+
+def _mode_of(paired: Paired) -> str:
+    return EXACT if paired.is_exact else FALLBACK
+
+
+def _significance(paired: Paired, untestable: Sequence[str]) -> dict[str, Tested]:
+    return significance_of(
+        paired.compared,
+        paired.keys,
+        run_a=paired.a.run_id,
+        run_b=paired.b.run_id,
+        groups=paired.groups,
+        untestable=untestable,
+    )
 
 
 def _causes_of(a: ComparedRun, b: ComparedRun) -> list[str]:
@@ -161,7 +166,7 @@ def _aggregates(material: Material, options: ComparisonOptions) -> tuple[Values,
     return own[0] | common_a, own[1] | common_b
 
 
-def _over_common(paired: Paired) -> tuple[dict[str, float | None], dict[str, float | None]]:
+def _over_common(paired: Paired) -> tuple[Values, Values]:
     return (
         {one.metric: _mean_of(one.pairs.a[one.pairs.defined_a].tolist()) for one in paired.compared},
         {one.metric: _mean_of(one.pairs.b[one.pairs.defined_b].tolist()) for one in paired.compared},
@@ -226,17 +231,17 @@ def _cutoffs_of(registry: Registry) -> Cutoffs:
     return Cutoffs(cast("Sequence[int]", hit.get("ks", ())), cast("int | None", reciprocal.get("cutoff")))
 
 
-def _fallback_metrics(facts: Sequence[QueryFacts], cutoffs: Cutoffs) -> dict[str, Any]:
+def _fallback_metrics(facts: Sequence[QueryFacts], cutoffs: Cutoffs) -> FallbackMetrics:
     """hit@k and MRR of both runs by document and span, over the comparable queries (A3.17)."""
     usable = [one for one in facts if one.is_expecting and one.is_comparable]
     a = rank_summary([one.rank_a for one in usable], cutoffs)
     b = rank_summary([one.rank_b for one in usable], cutoffs)
-    return {"a": {**a, "n": len(usable)}, "b": {**b, "n": len(usable)}, "deltas": deltas_of(a, b)}
+    return FallbackMetrics(a={**a, "n": len(usable)}, b={**b, "n": len(usable)}, deltas=deltas_of(a, b))
 
 
 def _fallback_significance(
     paired: Paired, facts: Sequence[QueryFacts], cutoffs: Cutoffs
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, Tested]:
     """The tests of the fallback metrics, adjusted for each other."""
     a, b = paired.a, paired.b
     places = [place for place, one in enumerate(facts) if one.is_expecting and one.is_comparable]
@@ -257,15 +262,13 @@ def _fallback_significance(
     return dict(zip(values_a, entries_of(results), strict=True))
 
 
-def _sensitivity(
-    material: Material, counts: Mapping[str, int], options: ComparisonOptions
-) -> dict[str, dict[str, int]]:
+def _sensitivity(material: Material, counts: Counts, options: ComparisonOptions) -> dict[str, Counts]:
     """How the verdicts would be counted if less, or more, of the characters had to be shared."""
     assert material.spans is not None
     found = {}
     for threshold in material.spans.thresholds:
         if threshold == options.overlap_threshold:
-            found[f"{threshold:g}"] = dict(counts)
+            found[f"{threshold:g}"] = counts
             continue
         facts = _query_facts(material, options, threshold=threshold)
         found[f"{threshold:g}"] = count_kinds(judge_queries(facts, [], options))

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
+from eval_pipeline.comparing.documents import GateReport
 from eval_pipeline.comparing.gate_evidence import (
     Change,
     Judged,
@@ -40,7 +41,6 @@ from eval_pipeline.showing.checks import ExtractionScores, extraction_scores
 from eval_pipeline.store.lock import Notify
 from eval_pipeline.store.open import Connection, open_reader
 
-FORMAT: Final = 1
 TOO_FEW: Final = "applies to"
 OF_QUERIES: Final = "metrics of queries: neither run delivered results"
 LOOKED_AT: Final = 120
@@ -69,7 +69,7 @@ def gate(
     *,
     config_file: Path | None = None,
     notify: Notify | None = None,
-) -> dict[str, Any]:
+) -> GateReport:
     """The document of `gate CANDIDATE --baseline RUN_ID --json`."""
     file = _config(config_file, registry)
     config = read_gate(file.gate, registry, path=file.path)
@@ -88,7 +88,7 @@ def gate(
     return _decide(evidence, registry, config)
 
 
-def judge_pair(con: Connection, registry: Registry, paired: Paired) -> dict[str, Any]:
+def judge_pair(con: Connection, registry: Registry, paired: Paired) -> GateReport:
     """The same of runs that have been read already, b against a, by the [gate] table of eval-pipeline.toml."""
     config = read_gate(registry.config.gate, registry, path=registry.config.path)
     return _decide(_read_evidence(con, registry, paired, config), registry, config)
@@ -140,7 +140,7 @@ def trailing_nights(runs: Sequence[RecentRun], candidate: ComparedRun, *, most: 
     return [by_night[night] for night in sorted(by_night)][-most:]
 
 
-def _decide(evidence: Evidence, registry: Registry, config: GateConfig) -> dict[str, Any]:
+def _decide(evidence: Evidence, registry: Registry, config: GateConfig) -> GateReport:
     paired = evidence.paired
     rules, skipped = _asked(evidence, config)
     preconditions = list(_preconditions(paired, registry, config, rules, skipped=skipped))
@@ -347,22 +347,21 @@ def _document(
     judged: Sequence[Judged] = (),
     skipped: Sequence[str] = (),
     notes: Sequence[str] = (),
-) -> dict[str, Any]:
+) -> GateReport:
     verdicts = [one.verdict for one in judged]
     verdict = "pass"
     if "fail" in verdicts:
         verdict = "fail"
     elif preconditions or not verdicts or "inconclusive" in verdicts:
         verdict = "inconclusive"
-    return {
-        "format": FORMAT,
-        "verdict": verdict,
-        "candidate": b.run_id,
-        "baseline": a.run_id,
-        "preconditions": list(preconditions),
-        "rules": [one.entry() for one in judged],
-        "skipped": list(skipped),
-        "notes": list(notes),
-        "evidence": config.evidence,
-        "on_inconclusive": config.on_inconclusive,
-    }
+    return GateReport(
+        verdict=verdict,
+        candidate=b.run_id,
+        baseline=a.run_id,
+        preconditions=list(preconditions),
+        rules=[one.entry() for one in judged],
+        skipped=list(skipped),
+        notes=list(notes),
+        evidence=config.evidence,
+        on_inconclusive=config.on_inconclusive,
+    )

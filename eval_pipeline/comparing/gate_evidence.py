@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
+from eval_pipeline.comparing.documents import GateRule
 from eval_pipeline.comparing.gate_rules import GateConfig, Rule
 from eval_pipeline.comparing.pair_rows import IntArray
 from eval_pipeline.comparing.significance import Compared, Groups, _mean_of_values, _short, compare_metric
@@ -39,26 +40,26 @@ class Judged:
     ci_high: float | None = None
     n: int = 0
 
-    def entry(self) -> dict[str, Any]:
+    def entry(self) -> GateRule:
         """As the document shows it."""
-        return {
-            "metric": self.rule.metric,
-            "verdict": self.verdict,
-            "baseline": rounded(self.baseline),
-            "candidate": rounded(self.candidate),
-            "delta": rounded(self.delta),
-            "margin": None if self.kind == "target" else self.rule.margin,
-            "p_adjusted": _short(self.p_adjusted),
-            "ci_low": rounded(self.ci_low),
-            "reason": self.reason,
-            "ci_high": rounded(self.ci_high),
-            "p_value": _short(self.p_value),
-            "n": self.n,
-            "kind": self.kind,
-            "label": self.label,
-            "slice": self.rule.slice,
-            "slice_value": self.rule.slice_value,
-        }
+        return GateRule(
+            metric=self.rule.metric,
+            verdict=self.verdict,
+            baseline=rounded(self.baseline),
+            candidate=rounded(self.candidate),
+            delta=rounded(self.delta),
+            margin=None if self.kind == "target" else self.rule.margin,
+            p_adjusted=_short(self.p_adjusted),
+            ci_low=rounded(self.ci_low),
+            reason=self.reason,
+            ci_high=rounded(self.ci_high),
+            p_value=_short(self.p_value),
+            n=self.n,
+            kind=self.kind,
+            label=self.label,
+            slice=self.rule.slice,
+            slice_value=self.rule.slice_value,
+        )
 
 
 @dataclass(frozen=True)

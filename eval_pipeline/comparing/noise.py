@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
 
+from eval_pipeline.comparing.documents import FlakyQuery, IdenticalPairs, NoiseBand
 from eval_pipeline.comparing.pair_rows import ComparedRun
 from eval_pipeline.stats import noise_band, pairs_needed_for_band
 from eval_pipeline.store.open import Connection, first_value
@@ -154,9 +155,9 @@ def _bounds(run_keys: Sequence[int]) -> tuple[int, int]:
 class Noise:
     """Per metric the band that identical runs stay in, and the queries that flip between them."""
 
-    bands: dict[str, dict[str, Any] | None]
-    pairs: dict[str, int]
-    flaky_queries: list[dict[str, Any]]
+    bands: dict[str, NoiseBand | None]
+    pairs: IdenticalPairs
+    flaky_queries: list[FlakyQuery]
 
 
 def find_noise(
@@ -172,9 +173,9 @@ def find_noise(
     flips = _count_flips(con, pairs, golden_key=b.golden_key, k=k) if b.golden_key is not None else []
     return Noise(
         bands={metric: _band(_movements(metric, pairs, values)) for metric in sources},
-        pairs={"n": len(pairs), "needed": pairs_needed_for_band(CONFIDENCE)},
+        pairs=IdenticalPairs(n=len(pairs), needed=pairs_needed_for_band(CONFIDENCE)),
         flaky_queries=[
-            {"query_id": query_id, "flips": flips_of, "pairs": n} for query_id, flips_of, n in flips
+            FlakyQuery(query_id=query_id, flips=flips_of, pairs=n) for query_id, flips_of, n in flips
         ],
     )
 
@@ -213,13 +214,13 @@ def _movements(
     return found
 
 
-def _band(movements: Sequence[float]) -> dict[str, Any] | None:
+def _band(movements: Sequence[float]) -> NoiseBand | None:
     band = noise_band(movements, confidence=CONFIDENCE)
     if band is None:
         return None
-    return {"low": rounded(band.low), "high": rounded(band.high), "pairs": band.pairs}
+    return NoiseBand(low=rounded(band.low) or 0.0, high=rounded(band.high) or 0.0, pairs=band.pairs)
 
 
-def is_within(delta: float | None, band: Mapping[str, Any] | None) -> bool:
+def is_within(delta: float | None, band: NoiseBand | None) -> bool:
     """Whether a difference is no larger than what moves by itself."""
-    return delta is not None and band is not None and band["low"] <= delta <= band["high"]
+    return delta is not None and band is not None and band.low <= delta <= band.high

@@ -6,10 +6,11 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Final, cast
 
 import numpy as np
 
+from eval_pipeline.comparing.documents import SliceMoved, Tested
 from eval_pipeline.comparing.options import SIGNIFICANT
 from eval_pipeline.comparing.pair_rows import FloatArray, IntArray, MetricPairs
 from eval_pipeline.formulas.definition import Definition
@@ -20,7 +21,6 @@ from eval_pipeline.stats.results import Alternative
 from eval_pipeline.stats.units import cluster_numbers, on_exact_grid
 from eval_pipeline.words import rounded
 
-ADJUSTMENT: Final = "benjamini_hochberg"
 RESAMPLES: Final = 10_000
 # Values that hardly repeat are resampled one by one; so many draws take about a second.
 MOST_DRAWS: Final = 100_000_000
@@ -65,7 +65,7 @@ def significance_of(
     run_b: str,
     groups: Groups,
     untestable: Collection[str] = (),
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, Tested]:
     """An entry per metric; `untestable` ones show their difference and no test."""
 
     def tested(one: Compared) -> PairedResult:
@@ -82,20 +82,20 @@ def significance_of(
     return dict(zip(metrics, entries_of(shown), strict=True))
 
 
-def entries_of(results: Sequence[PairedResult]) -> list[dict[str, Any]]:
+def entries_of(results: Sequence[PairedResult]) -> list[Tested]:
     """The results as the document shows them, adjusted for each other."""
     adjusted = benjamini_hochberg([result.p_value for result in results])
     return [
-        {
-            "delta": rounded(result.delta),
-            "ci_low": rounded(result.ci_low),
-            "ci_high": rounded(result.ci_high),
-            "p_value": _short(result.p_value),
-            "p_adjusted": _short(p_adjusted),
-            "test": result.test,
-            "n": result.n,
-            "mde": rounded(result.mde),
-        }
+        Tested(
+            delta=rounded(result.delta),
+            ci_low=rounded(result.ci_low),
+            ci_high=rounded(result.ci_high),
+            p_value=_short(result.p_value),
+            p_adjusted=_short(p_adjusted),
+            test=result.test,
+            n=result.n,
+            mde=rounded(result.mde),
+        )
         for result, p_adjusted in zip(results, adjusted, strict=True)
     ]
 
@@ -170,7 +170,7 @@ def _short(p_value: float | None) -> float | None:
 
 def moved_slices(
     compared: Sequence[Compared], slices: Mapping[tuple[str, str], IntArray], *, groups: Groups
-) -> list[dict[str, Any]]:
+) -> list[SliceMoved]:
     """The slices that moved most, each with the metric that says so most surely.
 
     One test fits all scales: were ups and downs tossed with a fair coin, how often would they be as lopsided? Queries
@@ -183,7 +183,7 @@ def moved_slices(
     ]
     adjusted = benjamini_hochberg([movement.p_value for movement in found])
     ranked = sorted(zip(found, adjusted, strict=True), key=lambda pair: _surest_first(*pair))
-    strongest: dict[tuple[str, str], dict[str, Any]] = {}
+    strongest: dict[tuple[str, str], SliceMoved] = {}
     for movement, p_adjusted in ranked:
         if movement.delta and movement.n >= SMALLEST_SLICE:
             strongest.setdefault((movement.slice, movement.slice_value), movement.entry(p_adjusted))
@@ -203,18 +203,18 @@ class SliceMovement:
     reach: float
     p_value: float | None
 
-    def entry(self, p_adjusted: float | None) -> dict[str, Any]:
+    def entry(self, p_adjusted: float | None) -> SliceMoved:
         """As the document shows it."""
-        return {
-            "slice": self.slice,
-            "slice_value": self.slice_value,
-            "metric": self.metric,
-            "n_queries": self.n_queries,
-            "n": self.n,
-            "delta": rounded(self.delta),
-            "p_value": _short(self.p_value),
-            "p_adjusted": _short(p_adjusted),
-        }
+        return SliceMoved(
+            slice=self.slice,
+            slice_value=self.slice_value,
+            metric=self.metric,
+            n_queries=self.n_queries,
+            n=self.n,
+            delta=rounded(self.delta),
+            p_value=_short(self.p_value),
+            p_adjusted=_short(p_adjusted),
+        )
 
 
 def _surest_first(movement: SliceMovement, p_adjusted: float | None) -> tuple[float, float, str, str, str]:

@@ -5,11 +5,24 @@ from __future__ import annotations
 import datetime as dt
 import json
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final, NamedTuple
 
+import msgspec
+
+from eval_pipeline.comparing.documents import (
+    MODE,
+    TESTED,
+    CompareReport,
+    Counts,
+    FallbackMetrics,
+    GateReport,
+    QueryVerdict,
+    Tested,
+)
 from eval_pipeline.comparing.pair_states import PairInputs
+from eval_pipeline.documents import as_json
 from eval_pipeline.errors import StoreError
 from eval_pipeline.settings import Settings, product_version
 from eval_pipeline.store.lock import Notify
@@ -27,7 +40,6 @@ KIND_COLUMNS: Final = {
     "not_comparable": "not_comparable",
     "regressions": "regressions",
 }
-TESTED: Final = ("ci_low", "ci_high", "p_value", "p_adjusted", "test", "n", "mde")
 
 PairKeys = tuple[int, int]
 
@@ -37,25 +49,25 @@ class Made:
     """A comparison that is to be kept: its document, what it was made of, and how."""
 
     keys: PairKeys
-    document: Mapping[str, Any]
+    document: CompareReport
     inputs: PairInputs
     own_fingerprint: str
     seconds: float
     reason: str
-    gate: Mapping[str, Any] | None = None
+    gate: GateReport | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class StoredPair:
     """A stored comparison: what is kept of its document, in the same words, and how it came to be."""
 
-    document: Mapping[str, Any]
+    document: CompareReport
     seconds: float
     computed_at: dt.datetime
     dagster_run_id: str | None
     reason: str
     version: str
-    gate: Mapping[str, Any] | None = None
+    gate: GateReport | None = None
 
 
 def _write_comparison(con: Connection, made: Made, *, now: dt.datetime, dagster_run_id: str | None) -> None:
@@ -66,7 +78,7 @@ def _write_comparison(con: Connection, made: Made, *, now: dt.datetime, dagster_
             f"delete from comparisons.{table} where run_a_key = ? and run_b_key = ?", [run_a_key, run_b_key]
         )
     _write_pair(con, made, now=now, dagster_run_id=dagster_run_id)
-    _write_queries(con, made.keys, made.document["per_query"])
+    _write_queries(con, made.keys, made.document.per_query)
     _write_deltas(con, made.keys, made.document)
     if made.gate is not None:
         _write_gate(con, made.keys, made.gate, now=now)
@@ -74,16 +86,16 @@ def _write_comparison(con: Connection, made: Made, *, now: dt.datetime, dagster_
 
 def _write_pair(con: Connection, made: Made, *, now: dt.datetime, dagster_run_id: str | None) -> None:
     document = made.document
-    row: dict[str, Any] = {
+    row = {
         "run_a_key": made.keys[0],
         "run_b_key": made.keys[1],
-        "chunker_version_match": document["deltas"]["chunker_version_match"],
-        "n_queries": len(document["per_query"]),
-        "n_only_in_a": len(document["only_in_a"]),
-        "n_only_in_b": len(document["only_in_b"]),
-        **{column: document["counts"][kind] for kind, column in KIND_COLUMNS.items()},
-        "causes": list(document["causes"]),
-        "warnings": list(document["warnings"]),
+        "chunker_version_match": document.mode,
+        "n_queries": len(document.per_query),
+        "n_only_in_a": len(document.only_in_a),
+        "n_only_in_b": len(document.only_in_b),
+        **{KIND_COLUMNS[kind]: n for kind, n in document.counts.by_kind().items()},
+        "causes": list(document.causes),
+        "warnings": list(document.warnings),
         "own_fingerprint": made.own_fingerprint,
         "results_hash": made.inputs.results_hash,
         "labels_hash": made.inputs.labels_hash,
@@ -100,7 +112,7 @@ def _write_pair(con: Connection, made: Made, *, now: dt.datetime, dagster_run_id
     con.execute(f"insert into comparisons.pairs ({columns}) values ({places})", row)
 
 
-def _write_queries(con: Connection, keys: PairKeys, per_query: Sequence[Mapping[str, Any]]) -> None:
+def _write_queries(con: Connection, keys: PairKeys, per_query: Sequence[QueryVerdict]) -> None:
     """In golden order; ids become keys by the store's own tables of ids."""
     if not per_query:
         return
@@ -110,10 +122,10 @@ def _write_queries(con: Connection, keys: PairKeys, per_query: Sequence[Mapping[
     names = ("query_id", "kind", "regression", "a_hit_rank", "b_hit_rank", "note")
     kinds = (pa.string(), pa.string(), pa.bool_(), pa.int32(), pa.int32(), pa.string())
     columns = {
-        name: pa.array([one[name] for one in per_query], kind)
+        name: pa.array([getattr(one, name) for one in per_query], kind)
         for name, kind in zip(names, kinds, strict=True)
     }
-    lost = [(one["query_id"], chunk_id) for one in per_query for chunk_id in one["regressed_chunk_ids"]]
+    lost = [(one.query_id, chunk_id) for one in per_query for chunk_id in one.regressed_chunk_ids]
     con.register(
         "judged_queries", pa.table({"query_no": pa.array(range(len(per_query)), pa.int32()), **columns})
     )
@@ -134,27 +146,44 @@ def _write_queries(con: Connection, keys: PairKeys, per_query: Sequence[Mapping[
         con.unregister("lost_chunks")
 
 
-def _write_deltas(con: Connection, keys: PairKeys, document: Mapping[str, Any]) -> None:
+class _DeltaRow(NamedTuple):
+    """One row of comparisons.deltas."""
+
+    metric: str
+    a_value: float | None
+    b_value: float | None
+    delta: float | None
+    tested: Tested
+    caveat: str | None = None
+    is_fallback: bool = False
+
+    def columns(self) -> dict[str, object]:
+        """By the names of the table."""
+        own = self._asdict()
+        del own["tested"]
+        return own | {name: getattr(self.tested, name) for name in TESTED}
+
+
+def _write_deltas(con: Connection, keys: PairKeys, document: CompareReport) -> None:
+    a, b, caveats = document.aggregate_a, document.aggregate_b, document.caveats
     rows = [
-        _delta(metric, (document["aggregate_a"][metric], document["aggregate_b"][metric], delta), tested)
-        | {"is_fallback": False, "caveat": document["caveats"].get(metric)}
-        for metric, delta in document["deltas"].items()
-        if (tested := document["significance"].get(metric)) is not None
+        _DeltaRow(metric, a[metric], b[metric], document.delta_of(metric), tested, caveats.get(metric))
+        for metric, tested in document.significance.items()
     ]
-    fallback = document["fallback_metrics"]
+    fallback, by_span = document.fallback_metrics, document.fallback_significance or {}
     if fallback:
         rows += [
-            _delta(metric, (fallback["a"][metric], fallback["b"][metric], delta), tested)
-            | {"is_fallback": True, "caveat": None}
-            for metric, delta in fallback["deltas"].items()
-            if (tested := document["fallback_significance"].get(metric)) is not None
+            _DeltaRow(
+                metric, fallback.a[metric], fallback.b[metric], delta, by_span[metric], is_fallback=True
+            )
+            for metric, delta in fallback.deltas.items()
         ]
     if not rows:
         return
     import pyarrow as pa
 
     schema = pa.schema([(name, pa.type_for_alias(kind)) for name, kind in _DELTAS.items()])
-    con.register("moved_metrics", pa.Table.from_pylist(rows, schema=schema))
+    con.register("moved_metrics", pa.Table.from_pylist([row.columns() for row in rows], schema=schema))
     con.execute(
         "insert into comparisons.deltas (run_a_key, run_b_key, "
         + ", ".join(_DELTAS)
@@ -177,24 +206,13 @@ _DELTAS: Final = {
 }
 
 
-def _delta(
-    metric: str, values: tuple[float | None, float | None, float | None], tested: Mapping[str, Any]
-) -> dict[str, Any]:
-    a_value, b_value, delta = values
-    return {"metric": metric, "a_value": a_value, "b_value": b_value, "delta": delta} | {
-        name: tested[name] for name in TESTED
-    }
-
-
-def _write_gate(con: Connection, keys: PairKeys, document: Mapping[str, Any], *, now: dt.datetime) -> bool:
+def _write_gate(con: Connection, keys: PairKeys, document: GateReport, *, now: dt.datetime) -> bool:
     """Keep this as the last verdict about the pair; False where it is the one that is kept already."""
-    text = json.dumps(document, ensure_ascii=False, allow_nan=False)
+    text = json.dumps(as_json(document), ensure_ascii=False, allow_nan=False)
     if _stored_gate_text(con, keys) == text:
         return False
     con.execute("delete from comparisons.gates where run_a_key = ? and run_b_key = ?", list(keys))
-    con.execute(
-        "insert into comparisons.gates values (?, ?, ?, ?, ?)", [*keys, document["verdict"], text, now]
-    )
+    con.execute("insert into comparisons.gates values (?, ?, ?, ?, ?)", [*keys, document.verdict, text, now])
     return True
 
 
@@ -206,14 +224,19 @@ def _stored_gate_text(con: Connection, keys: PairKeys) -> str | None:
     return None if row is None else str(row[0])
 
 
-def gate_verdicts(con: Connection, run_keys: Collection[int]) -> dict[int, dict[str, Any]]:
-    """Candidate → its last verdict, of whatever baseline, with the time it was given."""
+def _read_gate(text: str) -> GateReport:
+    """A verdict as this or an older version kept it; what older ones did not say is as it was then."""
+    return msgspec.json.decode(text, type=GateReport)
+
+
+def gate_verdicts(con: Connection, run_keys: Collection[int]) -> dict[int, GateReport]:
+    """Candidate → its last verdict, of whatever baseline."""
     rows = con.execute(
-        "select run_b_key, document, judged_at from comparisons.gates where run_b_key in (select unnest(?)) "
+        "select run_b_key, document from comparisons.gates where run_b_key in (select unnest(?)) "
         "order by judged_at, run_a_key",
         [list(run_keys)],
     ).fetchall()
-    return {key: {**json.loads(document), "judged_at": judged_at} for key, document, judged_at in rows}
+    return {key: _read_gate(document) for key, document in rows}
 
 
 def _find_keys(con: Connection, pairs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], PairKeys]:
@@ -253,15 +276,22 @@ def _read(con: Connection, pair: tuple[str, str], keys: PairKeys) -> StoredPair 
     if row is None:
         return None
     kinds, (mode, causes, warnings, *rest) = row[: len(KIND_COLUMNS)], row[len(KIND_COLUMNS) :]
-    document = {
-        "run_a": pair[0],
-        "run_b": pair[1],
-        "per_query": _read_queries(con, pair),
-        "counts": dict(zip(KIND_COLUMNS, kinds, strict=True)),
-        "causes": causes,
-        "warnings": warnings,
-        **_read_deltas(con, keys, mode=mode),
-    }
+    kept = _read_deltas(con, keys)
+    document = CompareReport(
+        run_a=pair[0],
+        run_b=pair[1],
+        aggregate_a={one.metric: one.a_value for one in kept if not one.is_fallback},
+        aggregate_b={one.metric: one.b_value for one in kept if not one.is_fallback},
+        deltas={MODE: mode, **{one.metric: one.delta for one in kept if not one.is_fallback}},
+        per_query=_read_queries(con, pair),
+        counts=Counts(**dict(zip(KIND_COLUMNS, kinds, strict=True))),
+        causes=causes,
+        warnings=warnings,
+        fallback_metrics=_fallback_of(kept),
+        significance={one.metric: one.tested for one in kept if not one.is_fallback},
+        caveats={one.metric: one.caveat for one in kept if one.caveat and not one.is_fallback},
+        fallback_significance={one.metric: one.tested for one in kept if one.is_fallback} or None,
+    )
     gate = _stored_gate_text(con, keys)
     seconds, computed_at, dagster_run_id, reason, version = rest
     return StoredPair(
@@ -271,52 +301,43 @@ def _read(con: Connection, pair: tuple[str, str], keys: PairKeys) -> StoredPair 
         dagster_run_id=dagster_run_id,
         reason=reason,
         version=version,
-        gate=None if gate is None else json.loads(gate),
+        gate=None if gate is None else _read_gate(gate),
     )
 
 
-def _read_deltas(con: Connection, keys: PairKeys, *, mode: str) -> dict[str, Any]:
-    names = ("metric", "is_fallback", "a_value", "b_value", "delta", "caveat", *TESTED)
-    rows = [
-        dict(zip(names, row, strict=True))
-        for row in con.execute(
-            f"select {', '.join(names)} from comparisons.deltas where run_a_key = ? and run_b_key = ?",
-            list(keys),
-        ).fetchall()
+def _read_deltas(con: Connection, keys: PairKeys) -> list[_DeltaRow]:
+    names = ("metric", "a_value", "b_value", "delta", "caveat", "is_fallback")
+    rows = con.execute(
+        f"select {', '.join([*names, *TESTED])} from comparisons.deltas where run_a_key = ? and run_b_key = ?",
+        list(keys),
+    ).fetchall()
+    return [
+        _DeltaRow(
+            **dict(zip(names, row, strict=False)),
+            tested=Tested(**dict(zip(TESTED, row[len(names) :], strict=True))),
+        )
+        for row in rows
     ]
-    own, fallback = ([row for row in rows if row["is_fallback"] is wanted] for wanted in (False, True))
-    return {
-        "aggregate_a": _by_metric(own, "a_value"),
-        "aggregate_b": _by_metric(own, "b_value"),
-        "deltas": {"chunker_version_match": mode, **_by_metric(own, "delta")},
-        "caveats": {row["metric"]: row["caveat"] for row in own if row["caveat"]},
-        "significance": _tested(own),
-        "fallback_metrics": {
-            "a": _by_metric(fallback, "a_value"),
-            "b": _by_metric(fallback, "b_value"),
-            "deltas": _by_metric(fallback, "delta"),
-        }
-        if fallback
-        else None,
-        "fallback_significance": _tested(fallback) if fallback else None,
-    }
 
 
-def _by_metric(rows: Sequence[Mapping[str, Any]], column: str) -> dict[str, Any]:
-    return {row["metric"]: row[column] for row in rows}
+def _fallback_of(kept: Sequence[_DeltaRow]) -> FallbackMetrics | None:
+    rows = [one for one in kept if one.is_fallback]
+    if not rows:
+        return None
+    return FallbackMetrics(
+        a={one.metric: one.a_value for one in rows},
+        b={one.metric: one.b_value for one in rows},
+        deltas={one.metric: one.delta for one in rows},
+    )
 
 
-def _tested(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    return {row["metric"]: {name: row[name] for name in TESTED} for row in rows}
-
-
-def _read_queries(con: Connection, pair: tuple[str, str]) -> list[dict[str, Any]]:
+def _read_queries(con: Connection, pair: tuple[str, str]) -> list[QueryVerdict]:
     names = ("query_id", "kind", "regression", "regressed_chunk_ids", "a_hit_rank", "b_hit_rank", "note")
     rows = con.execute(
         f"select {', '.join(names)} from main.comparison_queries where run_a = ? and run_b = ? order by query_no",
         list(pair),
     ).fetchall()
-    return [dict(zip(names, row, strict=True)) for row in rows]
+    return [QueryVerdict(**dict(zip(names, row, strict=True))) for row in rows]
 
 
 def compared_by(con: Connection, dagster_run_ids: Collection[str]) -> list[tuple[str, str]]:
@@ -330,10 +351,10 @@ def compared_by(con: Connection, dagster_run_ids: Collection[str]) -> list[tuple
 
 
 def keep_verdict(
-    settings: Settings, document: Mapping[str, Any], *, now: dt.datetime, notify: Notify | None = None
+    settings: Settings, document: GateReport, *, now: dt.datetime, notify: Notify | None = None
 ) -> bool:
     """Keep a verdict as the last one about its pair; a store that cannot be written is no reason not to judge."""
-    pair = (document["baseline"], document["candidate"])
+    pair = (document.baseline, document.candidate)
     if pair[0] == pair[1] or not _can_be_written(settings):
         return False
     try:

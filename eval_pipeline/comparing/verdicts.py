@@ -7,8 +7,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from eval_pipeline.comparing.documents import Counts, QueryVerdict
 from eval_pipeline.errors import InvalidConfig
 from eval_pipeline.words import rounded
 
@@ -67,7 +68,7 @@ class QueryFacts(NamedTuple):
 
 def judge_queries(
     facts: Iterable[QueryFacts], causes: Sequence[str], options: ComparisonOptions
-) -> list[dict[str, Any]]:
+) -> list[QueryVerdict]:
     """The entries of `per_query`."""
     notes = {
         (error_a, error_b): _note(causes, error_a=error_a, error_b=error_b)
@@ -82,20 +83,20 @@ def _note(causes: Sequence[str], *, error_a: bool, error_b: bool) -> str | None:
     return "; ".join([*causes, *errors]) or None
 
 
-def _judge(facts: QueryFacts, note: str | None, options: ComparisonOptions) -> dict[str, Any]:
+def _judge(facts: QueryFacts, note: str | None, options: ComparisonOptions) -> QueryVerdict:
     is_judged = facts.is_expecting and facts.is_comparable
     rank_a = _within(facts.rank_a, options.compare_k) if is_judged else None
     rank_b = _within(facts.rank_b, options.compare_k) if is_judged else None
     regressed = list(facts.regressed_chunk_ids) if is_judged else []
-    return {
-        "query_id": facts.query_id,
-        "kind": _kind_of(facts, rank_a, rank_b, regressed=regressed, options=options),
-        "regression": bool(regressed),
-        "regressed_chunk_ids": regressed,
-        "a_hit_rank": rank_a,
-        "b_hit_rank": rank_b,
-        "note": note,
-    }
+    return QueryVerdict(
+        query_id=facts.query_id,
+        kind=_kind_of(facts, rank_a, rank_b, regressed=regressed, options=options),
+        regression=bool(regressed),
+        regressed_chunk_ids=regressed,
+        a_hit_rank=rank_a,
+        b_hit_rank=rank_b,
+        note=note,
+    )
 
 
 def _within(rank: int | None, cutoff: int | None) -> int | None:
@@ -128,15 +129,15 @@ def _kind_of(
     return better if rank_b < rank_a else worse
 
 
-def count_kinds(per_query: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+def count_kinds(per_query: Iterable[QueryVerdict]) -> Counts:
     """How many queries there are of each kind, and how many regressions; these may overlap with any kind."""
     counts = dict.fromkeys((*KINDS, "regressions"), 0)
     for entry in per_query:
         # A regression that is a kind of its own is counted as a regression only.
-        if entry["kind"] in counts:
-            counts[entry["kind"]] += 1
-        counts["regressions"] += entry["regression"]
-    return counts
+        if entry.kind in counts:
+            counts[entry.kind] += 1
+        counts["regressions"] += entry.regression
+    return Counts(**counts)
 
 
 def rank_summary(ranks: Sequence[int | None], cutoffs: Cutoffs) -> dict[str, float | None]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from eval_pipeline.comparing._whole_runs import compare_cases
+from eval_pipeline.comparing.documents import Counts
 from eval_pipeline.comparing.material import Material, Paired
 from eval_pipeline.comparing.states import FROZEN, _computed_alike, _formula_differences
 from eval_pipeline.formulas.definition import Definition
@@ -22,7 +23,7 @@ JUDGE_SETTINGS: Final = ("model", "version", "temperature", "prompt_version")
 LABELLED_CHUNKS: Final = "labels.expected_chunks"
 
 
-def _warnings_of(material: Material, registry: Registry, counts: Mapping[str, int]) -> list[str]:
+def _warnings_of(material: Material, registry: Registry, counts: Counts) -> list[str]:
     """In a fixed order: what is compared, how it was computed, what is missing, how little it is."""
     paired = material.paired
     cases = _about_cases(material)
@@ -61,7 +62,7 @@ def chunk_level_metrics(registry: Registry, paired: Paired) -> list[str]:
     return [key for one in paired.formulas if LABELLED_CHUNKS in registry.inputs_of(one) for key in one.keys]
 
 
-def _about_runs(paired: Paired, counts: Mapping[str, int]) -> Iterator[str]:
+def _about_runs(paired: Paired, counts: Counts) -> Iterator[str]:
     a, b = paired.a, paired.b
     if a.run_key == b.run_key:
         yield f"a and b are the same run, {a.run_id!r}: every difference is 0"
@@ -86,8 +87,8 @@ def _about_runs(paired: Paired, counts: Mapping[str, int]) -> Iterator[str]:
             )
         if run.run_id in paired.attempts:
             yield from _about_attempt(name, paired.attempts[run.run_id])
-    if paired.is_exact and counts["not_comparable"] and a.dataset_key == b.dataset_key:
-        yield f"not comparable: {_queries(counts['not_comparable'])}, for which nothing was computed"
+    if paired.is_exact and counts.not_comparable and a.dataset_key == b.dataset_key:
+        yield f"not comparable: {_queries(counts.not_comparable)}, for which nothing was computed"
 
 
 def _about_attempt(name: str, run: NightRun) -> Iterator[str]:
@@ -101,7 +102,7 @@ def _about_attempt(name: str, run: NightRun) -> Iterator[str]:
         )
 
 
-def _about_chunkers(material: Material, registry: Registry, counts: Mapping[str, int]) -> Iterator[str]:
+def _about_chunkers(material: Material, registry: Registry, counts: Counts) -> Iterator[str]:
     paired = material.paired
     versions = [run.config["chunker_version"] for run in (paired.a, paired.b)]
     if not paired.is_exact:
@@ -115,9 +116,9 @@ def _about_chunkers(material: Material, registry: Registry, counts: Mapping[str,
                 f"version: read fallback_metrics instead of {metrics}"
             )
         yield from _about_missing_spans(material)
-        if counts["not_comparable"]:
+        if counts.not_comparable:
             yield (
-                f"not comparable: {_queries(counts['not_comparable'])}; the spans of their expected chunks are neither "
+                f"not comparable: {_queries(counts.not_comparable)}; the spans of their expected chunks are neither "
                 "frozen in the golden set nor in an archive"
             )
     if material.stale_labels:
@@ -222,14 +223,14 @@ def _about_cases(material: Material) -> Iterator[str]:
     lacking = [
         f"{count(len(ids), 'case')} {where}: {_named(ids)}"
         for ids, where in (
-            (cases["only_in_a"], "only in a"),
-            (cases["only_in_b"], "only in b"),
+            (cases.only_in_a, "only in a"),
+            (cases.only_in_b, "only in b"),
             (
-                [case for case in cases["failed_in_a"] if case not in cases["failed_in_b"]],
+                [case for case in cases.failed_in_a if case not in cases.failed_in_b],
                 "failed in a alone",
             ),
             (
-                [case for case in cases["failed_in_b"] if case not in cases["failed_in_a"]],
+                [case for case in cases.failed_in_b if case not in cases.failed_in_a],
                 "failed in b alone",
             ),
         )
@@ -237,11 +238,11 @@ def _about_cases(material: Material) -> Iterator[str]:
     ]
     if not lacking:
         return
-    delta = cases["macro_f1_delta_in_both"]
+    delta = cases.macro_f1_delta_in_both
     moved = "" if delta is None else f", where macro F1 moved by {signed(delta) if delta else decimal(delta)}"
     yield (
         f"{'; '.join(lacking)}; the values of extraction are of each run's own cases, its tests of the "
-        f"{count(cases['scored_in_both'], 'case')} scored in both{moved}"
+        f"{count(cases.scored_in_both, 'case')} scored in both{moved}"
     )
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import dagster as dg
 
+from eval_pipeline.comparing.documents import GateReport
 from eval_pipeline.comparing.pair_states import PAIR_FACTS, PairState
 from eval_pipeline.comparing.pairs import (
     PAIRS,
@@ -224,11 +225,11 @@ def _seen_from(table: ComparedTable, pair: StoredPair) -> dict[str, Any]:
     if table is PAIRS_TABLE:
         return _pair_metadata(pair)
     if table is DELTAS_TABLE:
-        return {"rows": len(document["significance"]) + len(document["fallback_significance"] or {})}
+        return {"rows": len(document.significance) + len(document.fallback_significance or {})}
     if table is QUERIES_TABLE:
-        return {"rows": len(document["per_query"]), "regressions": document["counts"]["regressions"]}
+        return {"rows": len(document.per_query), "regressions": document.counts.regressions}
     return (
-        {"verdict": str(pair.gate["verdict"]), "rules": dg.MetadataValue.md(_told(pair.gate))}
+        {"verdict": str(pair.gate.verdict), "rules": dg.MetadataValue.md(_told(pair.gate))}
         if pair.gate
         else {}
     )
@@ -238,18 +239,19 @@ def _pair_metadata(pair: StoredPair) -> dict[str, Any]:
     """A pair's numbers: headline changes with interval and n, verdicts of queries, and a preview."""
     document = pair.document
     found: dict[str, Any] = {}
-    for name, one in headline_deltas(document):
-        found[f"{name}: change"] = one["delta"]
-        found[f"{name}: n"] = one["n"]
-        if one["ci_low"] is not None and one["ci_high"] is not None:
-            found[f"{name}: 95 % from"] = one["ci_low"]
-            found[f"{name}: 95 % to"] = one["ci_high"]
+    for one in headline_deltas(document):
+        found[f"{one.name}: change"] = one.delta
+        found[f"{one.name}: n"] = one.tested.n
+        if one.tested.ci_low is not None and one.tested.ci_high is not None:
+            found[f"{one.name}: 95 % from"] = one.tested.ci_low
+            found[f"{one.name}: 95 % to"] = one.tested.ci_high
+    counts = document.counts.by_kind()
     for name in ("regressions", "win", "loss", "draw", "rank_up", "rank_down"):
-        found[name.replace("_", " ")] = document["counts"][name]
-    found["queries"] = len(document["per_query"])
-    found["matched"] = document["deltas"]["chunker_version_match"]
+        found[name.replace("_", " ")] = counts[name]
+    found["queries"] = len(document.per_query)
+    found["matched"] = document.mode
     if pair.gate is not None:
-        found["gate"] = str(pair.gate["verdict"])
+        found["gate"] = str(pair.gate.verdict)
     found["seconds"] = round(pair.seconds, 3)
     return found | {"comparison": dg.MetadataValue.md(render_short_md(document, pair.gate))}
 
@@ -281,9 +283,9 @@ def launch_checks(launch: Launch, registry: Registry) -> list[dg.AssetCheckKey]:
     return gates + _checks_of_runs(registry, keys)
 
 
-def gate_result(verdicts: Sequence[Mapping[str, Any]]) -> dg.AssetCheckResult:
+def gate_result(verdicts: Sequence[GateReport]) -> dg.AssetCheckResult:
     """Failed where a verdict is anything but pass, in the words of its rules."""
-    troubled = [one for one in verdicts if one["verdict"] != "pass"]
+    troubled = [one for one in verdicts if one.verdict != "pass"]
     metadata: dict[str, Any] = {"runs judged": len(verdicts)}
     if troubled:
         metadata["verdicts"] = dg.MetadataValue.md("\n\n".join(_told(one) for one in troubled[-LISTED:]))
@@ -300,20 +302,19 @@ def gate_result(verdicts: Sequence[Mapping[str, Any]]) -> dg.AssetCheckResult:
     )
 
 
-def _told(verdict: Mapping[str, Any]) -> str:
-    head = f"**{verdict['verdict']}**: `{verdict['candidate']}` against `{verdict['baseline']}`"
+def _told(verdict: GateReport) -> str:
+    head = f"**{verdict.verdict}**: `{verdict.candidate}` against `{verdict.baseline}`"
     return "\n".join([head, *(f"- {reason}" for reason in _reasons(verdict))])
 
 
-def _first_words(verdict: Mapping[str, Any]) -> str:
+def _first_words(verdict: GateReport) -> str:
     reason = next(iter(_reasons(verdict)), "")
-    return f"{verdict['verdict']}: {verdict['candidate']} against {verdict['baseline']}: {reason}"
+    return f"{verdict.verdict}: {verdict.candidate} against {verdict.baseline}: {reason}"
 
 
-def _reasons(verdict: Mapping[str, Any]) -> list[str]:
-    rules = [one for one in verdict["rules"] if one["verdict"] != "pass"]
-    ordered = sorted(rules, key=lambda one: one["verdict"] != "fail")
-    return [*verdict["preconditions"], *(f"{one['label']}: {one['reason']}" for one in ordered)]
+def _reasons(verdict: GateReport) -> list[str]:
+    ordered = sorted(verdict.not_passed, key=lambda one: one.verdict != "fail")
+    return [*verdict.preconditions, *(f"{one.label}: {one.reason}" for one in ordered)]
 
 
 def comparison_launches(

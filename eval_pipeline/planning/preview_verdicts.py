@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from eval_pipeline.comparing.documents import GateReport
 from eval_pipeline.comparing.gate import judge_pair
 from eval_pipeline.comparing.material import Paired, find_pair, read_pair
 from eval_pipeline.comparing.noise import find_noise, is_within
@@ -133,8 +134,8 @@ def _judge(
     return Judged(
         tests=tests,
         metrics=_metric_verdicts(con, registry, paired, tests, keys),
-        gate=gate["verdict"] if gate else None,
-        reasons=[*gate["preconditions"], *_failing(gate)] if gate else [],
+        gate=gate.verdict if gate else None,
+        reasons=[*gate.preconditions, *_failing(gate)] if gate else [],
     )
 
 
@@ -172,8 +173,8 @@ def _metric_verdicts(
     deltas = deltas_of({key: before.get(key) for key in shown}, {key: after.get(key) for key in shown})
     return {
         key: verdict_of(
-            entries[key]["delta"],
-            entries[key]["p_adjusted"],
+            entries[key].delta,
+            entries[key].p_adjusted,
             formulas[key].header.direction,
             in_band=is_within(deltas[key], bands[key]),
         )
@@ -181,8 +182,8 @@ def _metric_verdicts(
     }
 
 
-def _failing(gate: Mapping[str, Any]) -> list[str]:
-    return [f"{rule['metric']}: {rule['reason']}" for rule in gate["rules"] if rule["verdict"] != "pass"]
+def _failing(gate: GateReport) -> list[str]:
+    return [f"{rule.metric}: {rule.reason}" for rule in gate.not_passed]
 
 
 def _flips(one: PairState, before: Judged | None, after: Judged | None) -> list[dict[str, Any]]:

@@ -5,6 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from eval_pipeline.comparing.documents import (
+    CompareReport,
+    GateReport,
+    GateRule,
+    QueryVerdict,
+)
 from eval_pipeline.comparing.options import SIGNIFICANT
 from eval_pipeline.report.numbers import NOTHING, _amount_change, amount, interval, p_value
 from eval_pipeline.report.pages.material import MetricFacts
@@ -67,50 +73,50 @@ def _chosen(wanted: Sequence[str], available: Iterable[str], *, most: int) -> li
 
 
 def asks_queries(report: Mapping[str, Any]) -> bool:
-    """Whether the run, or one of two, was meant to answer queries; else nothing is said of queries."""
+    """Whether the run was meant to answer queries; else nothing is said of queries."""
     return not report.get("is_without_results", False)
 
 
-def moved_queries(report: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def moved_queries(report: CompareReport) -> list[QueryVerdict]:
     """The queries whose first expected chunk moved, farthest first; of equal moves the worse one first."""
-    entries = [entry for entry in report["per_query"] if entry["regression"] or entry["kind"] in MOVED]
+    entries = [entry for entry in report.per_query if entry.regression or entry.kind in MOVED]
     return sorted(entries, key=lambda entry: (-abs(_move_of(entry)), _move_of(entry)))
 
 
-def _move_of(entry: Mapping[str, Any]) -> float:
+def _move_of(entry: QueryVerdict) -> float:
     """By how much the reciprocal rank changed: what the reader of a list feels."""
-    return _reciprocal(entry["b_hit_rank"]) - _reciprocal(entry["a_hit_rank"])
+    return _reciprocal(entry.b_hit_rank) - _reciprocal(entry.a_hit_rank)
 
 
 def _reciprocal(rank: int | None) -> float:
     return 0.0 if rank is None else 1 / rank
 
 
-def surest_metric(report: Mapping[str, Any]) -> str | None:
+def surest_metric(report: CompareReport) -> str | None:
     """The metric whose difference is least likely to be chance, if any is significant after the adjustment."""
     found = [
-        (entry["p_adjusted"], -abs(entry["delta"]), metric)
-        for metric, entry in report["significance"].items()
-        if entry["p_adjusted"] is not None and entry["p_adjusted"] < SIGNIFICANT and entry["delta"]
+        (entry.p_adjusted, -abs(entry.delta), metric)
+        for metric, entry in report.significance.items()
+        if entry.p_adjusted is not None and entry.p_adjusted < SIGNIFICANT and entry.delta
     ]
     return min(found)[2] if found else None
 
 
-def within_noise(report: Mapping[str, Any], metric: str) -> bool | None:
+def within_noise(report: CompareReport, metric: str) -> bool | None:
     """Whether the difference is no larger than identical runs differ; None where that is not known."""
-    band, delta = report["noise"].get(metric), report["deltas"].get(metric)
+    band, delta = report.noise.get(metric), report.delta_of(metric)
     if band is None or delta is None:
         return None
-    return bool(band["low"] <= delta <= band["high"])
+    return bool(band.low <= delta <= band.high)
 
 
-def defined_metrics(report: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+def defined_metrics(report: CompareReport) -> tuple[list[str], list[str]]:
     """Metrics with a value in at least one run, and those without any."""
-    metrics = list(report["aggregate_a"])
+    metrics = list(report.aggregate_a)
     defined = [
         metric
         for metric in metrics
-        if report["aggregate_a"][metric] is not None or report["aggregate_b"][metric] is not None
+        if report.aggregate_a[metric] is not None or report.aggregate_b[metric] is not None
     ]
     return defined, [metric for metric in metrics if metric not in defined]
 
@@ -121,29 +127,30 @@ def shown_first(names: Sequence[str], most: int) -> str:
     return ", ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
 
 
-def rules_worth_showing(gate: Mapping[str, Any]) -> tuple[list[Mapping[str, Any]], str]:
+def rules_worth_showing(gate: GateReport) -> tuple[list[GateRule], str]:
     """The gate's rules without the trends that are none, and one sentence about these."""
-    quiet = [rule for rule in gate["rules"] if rule["kind"] == "drift" and rule["verdict"] == "pass"]
-    shown = [rule for rule in gate["rules"] if rule not in quiet]
+    quiet = [rule for rule in gate.rules if rule.kind == "drift" and rule.verdict == "pass"]
+    shown = [rule for rule in gate.rules if rule not in quiet]
     if not quiet:
         return shown, ""
-    nights = max(rule["n"] for rule in quiet)
+    nights = max(rule.n for rule in quiet)
     return shown, f"No lasting decline over up to {nights} nights in {len(quiet)} metrics."
 
 
-def part_cells(report: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:
+def part_cells(report: CompareReport) -> Iterator[tuple[str, list[str]]]:
     """What the runs measured as a whole, where they differ or were tested: a, b, b − a, interval, p adjusted, cases."""
-    for name, entry in report["parts"].items():
-        if entry["a"] == entry["b"] and "test" not in entry:
+    for name, entry in report.parts.items():
+        tested = entry.tested
+        if entry.a == entry.b and tested is None:
             continue
         yield (
             name,
             [
-                amount(entry["a"]),
-                amount(entry["b"]),
-                _amount_change(entry["a"], entry["b"]),
-                interval(entry.get("ci_low"), entry.get("ci_high")),
-                p_value(entry.get("p_adjusted")),
-                f"{entry['n']:,}" if "n" in entry else NOTHING,
+                amount(entry.a),
+                amount(entry.b),
+                _amount_change(entry.a, entry.b),
+                interval(tested.ci_low, tested.ci_high) if tested else NOTHING,
+                p_value(tested.p_adjusted) if tested else NOTHING,
+                f"{tested.n:,}" if tested else NOTHING,
             ],
         )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
 from xml.sax.saxutils import quoteattr
 
+from eval_pipeline.comparing.documents import EXACT, CompareReport, Counts, GateReport, Tested
 from eval_pipeline.report.comparison_rows import (
-    asks_queries,
     defined_metrics,
     moved_queries,
     part_cells,
@@ -32,16 +32,13 @@ _SPECIAL: Final = re.compile(r"[\\|`*~\[\]]|(?<!\w)_|_(?!\w)")
 # A tag, or what would be read as a character reference.
 _MARKUP: Final = re.compile(r"<|&(?=#?\w+;)")
 
-Gate = Mapping[str, Any]
-Report = Mapping[str, Any]
 
-
-def render_gate_junit(gate: Gate) -> str:
+def render_gate_junit(gate: GateReport) -> str:
     """One test case per rule; an inconclusive rule is skipped, or a failure where the gate is configured to fail."""
     cases = list(_cases(gate))
     failures = sum(outcome == "failure" for outcome, _, _, _ in cases)
     skipped = sum(outcome == "skipped" for outcome, _, _, _ in cases)
-    name = _attribute(f"gate {gate['candidate']} against {gate['baseline']}")
+    name = _attribute(f"gate {gate.candidate} against {gate.baseline}")
     counts = f'tests="{len(cases)}" failures="{failures}" errors="0" skipped="{skipped}"'
     lines = ['<?xml version="1.0" encoding="UTF-8"?>', f"<testsuites {counts}>"]
     lines.append(f"  <testsuite name={name} {counts}>")
@@ -55,15 +52,15 @@ def render_gate_junit(gate: Gate) -> str:
     return "\n".join([*lines, "  </testsuite>", "</testsuites>"]) + "\n"
 
 
-def _cases(gate: Gate) -> Iterator[tuple[str, str, str, str]]:
+def _cases(gate: GateReport) -> Iterator[tuple[str, str, str, str]]:
     """(outcome, group, title, reason)"""
-    undecided = "failure" if gate["on_inconclusive"] == "fail" else "skipped"
+    undecided = "failure" if gate.on_inconclusive == "fail" else "skipped"
     outcomes = {"pass": "passed", "fail": "failure", "inconclusive": undecided}
-    for problem in gate["preconditions"]:
+    for problem in gate.preconditions:
         yield undecided, "gate.preconditions", problem, problem
-    for rule in gate["rules"]:
-        yield outcomes[rule["verdict"]], f"gate.{rule['kind']}", rule["label"], rule["reason"]
-    if not gate["preconditions"] and not gate["rules"]:
+    for rule in gate.rules:
+        yield outcomes[rule.verdict], f"gate.{rule.kind}", rule.label, rule.reason
+    if not gate.preconditions and not gate.rules:
         yield undecided, "gate", "no rule applies", "no rule applies"
 
 
@@ -71,13 +68,13 @@ def _attribute(text: str) -> str:
     return quoteattr(_UNSPEAKABLE.sub("�", text), {"\n": "&#10;", "\r": "&#13;", "\t": "&#9;"})
 
 
-def render_report_md(report: Report) -> str:
+def render_report_md(report: CompareReport) -> str:
     """One Markdown file: aggregate deltas, and the wins, losses and regressions."""
     sections = [
         _head(report),
-        _deltas(report) if asks_queries(report) else "",
+        _deltas(report) if report.asks_queries else "",
         _parts(report),
-        _verdicts(report) if asks_queries(report) else "",
+        _verdicts(report) if report.asks_queries else "",
         _fallback(report),
         _slices(report),
         _flaky(report),
@@ -103,26 +100,26 @@ def _row(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-def _head(report: Report) -> str:
-    mode = report["deltas"]["chunker_version_match"]
+def _head(report: CompareReport) -> str:
+    mode = report.mode
     matched = {
         "exact": "exact: both runs were chunked alike, expected chunks are matched by id",
         "fallback_doc_span": "fallback_doc_span: chunkers differ, expected chunks are matched by document and span",
     }[mode]
-    lines = [f"# {escaped(report['run_a'])} → {escaped(report['run_b'])}"]
-    if asks_queries(report):
-        n = count(len(report["per_query"]), "query", plural="queries")
+    lines = [f"# {escaped(report.run_a)} → {escaped(report.run_b)}"]
+    if report.asks_queries:
+        n = count(len(report.per_query), "query", plural="queries")
         lines += ["", f"{n} in both runs. Matching {escaped(matched)}."]
-    if report["causes"]:
-        lines += ["", f"Known differences: {', '.join(report['causes'])}."]
-    if report["warnings"]:
-        lines += ["", *(f"- **Warning:** {escaped(warning)}" for warning in report["warnings"])]
+    if report.causes:
+        lines += ["", f"Known differences: {', '.join(report.causes)}."]
+    if report.warnings:
+        lines += ["", *(f"- **Warning:** {escaped(warning)}" for warning in report.warnings)]
     return "\n".join(lines)
 
 
-def _deltas(report: Report) -> str:
+def _deltas(report: CompareReport) -> str:
     defined, undefined = defined_metrics(report)
-    has_bands = any(report["noise"].values())
+    has_bands = any(report.noise.values())
     columns = [
         "metric",
         "a:",
@@ -144,8 +141,8 @@ def _deltas(report: Report) -> str:
         "by Benjamini–Hochberg over the metrics of this table. Could show: the smallest difference that so many "
         "queries reveal with 80 % power.",
     ]
-    if report["caveats"]:
-        reasons = sorted(set(report["caveats"].values()))
+    if report.caveats:
+        reasons = sorted(set(report.caveats.values()))
         lines += ["", f"\\* Not to be taken at face value: {'; '.join(escaped(one) for one in reasons)}."]
     lines += ["", _noise_floor(report, has_bands=has_bands)]
     if undefined:
@@ -153,45 +150,45 @@ def _deltas(report: Report) -> str:
     return "\n".join(lines)
 
 
-def _noise_floor(report: Report, *, has_bands: bool) -> str:
+def _noise_floor(report: CompareReport, *, has_bands: bool) -> str:
     if has_bands:
         return "Noise: how far identical runs differ; a delta inside the band says nothing."
-    pairs = report["identical_pairs"]
-    return f"Noise floor: not known yet. Pairs of identical runs so far: {pairs['n']}; needed: {pairs['needed']}."
+    pairs = report.identical_pairs
+    return f"Noise floor: not known yet. Pairs of identical runs so far: {pairs.n}; needed: {pairs.needed}."
 
 
-def _delta_row(report: Report, metric: str, *, has_bands: bool) -> list[str]:
-    tested = report["significance"][metric]
-    mark = " \\*" if metric in report["caveats"] else ""
+def _delta_row(report: CompareReport, metric: str, *, has_bands: bool) -> list[str]:
+    tested = report.significance[metric]
+    mark = " \\*" if metric in report.caveats else ""
     cells = [
         escaped(metric) + mark,
-        value(report["aggregate_a"][metric]),
-        value(report["aggregate_b"][metric]),
-        change(report["deltas"][metric]),
-        interval(tested["ci_low"], tested["ci_high"]),
-        p_value(tested["p_value"]),
-        p_value(tested["p_adjusted"]),
-        f"{tested['n']:,}",
-        value(tested["mde"]),
+        value(report.aggregate_a[metric]),
+        value(report.aggregate_b[metric]),
+        change(report.delta_of(metric)),
+        interval(tested.ci_low, tested.ci_high),
+        p_value(tested.p_value),
+        p_value(tested.p_adjusted),
+        f"{tested.n:,}",
+        value(tested.mde),
     ]
     return [*cells, _band(report, metric)] if has_bands else cells
 
 
-def _band(report: Report, metric: str) -> str:
-    band = report["noise"][metric]
+def _band(report: CompareReport, metric: str) -> str:
+    band = report.noise[metric]
     if band is None:
         return "—"
-    return f"±{decimal(band['high'])}" + (" (inside)" if within_noise(report, metric) else "")
+    return f"±{decimal(band.high)}" + (" (inside)" if within_noise(report, metric) else "")
 
 
-def _parts(report: Report) -> str:
+def _parts(report: CompareReport) -> str:
     rows = [[escaped(name), *cells] for name, cells in part_cells(report)]
     columns = ["measure", "a:", "b:", "delta (b − a):", "95 % interval:", "p adjusted:", "cases:"]
     return f"## The runs as a whole\n\n{_table(columns, rows)}" if rows else ""
 
 
-def _verdicts(report: Report) -> str:
-    counts = report["counts"]
+def _verdicts(report: CompareReport) -> str:
+    counts = report.counts.by_kind()
     lines = [
         "## Wins, losses, regressions",
         "",
@@ -202,12 +199,12 @@ def _verdicts(report: Report) -> str:
         return "\n".join([*lines, "", "No query won, lost, regressed or changed its rank."])
     rows = [
         [
-            escaped(entry["query_id"]),
-            entry["kind"] + (", regression" if entry["regression"] and entry["kind"] != "regression" else ""),
-            rank(entry["a_hit_rank"]),
-            rank(entry["b_hit_rank"]),
-            ", ".join(escaped(chunk_id) for chunk_id in entry["regressed_chunk_ids"]),
-            escaped(entry["note"] or ""),
+            escaped(entry.query_id),
+            entry.kind + (", regression" if entry.regression and entry.kind != "regression" else ""),
+            rank(entry.a_hit_rank),
+            rank(entry.b_hit_rank),
+            ", ".join(escaped(chunk_id) for chunk_id in entry.regressed_chunk_ids),
+            escaped(entry.note or ""),
         ]
         for entry in moved[:LISTED_QUERIES]
     ]
@@ -217,56 +214,55 @@ def _verdicts(report: Report) -> str:
     return "\n".join(lines)
 
 
-def _fallback(report: Report) -> str:
-    metrics, tested = report["fallback_metrics"], report["fallback_significance"]
+def _fallback(report: CompareReport) -> str:
+    metrics, tested = report.fallback_metrics, report.fallback_significance
     if metrics is None or tested is None:
         return ""
     rows = [
         [
             escaped(metric),
-            value(metrics["a"][metric]),
-            value(metrics["b"][metric]),
-            change(metrics["deltas"][metric]),
-            interval(tested[metric]["ci_low"], tested[metric]["ci_high"]),
-            p_value(tested[metric]["p_value"]),
-            p_value(tested[metric]["p_adjusted"]),
+            value(metrics.a[metric]),
+            value(metrics.b[metric]),
+            change(metrics.deltas[metric]),
+            interval(tested[metric].ci_low, tested[metric].ci_high),
+            p_value(tested[metric].p_value),
+            p_value(tested[metric].p_adjusted),
         ]
-        for metric in metrics["deltas"]
+        for metric in metrics.deltas
     ]
     columns = ["metric", "a:", "b:", "delta (b − a):", "95 % interval:", "p:", "p adjusted:"]
-    kinds = list(next(iter(report["sensitivity"].values())))
     sensitivity = [
-        [f"{float(threshold):.0%}", *(f"{counts[kind]:,}" for kind in kinds)]
-        for threshold, counts in report["sensitivity"].items()
+        [f"{float(threshold):.0%}", *(f"{n:,}" for n in counts.by_kind().values())]
+        for threshold, counts in (report.sensitivity or {}).items()
     ]
     return "\n".join(
         [
             "## By document and span",
             "",
             "Both runs by the same criterion, over "
-            f"{count(metrics['a']['n'], 'query', plural='queries')} whose expected chunks have known spans.",
+            f"{count(metrics.n_queries, 'query', plural='queries')} whose expected chunks have known spans.",
             "",
             _table(columns, rows),
             "",
             "How the verdicts depend on the share of characters that a hit has to cover:",
             "",
-            _table(["shared:", *(f"{kind}:" for kind in kinds)], sensitivity),
+            _table(["shared:", *(f"{kind}:" for kind in Counts.__struct_fields__)], sensitivity),
         ]
     )
 
 
-def _slices(report: Report) -> str:
-    if not report["slices"]:
+def _slices(report: CompareReport) -> str:
+    if not report.slices:
         return ""
     rows = [
         [
-            f"{escaped(entry['slice'])} = {escaped(entry['slice_value'])}",
-            escaped(entry["metric"]),
-            f"{entry['n_queries']:,}",
-            change(entry["delta"]),
-            p_value(entry["p_adjusted"]),
+            f"{escaped(entry.slice)} = {escaped(entry.slice_value)}",
+            escaped(entry.metric),
+            f"{entry.n_queries:,}",
+            change(entry.delta),
+            p_value(entry.p_adjusted),
         ]
-        for entry in report["slices"]
+        for entry in report.slices
     ]
     return "\n".join(
         [
@@ -279,14 +275,11 @@ def _slices(report: Report) -> str:
     )
 
 
-def _flaky(report: Report) -> str:
-    flaky = report["flaky_queries"]
+def _flaky(report: CompareReport) -> str:
+    flaky = report.flaky_queries
     if not flaky:
         return ""
-    listed = [
-        f"{escaped(entry['query_id'])} ({entry['flips']} of {entry['pairs']})"
-        for entry in flaky[:LISTED_FLAKY]
-    ]
+    listed = [f"{escaped(entry.query_id)} ({entry.flips} of {entry.pairs})" for entry in flaky[:LISTED_FLAKY]]
     return "\n".join(
         [
             "## Flaky queries",
@@ -297,37 +290,36 @@ def _flaky(report: Report) -> str:
     )
 
 
-def _unpaired(report: Report) -> str:
+def _unpaired(report: CompareReport) -> str:
     lines = []
-    for side in ("a", "b"):
-        ids = report[f"only_in_{side}"]
+    for side, ids in (("a", report.only_in_a), ("b", report.only_in_b)):
         if ids:
             named = shown_first([escaped(query_id) for query_id in ids[:LISTED_QUERIES]], LISTED_QUERIES)
             lines.append(f"Only in {side} ({len(ids):,}): {named}.")
     return "\n\n".join(["## Queries of one run only", *lines]) if lines else ""
 
 
-def render_gate_md(gate: Mapping[str, Any]) -> str:
+def render_gate_md(gate: GateReport) -> str:
     """The gate's verdict for a pull request or a chat."""
     lines = [
-        f"# Gate: {gate['verdict']}",
+        f"# Gate: {gate.verdict}",
         "",
-        f"{escaped(gate['candidate'])} against {escaped(gate['baseline'])}.",
+        f"{escaped(gate.candidate)} against {escaped(gate.baseline)}.",
     ]
-    if gate["preconditions"]:
+    if gate.preconditions:
         lines += ["", "Nothing was decided, because:", ""]
-        lines += [f"- {escaped(problem)}" for problem in gate["preconditions"]]
+        lines += [f"- {escaped(problem)}" for problem in gate.preconditions]
     shown, quiet = rules_worth_showing(gate)
     if shown:
         rows = [
             [
-                rule["verdict"] if rule["verdict"] == "pass" else f"**{rule['verdict']}**",
-                escaped(rule["label"]),
-                value(rule["baseline"]),
-                value(rule["candidate"]),
-                change(rule["delta"]),
-                p_value(rule["p_adjusted"]),
-                escaped(rule["reason"]),
+                rule.verdict if rule.verdict == "pass" else f"**{rule.verdict}**",
+                escaped(rule.label),
+                value(rule.baseline),
+                value(rule.candidate),
+                change(rule.delta),
+                p_value(rule.p_adjusted),
+                escaped(rule.reason),
             ]
             for rule in shown
         ]
@@ -336,84 +328,94 @@ def render_gate_md(gate: Mapping[str, Any]) -> str:
         lines += ["", "One-sided tests, p adjusted by Holm over the rules of this gate."]
     if quiet:
         lines += ["", quiet]
-    lines += [f"\nNote: {escaped(note)}." for note in gate["notes"]]
-    if gate["skipped"]:
-        lines += ["", f"Not judged: {escaped('; '.join(gate['skipped']))}."]
+    lines += [f"\nNote: {escaped(note)}." for note in gate.notes]
+    if gate.skipped:
+        lines += ["", f"Not judged: {escaped('; '.join(gate.skipped))}."]
     return "\n".join(lines) + "\n"
 
 
-def render_short_md(report: Report, gate: Report | None = None) -> str:
+def render_short_md(report: CompareReport, gate: GateReport | None = None) -> str:
     """Headline changes, the verdicts, the queries that moved most, and what is to be known before believing it."""
     sections = [
         _short_head(report),
-        "\n".join(f"- {escaped(warning)}" for warning in report["warnings"]),
+        "\n".join(f"- {escaped(warning)}" for warning in report.warnings),
         _short_deltas(report),
-        _short_verdicts(report) if asks_queries(report) else _parts(report),
+        _short_verdicts(report) if report.asks_queries else _parts(report),
         _queries(report),
         _gate(gate) if gate else "",
     ]
     return "\n\n".join(section for section in sections if section)
 
 
-def headline_deltas(report: Report) -> Iterator[tuple[str, Report]]:
-    """(name, values) of the headlines that moved or could have: by document and span where chunkers differ."""
-    fallback = report["fallback_metrics"]
+class Headline(NamedTuple):
+    """A headline metric of two runs, with how sure its difference is."""
+
+    name: str
+    a: float | None
+    b: float | None
+    delta: float | None
+    tested: Tested
+
+
+def headline_deltas(report: CompareReport) -> Iterator[Headline]:
+    """The headlines that moved or could have: by document and span where chunkers differ."""
+    fallback, by_span = report.fallback_metrics, report.fallback_significance or {}
     if fallback:
-        for metric, delta in fallback["deltas"].items():
-            values = {"a": fallback["a"][metric], "b": fallback["b"][metric], "delta": delta}
-            yield f"{metric} by document and span", values | report["fallback_significance"][metric]
+        for metric, delta in fallback.deltas.items():
+            name = f"{metric} by document and span"
+            yield Headline(name, fallback.a[metric], fallback.b[metric], delta, by_span[metric])
     for metric in HEADLINES:
-        delta = report["deltas"].get(metric)
-        if delta is not None and metric not in report["caveats"]:
-            values = {"a": report["aggregate_a"][metric], "b": report["aggregate_b"][metric], "delta": delta}
-            yield metric, values | report["significance"][metric]
+        delta = report.delta_of(metric)
+        if delta is not None and metric not in report.caveats:
+            a, b = report.aggregate_a[metric], report.aggregate_b[metric]
+            yield Headline(metric, a, b, delta, report.significance[metric])
 
 
-def _short_head(report: Report) -> str:
-    exact = report["deltas"]["chunker_version_match"] == "exact"
-    known = f" Known differences: {escaped(', '.join(report['causes']))}." if report["causes"] else ""
-    runs = f"**{escaped(report['run_a'])} → {escaped(report['run_b'])}**"
-    if not asks_queries(report):
+def _short_head(report: CompareReport) -> str:
+    exact = report.mode == EXACT
+    known = f" Known differences: {escaped(', '.join(report.causes))}." if report.causes else ""
+    runs = f"**{escaped(report.run_a)} → {escaped(report.run_b)}**"
+    if not report.asks_queries:
         return f"{runs}.{known}"
     return (
-        f"{runs}: {count(len(report['per_query']), 'query', plural='queries')} in both runs, matched "
+        f"{runs}: {count(len(report.per_query), 'query', plural='queries')} in both runs, matched "
         f"{'by chunk id' if exact else 'by document and span'}.{known}"
     )
 
 
-def _short_deltas(report: Report) -> str:
+def _short_deltas(report: CompareReport) -> str:
     rows = [
         [
-            escaped(name),
-            value(one["a"]),
-            value(one["b"]),
-            change(one["delta"]),
-            interval(one["ci_low"], one["ci_high"]),
-            p_value(one["p_adjusted"]),
-            f"{one['n']:,}",
+            escaped(one.name),
+            value(one.a),
+            value(one.b),
+            change(one.delta),
+            interval(one.tested.ci_low, one.tested.ci_high),
+            p_value(one.tested.p_adjusted),
+            f"{one.tested.n:,}",
         ]
-        for name, one in headline_deltas(report)
+        for one in headline_deltas(report)
     ]
     columns = ["metric", "a:", "b:", "b − a:", "95 % interval:", "p adj.:", "n:"]
     return _table(columns, rows) if rows else ""
 
 
-def _short_verdicts(report: Report) -> str:
-    told = [f"{n:,} {kind.replace('_', ' ')}" for kind, n in report["counts"].items() if n]
+def _short_verdicts(report: CompareReport) -> str:
+    told = [f"{n:,} {kind.replace('_', ' ')}" for kind, n in report.counts.by_kind().items() if n]
     return f"Queries: {', '.join(told)}." if told else "No query is in both runs."
 
 
-def _queries(report: Report) -> str:
+def _queries(report: CompareReport) -> str:
     moved = moved_queries(report)
     if not moved:
         return ""
     rows = [
         [
-            escaped(entry["query_id"]),
-            entry["kind"].replace("_", " "),
-            rank(entry["a_hit_rank"]),
-            rank(entry["b_hit_rank"]),
-            escaped(shown_first(entry["regressed_chunk_ids"], 1)),
+            escaped(entry.query_id),
+            entry.kind.replace("_", " "),
+            rank(entry.a_hit_rank),
+            rank(entry.b_hit_rank),
+            escaped(shown_first(entry.regressed_chunk_ids, 1)),
         ]
         for entry in moved[:QUERIES_SHOWN]
     ]
@@ -421,7 +423,7 @@ def _queries(report: Report) -> str:
     return _table(["query", "verdict", "rank a:", "rank b:", "lost chunk"], rows) + more
 
 
-def _gate(gate: Report) -> str:
-    reasons = [f"{one['label']}: {one['reason']}" for one in gate["rules"] if one["verdict"] != "pass"]
-    lines = [f"- {escaped(reason)}" for reason in [*gate["preconditions"], *reasons]]
-    return "\n".join([f"Gate: **{gate['verdict']}**", *(["", *lines] if lines else [])])
+def _gate(gate: GateReport) -> str:
+    reasons = [f"{one.label}: {one.reason}" for one in gate.not_passed]
+    lines = [f"- {escaped(reason)}" for reason in [*gate.preconditions, *reasons]]
+    return "\n".join([f"Gate: **{gate.verdict}**", *(["", *lines] if lines else [])])

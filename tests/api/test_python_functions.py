@@ -53,8 +53,19 @@ def test_compare_runs_gives_the_document_of_the_command_line(settings, monkeypat
     report = eval_pipeline.compare_runs("run-a", "run-b")
     assert report == compared(settings)
     assert eval_pipeline.render_report_md(report).startswith("# run-a → run-b\n")
+    read_back = json.loads(json.dumps(dict(report)))
+    assert list(read_back) == list(report)
+    assert eval_pipeline.render_report_md(read_back) == eval_pipeline.render_report_md(report)
     with pytest.raises(RefusedError):
         eval_pipeline.compare_runs("run-a", "run-b", strict_chunker_version=True)
+
+
+def test_a_report_has_its_fields_by_name_and_by_key(settings) -> None:
+    report = eval_pipeline.compare_runs("run-a", "run-b", db=settings.db)
+    assert isinstance(report, eval_pipeline.CompareReport)
+    assert report.deltas == report["deltas"] and report.deltas["chunker_version_match"] == "fallback_doc_span"
+    assert report.significance["mrr"].n == report["significance"]["mrr"]["n"] == 4
+    assert [entry.query_id for entry in report.per_query] == [one["query_id"] for one in report["per_query"]]
 
 
 def test_an_aggregate_computed_again_is_byte_for_byte_what_is_stored(settings) -> None:

@@ -6,11 +6,14 @@ import json
 import re
 from xml.etree import ElementTree
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 
 from eval_pipeline.cli import kb
 from eval_pipeline.cli.main import cli
+from eval_pipeline.comparing.documents import GateReport
+from eval_pipeline.documents import as_json
 from eval_pipeline.report.markdown import escaped, render_gate_junit, render_gate_md, render_report_md
 from tests.bundle_files import write_archive
 from tests.comparing.pairs_of_runs import answered, compared, expecting_one, ranked, store_of
@@ -103,7 +106,7 @@ def test_json_on_standard_output_is_one_document_and_always_the_same_bytes(setti
         run(settings, "compare", "run-a", "run-b", *words) for words in (["--format", "json"], ["--json"])
     ]
     assert [result.exit_code for result in results] == [0, 0]
-    assert json.loads(results[0].stdout) == document
+    assert json.loads(results[0].stdout) == as_json(document)
     assert results[0].stdout == results[1].stdout
 
 
@@ -146,7 +149,7 @@ def as_kb(settings, capsys, *words: str) -> tuple[int, str, str]:
 
 def test_in_the_words_of_a_knowledge_base_the_same_command_answers(settings, document, capsys) -> None:
     code, printed, _ = as_kb(settings, capsys, "compare", "run-a", "run-b", "--json")
-    assert (code, json.loads(printed)) == (0, document)
+    assert (code, json.loads(printed)) == (0, as_json(document))
     code, printed, said = as_kb(settings, capsys, "compare", "run-a", "run-c", "--strict-chunker-version")
     assert (code, printed) == (5, "") and "v1" in said and "v2" in said
     code, printed, _ = as_kb(settings, capsys, "metrics", "mrr", "--json")
@@ -196,26 +199,35 @@ GATE = {
     "preconditions": [],
     "skipped": ["mrr: undefined in both runs"],
     "notes": [],
+    "evidence": "test",
     "on_inconclusive": "warn",
     "rules": [
         {
+            "metric": "hit@5",
             "verdict": verdict,
             "label": f"hit@5 [tag=x|{verdict}\x01]",
             "kind": "change",
             "baseline": 0.8,
             "candidate": None,
             "delta": -0.1,
+            "margin": 0.02,
             "p_adjusted": 0.0001,
+            "ci_low": None,
             "reason": 'worse <than> "0.02"\nby far',
             "n": 40,
+            **dict.fromkeys(("ci_high", "p_value", "slice", "slice_value")),
         }
         for verdict in ("pass", "fail", "inconclusive")
     ],
 }
 
 
+def verdict_of(document: dict[str, object]) -> GateReport:
+    return msgspec.convert(document, GateReport)
+
+
 def test_junit_is_xml_with_a_case_per_rule() -> None:
-    root = ElementTree.fromstring(render_gate_junit(GATE))
+    root = ElementTree.fromstring(render_gate_junit(verdict_of(GATE)))
     assert (root.get("tests"), root.get("failures"), root.get("skipped")) == ("3", "1", "1")
     cases = root.findall("./testsuite/testcase")
     assert [len(case) for case in cases] == [0, 1, 1]
@@ -224,7 +236,7 @@ def test_junit_is_xml_with_a_case_per_rule() -> None:
 
 
 def test_a_precondition_is_a_skipped_case_of_its_own() -> None:
-    gate = {**GATE, "rules": [], "verdict": "inconclusive", "preconditions": ["another judge"]}
+    gate = verdict_of({**GATE, "rules": [], "verdict": "inconclusive", "preconditions": ["another judge"]})
     root = ElementTree.fromstring(render_gate_junit(gate))
     assert [case.get("name") for case in root.iter("testcase")] == ["another judge"]
     assert root.get("skipped") == "1"
@@ -232,7 +244,7 @@ def test_a_precondition_is_a_skipped_case_of_its_own() -> None:
 
 
 def test_a_gate_in_markdown_names_every_rule_that_says_something() -> None:
-    text = render_gate_md(GATE)
+    text = render_gate_md(verdict_of(GATE))
     assert text.startswith("# Gate: fail\n")
     rows = [line for line in text.splitlines() if "hit@5" in line]
     assert len(rows) == 3 and all(len(cells(row)) == 7 for row in rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from eval_pipeline.planning.plan import find_plan, select_cells
 from eval_pipeline.planning.status import find_status
 from eval_pipeline.report.pages.collect import read_suites
 from eval_pipeline.settings import Settings
+from eval_pipeline.store.open import open_writer
 from eval_pipeline.store.runs import previous_complete_run
 from tests.bundle_files import (
     ask,
@@ -372,3 +374,19 @@ def test_the_same_verdict_again_writes_nothing(changed: Settings) -> None:
     assert keep_verdict(changed, document, now=day(6))
     assert not keep_verdict(changed, document, now=day(7))
     assert ask(changed, "select judged_at from comparisons.gates") == [(day(6),)]
+
+
+def test_a_verdict_that_another_version_kept_is_shown_for_what_this_one_knows_of_it(
+    changed: Settings,
+) -> None:
+    write_gate(changed)
+    registry = registry_of(changed)
+    keep_verdict(changed, gate(changed, registry, "night-3", "night-2"), now=day(6))
+    ((text,),) = ask(changed, "select document from comparisons.gates")
+    other = json.loads(text) | {"weather": "rain"}
+    other["rules"] = [rule | {"mood": "low"} for rule in other["rules"]]
+    with open_writer(changed.db) as con:
+        con.execute("update comparisons.gates set document = ?", [json.dumps(other)])
+    (suite,) = read_suites(changed, registry)
+    (judged,) = [run for run in suite.runs if run.gate]
+    assert (judged.gate.verdict, judged.gate.metrics) == ("fail", {"hit@5": "fail"})

@@ -13,6 +13,7 @@ from urllib.parse import unquote, urlparse
 import dagster as dg
 import pytest
 
+from eval_pipeline.comparing.documents import GateReport
 from eval_pipeline.comparing.pairs import due_pairs, store_comparisons
 from eval_pipeline.computing.ledger import NEW_DATA_REASONS
 from eval_pipeline.defs.comparisons import COMPARISONS, PAGES, gate_result
@@ -226,12 +227,25 @@ def test_a_failed_gate_is_a_warning_in_the_words_of_its_rules(done):
     assert materializations(done.result, COMPARISONS)["r2..r3"]["gate"].value == "fail"
 
 
+def judged(verdict: str, *preconditions: str) -> GateReport:
+    return GateReport(
+        verdict=verdict,
+        candidate="b",
+        baseline="a",
+        preconditions=list(preconditions),
+        rules=[],
+        skipped=[],
+        notes=[],
+        evidence="test",
+        on_inconclusive="warn",
+    )
+
+
 def test_nothing_judged_and_everything_passed_are_no_warning():
     assert gate_result([]).passed
-    passed = {"verdict": "pass", "candidate": "b", "baseline": "a", "rules": [], "preconditions": []}
-    assert gate_result([passed]).passed
-    doubt = {**passed, "verdict": "inconclusive", "preconditions": ["the baseline answered 1 of 9"]}
-    found = gate_result([passed, doubt])
+    assert gate_result([judged("pass")]).passed
+    doubt = judged("inconclusive", "the baseline answered 1 of 9")
+    found = gate_result([judged("pass"), doubt])
     assert not found.passed and found.description.endswith("the baseline answered 1 of 9")
 
 

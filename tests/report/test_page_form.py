@@ -6,8 +6,10 @@ import re
 from itertools import pairwise
 from xml.etree import ElementTree
 
+import msgspec
 import pytest
 
+from eval_pipeline.comparing.documents import CompareReport
 from eval_pipeline.report.pages.figures import drawn, inline_svg
 from eval_pipeline.report.pages.material import (
     ChunkRow,
@@ -250,7 +252,7 @@ def big_pair(letter: str) -> PairMaterial:
         "sensitivity": None,
     }
     return PairMaterial(
-        document=document,
+        document=msgspec.convert(document, CompareReport),
         facts=(FACTS, FACTS),
         metrics=[METRIC],
         states=(STATES, STATES),

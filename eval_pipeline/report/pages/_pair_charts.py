@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from eval_pipeline.comparing.documents import QueryVerdict
 from eval_pipeline.comparing.significance import BETTER, UNCLEAR, WORSE
 from eval_pipeline.report.pages.figures import COLOURS, Chart, _altair, _specification_of
 from eval_pipeline.report.pages.run_charts import labels_of
@@ -47,7 +48,7 @@ def forest_chart(differences: Sequence[Difference], *, name: str, title: str) ->
     return Chart(name, title, _said(differences), _specification_of(chart))
 
 
-def _forest_row(one: Difference, label: str) -> dict[str, Any]:
+def _forest_row(one: Difference, label: str) -> dict[str, str | float | None]:
     low, high = one.band or (None, None)
     return {
         "metric": label,
@@ -94,7 +95,7 @@ def _said(differences: Sequence[Difference]) -> str:
     return ("; ".join(parts) or "no difference") + "."
 
 
-def rank_chart(per_query: Sequence[Mapping[str, Any]], ranks: int) -> Chart:
+def rank_chart(per_query: Sequence[QueryVerdict], ranks: int) -> Chart:
     """Where the first expected chunk stood in a, and where it stands in b."""
     alt = _altair()
     counts = rank_pairs(per_query)
@@ -131,12 +132,12 @@ def _moves_in_words(counts: Counter[tuple[int | None, int | None]]) -> str:
     )
 
 
-def rank_pairs(per_query: Sequence[Mapping[str, Any]]) -> Counter[tuple[int | None, int | None]]:
+def rank_pairs(per_query: Sequence[QueryVerdict]) -> Counter[tuple[int | None, int | None]]:
     """How many comparable queries went from which rank to which."""
     return Counter(
-        (entry["a_hit_rank"], entry["b_hit_rank"])
+        (entry.a_hit_rank, entry.b_hit_rank)
         for entry in per_query
-        if entry["kind"] not in ("not_applicable", "not_comparable")
+        if entry.kind not in ("not_applicable", "not_comparable")
     )
 
 

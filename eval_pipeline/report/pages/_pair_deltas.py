@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
+from eval_pipeline.comparing.documents import CompareReport, Counts, FallbackMetrics, SliceMoved
 from eval_pipeline.comparing.significance import BETTER, UNCLEAR, verdict_of
 from eval_pipeline.report.comparison_rows import (
     _by_family,
@@ -24,8 +25,6 @@ from eval_pipeline.words import count
 
 ADJUSTMENTS: Final = {"benjamini_hochberg": "Benjamini–Hochberg"}
 
-Report = Mapping[str, Any]
-
 
 def deltas_section(material: PairMaterial) -> list[Child]:
     """The picture of one metric per formula, and the table of all."""
@@ -34,7 +33,7 @@ def deltas_section(material: PairMaterial) -> list[Child]:
     facts = {one.key: one for one in material.metrics}
     shown = [facts[key] for key in defined if key in facts]
     return [
-        *_pictures(document, [one for one in shown if one.key not in document["caveats"]]),
+        *_pictures(document, [one for one in shown if one.key not in document.caveats]),
         _table(document, shown),
         _caveats(document),
         _reading(document),
@@ -44,7 +43,7 @@ def deltas_section(material: PairMaterial) -> list[Child]:
     ]
 
 
-def _pictures(document: Report, metrics: Sequence[MetricFacts]) -> list[Html]:
+def _pictures(document: CompareReport, metrics: Sequence[MetricFacts]) -> list[Html]:
     drawn = []
     for name, title, is_wanted in (
         ("forest", "Differences, one metric per formula", _is_share),
@@ -60,31 +59,29 @@ def _pictures(document: Report, metrics: Sequence[MetricFacts]) -> list[Html]:
     return drawn
 
 
-def difference_of(document: Report, one: MetricFacts) -> Difference | None:
+def difference_of(document: CompareReport, one: MetricFacts) -> Difference | None:
     """What is drawn of a metric; nothing without a difference over the queries of both runs."""
-    tested = document["significance"][one.key]
-    if tested["delta"] is None:
+    tested = document.significance[one.key]
+    if tested.delta is None:
         return None
-    band = document["noise"].get(one.key)
+    band = document.noise.get(one.key)
     return Difference(
         metric=one.key,
-        delta=tested["delta"],
-        low=tested["ci_low"],
-        high=tested["ci_high"],
-        band=(band["low"], band["high"]) if band else None,
+        delta=tested.delta,
+        low=tested.ci_low,
+        high=tested.ci_high,
+        band=(band.low, band.high) if band else None,
         verdict=_verdict(document, one),
     )
 
 
-def _verdict(document: Report, one: MetricFacts) -> str:
-    tested = document["significance"][one.key]
-    return verdict_of(
-        tested["delta"], tested["p_adjusted"], one.direction, in_band=within_noise(document, one.key)
-    )
+def _verdict(document: CompareReport, one: MetricFacts) -> str:
+    tested = document.significance[one.key]
+    return verdict_of(tested.delta, tested.p_adjusted, one.direction, in_band=within_noise(document, one.key))
 
 
-def _table(document: Report, metrics: Sequence[MetricFacts]) -> Html:
-    has_bands = any(document["noise"].values())
+def _table(document: CompareReport, metrics: Sequence[MetricFacts]) -> Html:
+    has_bands = any(document.noise.values())
     groups = [
         Group(family, [_row(document, one, has_bands=has_bands) for one in entries])
         for family, entries in _by_family(metrics).items()
@@ -94,57 +91,57 @@ def _table(document: Report, metrics: Sequence[MetricFacts]) -> Html:
     return data_table("deltas", _caption(document), [Column("metric"), *numbers, Column("verdict")], groups)
 
 
-def _caption(document: Report) -> str:
-    adjusted = ADJUSTMENTS.get(document["adjustment"], document["adjustment"])
+def _caption(document: CompareReport) -> str:
+    adjusted = ADJUSTMENTS.get(document.adjustment, document.adjustment)
     return (
         "a and b are each run's own aggregates. Interval, p and n are of the queries that both runs define; p adjusted "
         f"by {adjusted} over all metrics."
     )
 
 
-def _row(document: Report, one: MetricFacts, *, has_bands: bool) -> list[Child]:
-    tested = document["significance"][one.key]
+def _row(document: CompareReport, one: MetricFacts, *, has_bands: bool) -> list[Child]:
+    tested = document.significance[one.key]
     return [
         metric_name(one.key),
-        value(document["aggregate_a"][one.key]),
-        value(document["aggregate_b"][one.key]),
-        change(document["deltas"][one.key]),
-        interval(tested["ci_low"], tested["ci_high"]),
-        p_value(tested["p_adjusted"]),
-        f"{tested['n']:,}",
-        NOTHING if tested["mde"] is None else f"±{tested['mde']:.3f}",
+        value(document.aggregate_a[one.key]),
+        value(document.aggregate_b[one.key]),
+        change(document.delta_of(one.key)),
+        interval(tested.ci_low, tested.ci_high),
+        p_value(tested.p_adjusted),
+        f"{tested.n:,}",
+        NOTHING if tested.mde is None else f"±{tested.mde:.3f}",
         *([_band(document, one.key)] if has_bands else []),
         _verdict_cell(document, one),
     ]
 
 
-def _band(document: Report, metric: str) -> str:
-    band = document["noise"].get(metric)
-    return interval(band["low"], band["high"]) if band else NOTHING
+def _band(document: CompareReport, metric: str) -> str:
+    band = document.noise.get(metric)
+    return interval(band.low, band.high) if band else NOTHING
 
 
-def _verdict_cell(document: Report, one: MetricFacts) -> Child:
-    caveat = document["caveats"].get(one.key)
+def _verdict_cell(document: CompareReport, one: MetricFacts) -> Child:
+    caveat = document.caveats.get(one.key)
     if caveat:
         return badge("not comparable")
     verdict = _verdict(document, one)
     if verdict == UNCLEAR:
-        return "within noise" if within_noise(document, one.key) and document["deltas"][one.key] else ""
+        return "within noise" if within_noise(document, one.key) and document.delta_of(one.key) else ""
     return badge(verdict, "good" if verdict == BETTER else "bad")
 
 
-def _caveats(document: Report) -> Html | None:
-    reasons = sorted(set(document["caveats"].values()))
+def _caveats(document: CompareReport) -> Html | None:
+    reasons = sorted(set(document.caveats.values()))
     return tag("p", f"Not comparable: {'; '.join(reasons)}.", class_="note") if reasons else None
 
 
-def _reading(document: Report) -> Html:
-    pairs = document["identical_pairs"]
+def _reading(document: CompareReport) -> Html:
+    pairs = document.identical_pairs
     noise = (
         "Noise band: how far runs of one commit and configuration differ from each other."
-        if any(document["noise"].values())
-        else f"The noise band is not known yet: it takes {pairs['needed']:,} pairs of identical runs, and so far there "
-        f"{'is' if pairs['n'] == 1 else 'are'} {pairs['n']:,}."
+        if any(document.noise.values())
+        else f"The noise band is not known yet: it takes {pairs.needed:,} pairs of identical runs, and so far there "
+        f"{'is' if pairs.n == 1 else 'are'} {pairs.n:,}."
     )
     return tag(
         "p",
@@ -155,25 +152,25 @@ def _reading(document: Report) -> Html:
     )
 
 
-def fallback_section(document: Report) -> list[Child]:
+def fallback_section(document: CompareReport, metrics: FallbackMetrics) -> list[Child]:
     """Why ids are not compared, and what is compared instead."""
-    metrics, tested = document["fallback_metrics"], document["fallback_significance"]
-    thresholds = document["sensitivity"]
+    tested = document.fallback_significance or {}
+    thresholds = document.sensitivity
     rows: list[list[Child]] = [
         [
             metric_name(metric),
-            value(metrics["a"][metric]),
-            value(metrics["b"][metric]),
-            change(metrics["deltas"][metric]),
-            interval(tested[metric]["ci_low"], tested[metric]["ci_high"]),
-            p_value(tested[metric]["p_adjusted"]),
-            f"{tested[metric]['n']:,}",
+            value(metrics.a[metric]),
+            value(metrics.b[metric]),
+            change(metrics.deltas[metric]),
+            interval(tested[metric].ci_low, tested[metric].ci_high),
+            p_value(tested[metric].p_adjusted),
+            f"{tested[metric].n:,}",
         ]
-        for metric in metrics["deltas"]
+        for metric in metrics.deltas
     ]
     titles = ("a", "b", "b − a", "95 % interval", "p adjusted", "n")
     columns = [Column("metric"), *(Column(title, is_number=True) for title in titles)]
-    n = count(metrics["a"]["n"], "query", plural="queries")
+    n = count(metrics.n_queries, "query", plural="queries")
     return [
         tag(
             "p",
@@ -191,17 +188,17 @@ def fallback_section(document: Report) -> list[Child]:
     ]
 
 
-def _sensitivity(thresholds: Mapping[str, Mapping[str, int]]) -> Html:
-    kinds = list(next(iter(thresholds.values())))
+def _sensitivity(thresholds: Mapping[str, Counts]) -> Html:
+    kinds = Counts.__struct_fields__
     rows: list[list[Child]] = [
-        [f"{float(share):.0%}", *(f"{counts[kind]:,}" for kind in kinds)]
+        [f"{float(share):.0%}", *(f"{n:,}" for n in counts.by_kind().values())]
         for share, counts in thresholds.items()
     ]
     columns = [Column("shared"), *(Column(kind.replace("_", " "), is_number=True) for kind in kinds)]
     return data_table("sensitivity", "Verdicts by the share of characters that is asked for.", columns, rows)
 
 
-def parts_table(document: Report) -> Html | None:
+def parts_table(document: CompareReport) -> Html | None:
     """Extraction, speed, cost and indexing of the runs as a whole; None where nothing of it differs."""
     rows: list[list[Child]] = [[metric_name(name), *cells] for name, cells in part_cells(document)]
     columns = [Column("measure")]
@@ -211,16 +208,16 @@ def parts_table(document: Report) -> Html | None:
     return data_table("run-parts", caption, columns, rows) if rows else None
 
 
-def moved_slices_table(slices: Sequence[Mapping[str, Any]]) -> Html:
+def moved_slices_table(slices: Sequence[SliceMoved]) -> Html:
     """The slices with the surest movement, each by the metric that says so."""
     rows: list[list[Child]] = [
         [
-            _join(_data_text(entry["slice"]), " = ", _data_text(entry["slice_value"], most=80)),
-            metric_name(entry["metric"]),
-            f"{entry['n_queries']:,}",
-            f"{entry['n']:,}",
-            change(entry["delta"]),
-            p_value(entry["p_adjusted"]),
+            _join(_data_text(entry.slice), " = ", _data_text(entry.slice_value, most=80)),
+            metric_name(entry.metric),
+            f"{entry.n_queries:,}",
+            f"{entry.n:,}",
+            change(entry.delta),
+            p_value(entry.p_adjusted),
         ]
         for entry in slices
     ]

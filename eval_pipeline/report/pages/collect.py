@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from eval_pipeline.bundle.secrets import masked
+from eval_pipeline.comparing.documents import CompareReport, GateReport
 from eval_pipeline.comparing.stored import gate_verdicts
 from eval_pipeline.errors import UnknownName, UsageError
 from eval_pipeline.formulas.registry import Registry
@@ -60,7 +61,7 @@ def pair_page(
     run_a: str,
     run_b: str,
     *,
-    document: Mapping[str, Any] | None = None,
+    document: CompareReport | None = None,
     with_text: bool = True,
     notify: Notify | None = None,
 ) -> str:
@@ -128,7 +129,7 @@ def _read_run(
 def _read_pair(
     settings: Settings,
     registry: Registry,
-    document: Mapping[str, Any],
+    document: CompareReport,
     *,
     with_text: bool = True,
     notify: Notify | None = None,
@@ -136,9 +137,9 @@ def _read_pair(
     """Everything that the page of two runs shows beside their comparison."""
     from eval_pipeline.report.comparison_rows import moved_queries
 
-    moved = {entry["query_id"] for entry in moved_queries(document)[:QUERIES_READ]}
+    moved = {entry.query_id for entry in moved_queries(document)[:QUERIES_READ]}
     with open_reader(settings.db, notify=notify) as con:
-        a, b = find_run(con, document["run_a"]), find_run(con, document["run_b"])
+        a, b = find_run(con, document.run_a), find_run(con, document.run_b)
         rows_a, rows_b = ([QueryRow(*row) for row in page_rows.query_rows(con, run)] for run in (a, b))
         wanted = [row for row in rows_b if row.query_id in moved]
         return PairMaterial(
@@ -177,7 +178,7 @@ def _metric_facts(registry: Registry, *datasets: str) -> list[MetricFacts]:
     ]
 
 
-def _with_parameters(text: str | None, parameters: Mapping[str, Any]) -> str | None:
+def _with_parameters(text: str | None, parameters: Mapping[str, object]) -> str | None:
     if text is None:
         return None
     for name, value in parameters.items():
@@ -334,14 +335,14 @@ def _part_facts(registry: Registry) -> list[MetricFacts]:
     ]
 
 
-def _gate_verdict(document: Mapping[str, Any]) -> GateVerdict:
+def _gate_verdict(document: GateReport) -> GateVerdict:
     """The worst of what the rules about a metric as a whole said."""
     metrics: dict[str, str] = {}
-    for rule in document["rules"]:
-        said = {metrics.get(rule["metric"], "pass"), rule["verdict"]}
-        if rule["slice"] is None:
-            metrics[rule["metric"]] = next(one for one in ("fail", "inconclusive", "pass") if one in said)
-    return GateVerdict(document["verdict"], document["baseline"], metrics)
+    for rule in document.rules:
+        said = {metrics.get(rule.metric, "pass"), rule.verdict}
+        if rule.slice is None:
+            metrics[rule.metric] = next(one for one in ("fail", "inconclusive", "pass") if one in said)
+    return GateVerdict(document.verdict, document.baseline, metrics)
 
 
 def with_shown_attempts(runs: Sequence[SuiteRun]) -> list[SuiteRun]:

@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from eval_pipeline.comparing.documents import CompareReport
+
 Document = Mapping[str, Any]
 
 
@@ -60,7 +62,7 @@ class RunFacts:
     replaces: str | None
     replicate_of: str | None
     commit_hash: str | None
-    config: Mapping[str, Any]
+    config: Mapping[str, object]
 
 
 @dataclass(frozen=True)
@@ -115,7 +117,7 @@ class RunMaterial:
 class PairMaterial:
     """Everything on the page of two runs."""
 
-    document: Document
+    document: CompareReport
     facts: tuple[RunFacts, RunFacts]
     metrics: Sequence[MetricFacts]
     states: tuple[Mapping[str, FormulaState], Mapping[str, FormulaState]]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
-from eval_pipeline.report.comparison_rows import _move_of, asks_queries, moved_queries
+from eval_pipeline.comparing.documents import CompareReport, QueryVerdict
+from eval_pipeline.report.comparison_rows import _move_of, moved_queries
 from eval_pipeline.report.numbers import NOTHING, rank
 from eval_pipeline.report.pages._about_runs import footer_line, formula_table, run_facts
 from eval_pipeline.report.pages._page import Page, Section, render_page, size_of
@@ -41,7 +42,6 @@ from eval_pipeline.report.pages.material import PairMaterial, QueryRow, QueryTex
 from eval_pipeline.words import count
 
 MOODS = {"win": "good", "rank_up": "good", "loss": "bad", "rank_down": "bad", "regression": "bad"}
-FALLBACK: Final = "fallback_doc_span"
 BANDS: Final = ((1, 1, "1"), (2, 3, "2–3"), (4, 5, "4–5"), (6, None, "6 and later"))
 FLAKY_SHOWN: Final = 100
 COUNTED: Final = {
@@ -57,15 +57,13 @@ OUTSIDE: Final = {
     "not_comparable": "cannot be compared, because nothing is known of their expected chunks",
 }
 
-Entry = Mapping[str, Any]
-
 
 def _pair_query_table(material: PairMaterial, *, room: int) -> Html:
     """The table, in so many bytes: what moved farthest stands first, what did not move stands last."""
     document = material.document
     moved = moved_queries(document)
-    moved_ids = {entry["query_id"] for entry in moved}
-    rest = [entry for entry in document["per_query"] if entry["query_id"] not in moved_ids]
+    moved_ids = {entry.query_id for entry in moved}
+    rest = [entry for entry in document.per_query if entry.query_id not in moved_ids]
     columns = [
         Column("question"),
         Column("kind"),
@@ -80,7 +78,7 @@ def _pair_query_table(material: PairMaterial, *, room: int) -> Html:
             caption="The farthest moves first. Rank: where the first expected chunk stands.",
             columns=columns,
             entries=[
-                _entry(entry, material, has_moved=entry["query_id"] in moved_ids) for entry in (*moved, *rest)
+                _entry(entry, material, has_moved=entry.query_id in moved_ids) for entry in (*moved, *rest)
             ],
             mark="regressions only",
         ),
@@ -88,37 +86,37 @@ def _pair_query_table(material: PairMaterial, *, room: int) -> Html:
     )
 
 
-def _entry(entry: Entry, material: PairMaterial, *, has_moved: bool) -> QueryEntry:
-    a, b = (rows.get(entry["query_id"]) for rows in material.queries)
+def _entry(entry: QueryVerdict, material: PairMaterial, *, has_moved: bool) -> QueryEntry:
+    a, b = (rows.get(entry.query_id) for rows in material.queries)
     row = b or a
-    texts = material.texts.get(entry["query_id"]) if has_moved else None
-    note = _own_note(entry, material.document["causes"])
+    texts = material.texts.get(entry.query_id) if has_moved else None
+    note = _own_note(entry, material.document.causes)
     move = _move_of(entry)
     cells: list[Child] = [
         _join(
-            badge(entry["kind"].replace("_", " "), MOODS.get(entry["kind"])),
+            badge(entry.kind.replace("_", " "), MOODS.get(entry.kind)),
             _join(" ", badge("regression", "bad"))
-            if entry["regression"] and entry["kind"] != "regression"
+            if entry.regression and entry.kind != "regression"
             else None,
             tag("div", note, class_="note") if note else None,
         ),
-        rank(entry["a_hit_rank"]),
-        rank(entry["b_hit_rank"]),
+        rank(entry.a_hit_rank),
+        rank(entry.b_hit_rank),
         f"{move:+.2f}".replace("-", "−") if move else NOTHING,
         _data_text(row.category, most=60) if row and row.category else None,
     ]
     keys = [
-        entry["kind"],
-        entry["a_hit_rank"],
-        entry["b_hit_rank"],
+        entry.kind,
+        entry.a_hit_rank,
+        entry.b_hit_rank,
         round(move, 6),
         row.category if row else None,
     ]
     return QueryEntry(
-        query_id=entry["query_id"],
+        query_id=entry.query_id,
         question=row.question if row and material.with_text else None,
-        kind=entry["kind"],
-        is_marked=entry["regression"],
+        kind=entry.kind,
+        is_marked=entry.regression,
         cells=cells,
         keys=keys,
         detail=lambda with_text: (
@@ -128,14 +126,14 @@ def _entry(entry: Entry, material: PairMaterial, *, has_moved: bool) -> QueryEnt
     )
 
 
-def _own_note(entry: Entry, causes: Sequence[str]) -> str:
+def _own_note(entry: QueryVerdict, causes: Sequence[str]) -> str:
     """What the note says beyond what holds for all queries."""
-    said = (entry["note"] or "").split("; ")
+    said = (entry.note or "").split("; ")
     return "; ".join(one for one in said if one not in causes)
 
 
 def _detail(
-    entry: Entry, a: QueryRow | None, b: QueryRow | None, texts: QueryTexts, *, with_text: bool
+    entry: QueryVerdict, a: QueryRow | None, b: QueryRow | None, texts: QueryTexts, *, with_text: bool
 ) -> Html:
     answers = (
         [
@@ -148,14 +146,14 @@ def _detail(
         else []
     )
     regressed = (
-        labelled_text("Found by a and not by b", ", ".join(entry["regressed_chunk_ids"]))
-        if entry["regressed_chunk_ids"]
+        labelled_text("Found by a and not by b", ", ".join(entry.regressed_chunk_ids))
+        if entry.regressed_chunk_ids
         else None
     )
     return sides(
         texts,
         headings=["Retrieved by a", "Retrieved by b"],
-        matched=[found_ranks(entry["a_hit_rank"]), found_ranks(entry["b_hit_rank"])],
+        matched=[found_ranks(entry.a_hit_rank), found_ranks(entry.b_hit_rank)],
         with_text=with_text,
         below=[regressed, *answers],
     )
@@ -164,7 +162,7 @@ def _detail(
 def render_pair_page(material: PairMaterial) -> str:
     """The whole page as text."""
     document = material.document
-    a, b = document["run_a"], document["run_b"]
+    a, b = document.run_a, document.run_b
     return render_page(
         Page(
             kind="Comparison of two runs",
@@ -172,32 +170,32 @@ def render_pair_page(material: PairMaterial) -> str:
             heading=[_data_text(a), tag("span", " → ", class_="muted"), _data_text(b)],
             lead=[_lead(document), _causes(document), _warnings(material)],
             sections=_sections(material),
-            footer=[footer_line(document["format"])],
+            footer=[footer_line(document.format)],
         )
     )
 
 
-def _lead(document: Mapping[str, Any]) -> Html:
-    if not asks_queries(document):
+def _lead(document: CompareReport) -> Html:
+    if not document.asks_queries:
         return tag("p", "Two runs of extraction cases, without queries.", class_="lead")
-    counts = document["counts"]
-    moved_up, moved_down = counts["win"] + counts["rank_up"], counts["loss"] + counts["rank_down"]
+    counts = document.counts
+    moved_up, moved_down = counts.win + counts.rank_up, counts.loss + counts.rank_down
     return tag(
         "p",
-        f"Of {count(len(document['per_query']), 'query', plural='queries')} in both runs {moved_up:,} did better in b "
-        f"and {moved_down:,} worse; {count(counts['regressions'], 'regression')}.",
+        f"Of {count(len(document.per_query), 'query', plural='queries')} in both runs {moved_up:,} did better in b "
+        f"and {moved_down:,} worse; {count(counts.regressions, 'regression')}.",
         class_="lead",
     )
 
 
-def _causes(document: Mapping[str, Any]) -> Html:
-    if not document["causes"]:
+def _causes(document: CompareReport) -> Html:
+    if not document.causes:
         return tag("p", "Chunker, embedding and prompt are the same.", class_="muted")
-    return tag("p", f"Known differences: {', '.join(document['causes'])}.", class_="muted")
+    return tag("p", f"Known differences: {', '.join(document.causes)}.", class_="muted")
 
 
 def _warnings(material: PairMaterial) -> Html | None:
-    warnings = material.document["warnings"]
+    warnings = material.document.warnings
     if not warnings:
         return None
     return callout(
@@ -211,7 +209,7 @@ def _sections(material: PairMaterial) -> list[Section]:
     document = material.document
     parts = list(_parts(document, material))
     about = [Section("runs", "The two runs", [_side_by_side(material)])]
-    if not asks_queries(document):
+    if not document.asks_queries:
         return [*parts, *about]
     about.append(Section("formulas", "Formulas", [formula_table(material.states, ["a", "b"])]))
     apart = list(_apart(document))
@@ -220,33 +218,34 @@ def _sections(material: PairMaterial) -> list[Section]:
     return [*parts, queries, *about]
 
 
-def _parts(document: Mapping[str, Any], material: PairMaterial) -> Iterator[Section]:
-    if asks_queries(document):
+def _parts(document: CompareReport, material: PairMaterial) -> Iterator[Section]:
+    if document.asks_queries:
         yield Section("verdicts", "What moved", [*_verdicts(document), *_ranks(document)])
-        if document["deltas"]["chunker_version_match"] == FALLBACK:
-            yield Section("fallback", "By document and span", fallback_section(document))
+        if document.fallback_metrics:
+            by_span = fallback_section(document, document.fallback_metrics)
+            yield Section("fallback", "By document and span", by_span)
         yield Section("deltas", "Differences", deltas_section(material))
     as_a_whole = parts_table(document)
     if as_a_whole:
         yield Section("parts", "The runs as a whole", [as_a_whole])
-    if document["slices"]:
-        yield Section("slices", "Slices that moved most", [moved_slices_table(document["slices"])])
+    if document.slices:
+        yield Section("slices", "Slices that moved most", [moved_slices_table(document.slices)])
 
 
-def _verdicts(document: Mapping[str, Any]) -> Iterator[Html]:
-    counts = document["counts"]
+def _verdicts(document: CompareReport) -> Iterator[Html]:
+    counts = document.counts.by_kind()
     yield tiles((name, f"{counts[key]:,}", remark) for key, (name, remark) in COUNTED.items())
     outside = [f"{counts[key]:,} {remark}" for key, remark in OUTSIDE.items() if counts[key]]
     if outside:
         yield tag("p", f"Outside these counts: {'; '.join(outside)}.", class_="note")
 
 
-def _ranks(document: Mapping[str, Any]) -> Iterator[Html]:
-    pairs = rank_pairs(document["per_query"])
+def _ranks(document: CompareReport) -> Iterator[Html]:
+    pairs = rank_pairs(document.per_query)
     if not pairs:
         return
     deepest = max((one for pair in pairs for one in pair if one is not None), default=1)
-    chart = rank_chart(document["per_query"], max(10, deepest))
+    chart = rank_chart(document.per_query, max(10, deepest))
     yield _figure(
         chart,
         tag("p", "Right and above the diagonal b is better. The numbers are queries.", class_="note"),
@@ -275,15 +274,14 @@ def _band(place: int | None) -> str:
     return next(name for low, high, name in BANDS if place >= low and (high is None or place <= high))
 
 
-def _apart(document: Mapping[str, Any]) -> Iterator[Html]:
-    for side in ("a", "b"):
-        ids = document[f"only_in_{side}"]
+def _apart(document: CompareReport) -> Iterator[Html]:
+    for side, ids in (("a", document.only_in_a), ("b", document.only_in_b)):
         if ids:
             yield _join(tag("h3", f"Only in {side} ({len(ids):,})"), named_ids(ids))
-    flaky = document["flaky_queries"]
+    flaky = document.flaky_queries
     if flaky:
         rows: list[list[Child]] = [
-            [_data_text(one["query_id"], most=160), f"{one['flips']:,}", f"{one['pairs']:,}"]
+            [_data_text(one.query_id, most=160), f"{one.flips:,}", f"{one.pairs:,}"]
             for one in flaky[:FLAKY_SHOWN]
         ]
         columns = [
@@ -311,8 +309,8 @@ def _side_by_side(material: PairMaterial) -> Html:
     columns = [Column(""), Column("a"), Column("b"), Column("")]
     ids: Sequence[Child] = [
         "Run",
-        _data_text(material.document["run_a"]),
-        _data_text(material.document["run_b"]),
+        _data_text(material.document.run_a),
+        _data_text(material.document.run_b),
         "",
     ]
     return data_table("runs", "Where the runs come from and how they were set up.", columns, [ids, *rows])
