@@ -53,6 +53,9 @@ _RULE_FIELDS: Final = (
     "at_most",
 )
 
+# As eval-pipeline.toml has it, whatever somebody wrote there.
+Table = Mapping[str, object]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
@@ -92,7 +95,7 @@ class GateConfig:
     drift_nights: int = 14
 
 
-def read_gate(table: Mapping[str, Any], registry: Registry, *, path: Path | None) -> GateConfig:
+def read_gate(table: Table, registry: Registry, *, path: Path | None) -> GateConfig:
     """The gate's configuration; what cannot be meant is an error that says what is allowed."""
     where = f"{path or 'eval-pipeline.toml'}: [gate]"
     _only_known(table, _OPTIONS, where=where)
@@ -138,7 +141,7 @@ def with_slices(
     return found
 
 
-def _entries(rules: Any, *, where: str) -> list[Mapping[str, Any]]:
+def _entries(rules: Any, *, where: str) -> list[Table]:
     """As a list of tables, or as a table per metric."""
     if rules is None:
         return []
@@ -157,9 +160,9 @@ def _entries(rules: Any, *, where: str) -> list[Mapping[str, Any]]:
     return rules
 
 
-def _rule(entry: Mapping[str, Any], registry: Registry, *, where: str) -> Rule:
+def _rule(entry: Table, registry: Registry, *, where: str) -> Rule:
     _only_known(entry, _RULE_FIELDS, where=where)
-    metric = entry["metric"]
+    metric = str(entry["metric"])
     keys = registry.keys()
     if metric != EXTRACTION and metric not in keys:
         raise UnknownName("metric", metric, [*keys, EXTRACTION], hint=f"(in {where})")
@@ -176,14 +179,14 @@ def _rule(entry: Mapping[str, Any], registry: Registry, *, where: str) -> Rule:
         raise InvalidConfig(f"{where}: a target is about the whole run; take `slices` away")
     return Rule(
         metric=metric,
-        direction=direction,
+        direction=str(direction),
         margin=_margin(entry, formula, direction, where=where),
         minimum_n=int(_number(entry, "minimum_n", MINIMUM_N, lowest=1, highest=10**9, where=where)),
         target=target,
     )
 
 
-def _target(entry: Mapping[str, Any], *, where: str) -> tuple[float | None, str | None]:
+def _target(entry: Table, *, where: str) -> tuple[float | None, str | None]:
     given = [name for name in ("at_least", "at_most") if name in entry]
     if not given:
         return None, None
@@ -193,8 +196,8 @@ def _target(entry: Mapping[str, Any], *, where: str) -> tuple[float | None, str 
     return value, "higher" if given[0] == "at_least" else "lower"
 
 
-def _margin(entry: Mapping[str, Any], formula: Definition | None, direction: str, *, where: str) -> float:
-    known = DEFAULT_MARGINS.get(entry["metric"])
+def _margin(entry: Table, formula: Definition | None, direction: object, *, where: str) -> float:
+    known = DEFAULT_MARGINS.get(str(entry["metric"]))
     if known is None:
         is_score = formula is not None and formula.header.scale == "ordinal"
         known = 0.2 if is_score else 0.02 if direction == "higher" else 0.05
@@ -217,22 +220,20 @@ def _slices(value: Any, *, where: str) -> list[str]:
     return value
 
 
-def _only_known(table: Mapping[str, Any], known: Sequence[str], *, where: str) -> None:
+def _only_known(table: Table, known: Sequence[str], *, where: str) -> None:
     for name in table:
         if name not in known:
             raise UnknownName("option", name, known, hint=f"(in {where})")
 
 
-def _choice(table: Mapping[str, Any], name: str, allowed: Sequence[str], *, where: str) -> str:
+def _choice(table: Table, name: str, allowed: Sequence[str], *, where: str) -> str:
     value = table.get(name, allowed[0])
     if value not in allowed:
         raise InvalidConfig(f"{where}: {name} is {value!r}; allowed: {', '.join(allowed)}")
     return str(value)
 
 
-def _number(
-    table: Mapping[str, Any], name: str, default: float, *, lowest: float, highest: float, where: str
-) -> float:
+def _number(table: Table, name: str, default: float, *, lowest: float, highest: float, where: str) -> float:
     value = table.get(name, default)
     if isinstance(value, bool) or not isinstance(value, int | float) or not lowest <= value <= highest:
         raise InvalidConfig(

@@ -64,7 +64,7 @@ def _option_notes(options: ComparisonOptions) -> list[str]:
     return [f"this comparison is read with {', '.join(changed)}, as [comparison] in eval-pipeline.toml says"]
 
 
-def describe_options(options: ComparisonOptions) -> list[dict[str, Any]]:
+def describe_options(options: ComparisonOptions) -> list[dict[str, object]]:
     """Every question with its value, what else there is, and where it was decided."""
     return [
         {

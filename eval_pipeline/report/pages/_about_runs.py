@@ -45,10 +45,10 @@ def run_facts(facts: RunFacts) -> dict[str, Child]:
     }
 
 
-def configuration(facts: RunFacts) -> dict[str, Any]:
+def configuration(facts: RunFacts) -> dict[str, object]:
     """The settings that a reader compares, judge and all, by their shown names."""
     judge = facts.config.get("judge")
-    known: Mapping[str, Any] = judge if isinstance(judge, Mapping) else {}
+    known: Mapping[str, object] = judge if isinstance(judge, Mapping) else {}
     return {
         **{name: facts.config.get(key) for key, name in CONFIGURATION.items()},
         **{name: known.get(key) for key, name in JUDGE.items()},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from eval_pipeline.report.pages._widgets import Column, caption_of, scrolling, table_head
 from eval_pipeline.report.pages.html import (
@@ -78,7 +78,7 @@ def query_table(table: QueryTable, *, room: int) -> Html:
     )
 
 
-def _script_row(place: int, entry: QueryEntry) -> dict[str, Any]:
+def _script_row(place: int, entry: QueryEntry) -> dict[str, object]:
     """The first column is sorted by the order of the list, which is the order of importance."""
     return {"kind": entry.kind, "marked": entry.is_marked, "sort": [place, *entry.keys]}
 

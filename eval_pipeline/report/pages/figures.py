@@ -126,7 +126,7 @@ class Chart:
     name: str
     title: str
     alternative: str
-    specification: dict[str, Any]
+    specification: dict[str, object]
 
 
 def _figure(chart: Chart, *beside: Child, is_split: bool = False) -> Html:
@@ -159,13 +159,13 @@ def _altair() -> Any:
     return library
 
 
-def _specification_of(chart: Any) -> dict[str, Any]:
+def _specification_of(chart: Any) -> dict[str, object]:
     """An altair chart as plain values; the product's own charts need no validation at every call."""
-    found: dict[str, Any] = chart.to_dict(validate=False)
+    found: dict[str, object] = chart.to_dict(validate=False)
     return found
 
 
-def _config() -> dict[str, Any]:
+def _config() -> dict[str, object]:
     """No clutter: text in the page's ink, hair lines, no frames."""
     text = {
         "labelColor": COLOURS["muted"],
