@@ -33,6 +33,12 @@ BY_SUFFIX = {".json": "json", ".md": "md", ".markdown": "md", ".html": "html", "
     is_flag=True,
     help="Refuse (exit code 5) runs that are not of one chunker version.",
 )
+@click.option(
+    "--undefined",
+    "with_undefined",
+    is_flag=True,
+    help="List every metric without a value, and why it has none.",
+)
 @writing(FORMATS)
 @with_store
 @as_json
@@ -40,6 +46,7 @@ def command(
     run_a: str,
     run_b: str,
     strict_chunker_version: bool,
+    with_undefined: bool,
     wanted: str | None,
     output: Path | None,
     project: Project,
@@ -61,7 +68,7 @@ def command(
 
         write(pair_page(project.settings, registry, run_a, run_b, document=document, notify=say), output)
     else:
-        write(_text(document, chosen), output)
+        write(_text(document, chosen, with_undefined=with_undefined), output)
 
 
 def format_of(
@@ -85,7 +92,7 @@ def format_of(
     return by_suffix.get(suffix, "table")
 
 
-def _text(document: CompareReport, chosen: str) -> str | Callable[[], None]:
+def _text(document: CompareReport, chosen: str, *, with_undefined: bool) -> str | Callable[[], None]:
     if chosen == "json":
         return json_text(document)
     if chosen == "md":
@@ -94,7 +101,7 @@ def _text(document: CompareReport, chosen: str) -> str | Callable[[], None]:
         return render_report_md(document)
     from eval_pipeline.cli.compare_table import print_comparison
 
-    return lambda: print_comparison(document)
+    return lambda: print_comparison(document, with_undefined=with_undefined)
 
 
 def json_text(document: Document) -> str:

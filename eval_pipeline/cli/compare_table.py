@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from eval_pipeline.cli.main import COMMANDS
 from eval_pipeline.cli.output import filled, print_line, table
+from eval_pipeline.cli.show import _print_undefined
 from eval_pipeline.comparing.documents import CompareReport, FallbackMetrics, SliceMoved
 from eval_pipeline.comparing.options import SIGNIFICANT
 from eval_pipeline.report.comparison_rows import (
@@ -28,7 +29,7 @@ LONGEST_MEASURE = 19
 MODES = {"exact": "by chunk id (exact)", "fallback_doc_span": "by document and span (fallback_doc_span)"}
 
 
-def print_comparison(report: CompareReport) -> None:
+def print_comparison(report: CompareReport, *, with_undefined: bool = False) -> None:
     """What moved, how sure that is, where it moved most, and what to run next."""
     mode = report.mode
     print_line(f"{report.run_a} → {report.run_b}")
@@ -42,6 +43,7 @@ def print_comparison(report: CompareReport) -> None:
     if report.asks_queries:
         print_line()
         _print_deltas(report)
+        _print_undefined(report.undefined, is_listed=with_undefined)
     if report.fallback_metrics:
         _print_fallback(report, report.fallback_metrics)
     _print_parts(report)
@@ -56,7 +58,7 @@ def print_comparison(report: CompareReport) -> None:
 
 
 def _print_deltas(report: CompareReport) -> None:
-    defined, undefined = defined_metrics(report)
+    defined, _ = defined_metrics(report)
     unchanged = [
         metric
         for metric in defined
@@ -87,8 +89,6 @@ def _print_deltas(report: CompareReport) -> None:
         print_line("~ no more than identical runs differ")
     if report.caveats:
         print_line(f"* {'; '.join(sorted(set(report.caveats.values())))}")
-    if undefined:
-        print_line(filled(f"undefined in both: {', '.join(undefined)}"))
 
 
 def _unchanged(report: CompareReport, metrics: Sequence[str]) -> Iterator[str]:

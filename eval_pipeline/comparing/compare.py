@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 import numpy as np
@@ -57,6 +57,8 @@ CAUSES = (
     ("embedding_model", "embedding diff"),
     ("prompt_version", "prompt diff"),
 )
+
+NOT_IN_BOTH = "no query of both runs with a value"
 
 Values = dict[str, float | None]
 
@@ -131,7 +133,32 @@ def _comparison_document(material: Material, registry: Registry, options: Compar
         sensitivity=_sensitivity(material, counts, options) if material.spans else None,
         is_without_results=paired.is_without_results,
         cases=compare_cases(*material.parts),
+        undefined=_undefined(material, aggregate_a, aggregate_b),
     )
+
+
+def _undefined(material: Material, aggregate_a: Values, aggregate_b: Values) -> dict[str, str]:
+    """Metric → why it has no value in one of the runs, or in both."""
+    found = {}
+    for metric in aggregate_a:
+        sides = zip("ab", (aggregate_a, aggregate_b), material.undefined, strict=True)
+        # A metric that a run defines may have no query that the other answered too.
+        reasons = {
+            side: known.get(metric, NOT_IN_BOTH) for side, values, known in sides if values[metric] is None
+        }
+        if reasons:
+            found[metric] = _why_undefined(reasons)
+    return found
+
+
+def _why_undefined(reasons: Mapping[str, str]) -> str:
+    """The reason of both runs, or of each; what follows a semicolon is of the formula and said once."""
+    if len(reasons) == 2 and len(set(reasons.values())) == 1:
+        return reasons["a"]
+    parted = {side: reason.partition(";") for side, reason in reasons.items()}
+    told = ", ".join(f"{head} in {side}" for side, (head, _, _) in parted.items())
+    about = next((rest for _, _, rest in parted.values() if rest), "")
+    return f"{told};{about}" if about else told
 
 
 def _mode_of(paired: Paired) -> str:

@@ -212,6 +212,9 @@ class CompareReport(Document, frozen=True, kw_only=True):
     cases: Annotated[
         CasesCompared | None, Help("The extraction cases of both; null where one delivered none.")
     ] = None
+    undefined: Annotated[
+        dict[str, str], Help("Metric without a value in one of the runs, or in both → why it has none.")
+    ] = field(default_factory=dict)
 
     @property
     def mode(self) -> str:

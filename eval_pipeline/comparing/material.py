@@ -36,8 +36,9 @@ from eval_pipeline.comparing.states import RunStates, _read_states, _require_usa
 from eval_pipeline.comparing.verdicts import ComparisonOptions
 from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.registry import Registry
+from eval_pipeline.showing.undefined import undefined_of
 from eval_pipeline.store.open import Connection
-from eval_pipeline.store.runs import NightRun, attempts
+from eval_pipeline.store.runs import NightRun, RunRow, attempts
 
 SENSITIVITY = (0.25, 0.5, 0.75)
 
@@ -92,7 +93,7 @@ class Paired:
 
 @dataclass(frozen=True)
 class Material:
-    """The pairs with what verdicts and warnings need beside them."""
+    """The pairs with what verdicts and warnings need beside them, and why metrics are undefined in a, and in b."""
 
     paired: Paired
     aggregate_a: Mapping[str, float | None]
@@ -102,6 +103,7 @@ class Material:
     noise: Noise
     stale_labels: int
     parts: tuple[RunParts, RunParts]
+    undefined: tuple[Mapping[str, str], Mapping[str, str]]
 
 
 def _versions_match(a: ComparedRun, b: ComparedRun) -> bool:
@@ -162,16 +164,32 @@ def _read_material(
     paired = read_pair(con, registry, a, b)
     formulas = registry.keys()
     sources = {key: formulas[key].name for key in paired.keys}
+    aggregate_a, aggregate_b = aggregates_of(con, a), aggregates_of(con, b)
     return Material(
         paired=paired,
-        aggregate_a=aggregates_of(con, a),
-        aggregate_b=aggregates_of(con, b),
+        aggregate_a=aggregate_a,
+        aggregate_b=aggregate_b,
         regressed=_regressed_chunks(paired.both, k=options.compare_k) if paired.is_exact else {},
         spans=None if paired.is_exact or paired.is_without_results else _span_facts(paired.both, options),
         noise=find_noise(con, a, b, sources=sources, k=options.compare_k),
         stale_labels=_count_stale_labels(con, b) if paired.is_exact else 0,
         parts=(read_parts(con, a.run_id), read_parts(con, b.run_id)),
+        undefined=(
+            _undefined_in(con, registry, a, paired.keys, aggregate_a),
+            _undefined_in(con, registry, b, paired.keys, aggregate_b),
+        ),
     )
+
+
+def _undefined_in(
+    con: Connection,
+    registry: Registry,
+    run: ComparedRun,
+    keys: Sequence[str],
+    aggregate: Mapping[str, float | None],
+) -> dict[str, str]:
+    row = RunRow(run.run_key, run.run_id, run.dataset, run.golden_key)
+    return undefined_of(con, registry, row, [key for key in keys if aggregate.get(key) is None])
 
 
 def _span_facts(both: BothRuns, options: ComparisonOptions) -> SpanFacts:

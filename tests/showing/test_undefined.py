@@ -5,12 +5,16 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from eval_pipeline.cli.main import cli
+from eval_pipeline.comparing.compare import compare
+from eval_pipeline.comparing.documents import CompareReport
+from eval_pipeline.comparing.pair_states import PAIR_FACTS
 from eval_pipeline.settings import Settings
 from eval_pipeline.showing.show import show_run
 from eval_pipeline.showing.undefined import in_short, undefined_of
@@ -157,6 +161,57 @@ def test_the_terminal_names_the_parts_once_and_lists_the_metrics_when_asked(sett
     assert "span_iou" not in shown()
     assert "span_iou         no spans" in shown("--undefined")
     assert json.loads(shown("--json"))["undefined"]["span_iou"] == "no spans"
+
+
+def pair(settings: Settings, run_a: str, run_b: str) -> CompareReport:
+    return compare(settings, registry_of(settings), run_a, run_b)
+
+
+def test_two_runs_that_lack_the_same_give_its_reason_and_else_each_says_in_which_run(
+    settings: Settings,
+) -> None:
+    assert pair(settings, "spans", "spans").undefined == undefined_in(settings, "spans")
+    one_sided = {key: f"{why} in b" for key, why in undefined_in(settings, "judge").items()}
+    assert pair(settings, "whole", "judge").undefined == one_sided
+    found = pair(settings, "answers", "rules").undefined
+    assert found["recency_conflict_ok"] == "no answers in a, no conflict rules in b"
+
+
+def test_every_metric_without_a_value_in_one_of_two_runs_has_a_reason_and_no_other(
+    settings: Settings,
+) -> None:
+    report = pair(settings, "judge", "chunks")
+    valued = [
+        key
+        for key in report.aggregate_a
+        if report.aggregate_a[key] is not None and report.aggregate_b[key] is not None
+    ]
+    assert valued and set(report.undefined) == set(report.aggregate_a) - set(valued)
+    assert list(report)[-1] == "undefined"
+
+
+def test_what_both_runs_say_of_other_queries_is_undefined_where_only_common_ones_count(
+    settings: Settings, tmp_path: Path
+) -> None:
+    bundle, own = tmp_path / "bundle", settings_in(tmp_path)
+    write_golden(bundle, [{"query_id": query, **ASKED} for query in "ab"])
+    for query in "ab":
+        write_run(bundle, f"of-{query}", [{"query_id": query, **RESULT}], config={"chunker_version": "v1"})
+    load(own, bundle)
+    compute(own, definitions=[*PAIR_FACTS, "aggregates.run_metrics:metrics.hit_at_k"])
+    own.config.write_text('[comparison]\ndelta_scope = "common"\n')
+    assert pair(own, "of-a", "of-b").undefined["hit@1"] == "no query of both runs with a value"
+
+
+def test_a_comparison_on_the_terminal_is_as_short(settings: Settings) -> None:
+    def shown(*options: str) -> str:
+        result = CliRunner().invoke(cli, ["compare", "spans", "whole", "--db", str(settings.db), *options])
+        assert result.exit_code == 0, result.output
+        return result.stdout
+
+    assert "no spans in a: 3 metrics; `--undefined` lists them" in shown()
+    assert "span_iou         no spans in a" in shown("--undefined")
+    assert json.loads(shown("--json"))["undefined"]["span_iou"] == "no spans in a"
 
 
 def test_few_parts_are_named_and_what_is_missing_most_comes_first() -> None:
