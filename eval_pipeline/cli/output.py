@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
+from eval_pipeline.documents import as_json
 from eval_pipeline.report.pages.html import visible
 from eval_pipeline.words import count, decimal
 
@@ -40,7 +41,7 @@ def print_json_line(document: Any) -> None:
 def _json_text(document: Any, *, indent: int | None) -> str:
     """Readable characters wherever the output can carry them."""
     can_carry_all = "utf" in (sys.stdout.encoding or "").lower()
-    return json.dumps(document, ensure_ascii=not can_carry_all, indent=indent, allow_nan=False)
+    return json.dumps(as_json(document), ensure_ascii=not can_carry_all, indent=indent, allow_nan=False)
 
 
 def console() -> Console:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,8 +14,8 @@ from eval_pipeline.showing.headlines import CORE
 from eval_pipeline.words import count
 
 if TYPE_CHECKING:
+    from eval_pipeline.showing.run_report import Extraction, Metric, RunReport
     from eval_pipeline.store.project import Project
-
 
 NAMED = 5
 PART_WORDS = {
@@ -59,53 +60,53 @@ def command(
         for line in show_queries(project.settings, registry, run_id, notify=say):
             print_json_line(line)
         return
-    document = show_run(project.settings, registry, run_id, as_of=as_of, notify=say)
+    report = show_run(project.settings, registry, run_id, as_of=as_of, notify=say)
     if as_json:
-        print_json(document)
+        print_json(report)
     else:
-        _print(document, with_slices=slices, with_undefined=with_undefined)
+        _print(report, with_slices=slices, with_undefined=with_undefined)
 
 
-def _print(document: dict[str, Any], *, with_slices: bool, with_undefined: bool) -> None:
-    asks_queries = not document["is_without_results"]
-    asked = _queries_in_words(document) if asks_queries else _cases_in_words(document["extraction"])
-    print_line(f"{document['run_id']} on {document['dataset']}: {asked}")
+def _print(report: RunReport, *, with_slices: bool, with_undefined: bool) -> None:
+    asks_queries = not report.is_without_results
+    asked = _queries_in_words(report) if asks_queries else _cases_in_words(report.extraction)
+    print_line(f"{report.run_id} on {report.dataset}: {asked}")
     for name in ("missing", "unknown") if asks_queries else ():
-        ids = document[f"{name}_query_ids"]
+        ids = getattr(report, f"{name}_query_ids")
         if ids:
             print_line(f"{name}: {', '.join(ids[:5])}{' …' if len(ids) > 5 else ''} ({len(ids):,})")
-    _print_standing(document)
-    _print_as_of(document)
-    shown = {key: entry for key, entry in document["metrics"].items() if entry["n"]}
+    _print_standing(report)
+    _print_as_of(report)
+    shown = {key: entry for key, entry in report.metrics.items() if entry.n}
     if asks_queries:
         _print_metrics(shown)
-        _print_undefined(document["undefined"], is_listed=with_undefined)
-    frozen = [name for name, entry in document["formulas"].items() if entry.get("frozen")]
+        _print_undefined(report.undefined, is_listed=with_undefined)
+    frozen = [name for name, entry in report.formulas.items() if entry.frozen is True]
     if frozen:
         print_line(
             filled(f"frozen (the texts behind them were forgotten, the values stay): {', '.join(frozen)}")
         )
-    _print_states(document)
-    print_parts(document)
+    _print_states(report)
+    print_parts(report)
     if with_slices and asks_queries:
-        _print_slices(document, [*(key for key in CORE if key in shown), *shown])
+        _print_slices(report, [*(key for key in CORE if key in shown), *shown])
 
 
-def _queries_in_words(document: dict[str, Any]) -> str:
-    queries = count(document["total_queries"], "query", plural="queries")
-    return f"{queries}, {document['failed_queries']:,} failed"
+def _queries_in_words(report: RunReport) -> str:
+    queries = count(report.total_queries, "query", plural="queries")
+    return f"{queries}, {report.failed_queries:,} failed"
 
 
-def _cases_in_words(extraction: dict[str, Any]) -> str:
-    failed = len(extraction["failed_cases"])
-    return f"{count(len(extraction['cases']) + failed, 'extraction case')}, {failed:,} failed"
+def _cases_in_words(extraction: Extraction | None) -> str:
+    scored, failed = (len(extraction.cases), len(extraction.failed_cases)) if extraction else (0, 0)
+    return f"{count(scored + failed, 'extraction case')}, {failed:,} failed"
 
 
-def _print_metrics(shown: dict[str, Any]) -> None:
+def _print_metrics(shown: Mapping[str, Metric]) -> None:
     print_line()
     table(
         ["metric", "value", "n"],
-        [(key, number(entry["value"]), f"{entry['n']:,}") for key, entry in shown.items()],
+        [(key, number(entry.value), f"{entry.n:,}") for key, entry in shown.items()],
         numbers=["value", "n"],
     )
 
@@ -120,38 +121,38 @@ def _print_undefined(undefined: dict[str, str], *, is_listed: bool) -> None:
         print_line(filled(f"{in_short(undefined)}; `--undefined` lists them"))
 
 
-def _print_standing(document: dict[str, Any]) -> None:
+def _print_standing(report: RunReport) -> None:
     """What a reader has to know of the run as an attempt at its night, and of what was rejected of it."""
-    night = document["night"]
-    if not night["is_complete"] and night["golden_queries"]:
+    night = report.night
+    if not night.is_complete and night.golden_queries:
         print_line("incomplete: golden queries are without a result, so it does not stand for its night")
-    if night["not_asked"]:
-        asked = count(night["not_asked"], "query", plural="queries")
+    if night.not_asked:
+        asked = count(night.not_asked, "query", plural="queries")
         print_line(f"not asked: {asked} that joined the golden set later")
-    if night["superseded_by"]:
-        print_line(f"replaced by {night['superseded_by']}")
-    elif night["is_complete"] and not night["is_last_complete"]:
-        print_line(f"not the last complete attempt of {night['night']}")
-    if document["quarantined"]:
-        rejected = sorted((PART_WORDS.get(part, part), n) for part, n in document["quarantined"].items())
+    if night.superseded_by:
+        print_line(f"replaced by {night.superseded_by}")
+    elif night.is_complete and not night.is_last_complete:
+        print_line(f"not the last complete attempt of {night.night}")
+    if report.quarantined:
+        rejected = sorted((PART_WORDS.get(part, part), n) for part, n in report.quarantined.items())
         print_line("in quarantine: " + ", ".join(count(n, word) for word, n in rejected))
 
 
-def _print_as_of(document: dict[str, Any]) -> None:
+def _print_as_of(report: RunReport) -> None:
     """What is not the present, and must not be held beside it without a word."""
-    if "as_of" in document:
-        older = document["older_definitions"]
+    if report.as_of:
+        older = report.older_definitions or []
         meanings = f"not the ones that hold now: {', '.join(older)}" if older else "the ones that hold now"
-        print_line(filled(f"as of {document['as_of']}; definitions: {meanings}"))
+        print_line(filled(f"as of {report.as_of}; definitions: {meanings}"))
 
 
-def _print_states(document: dict[str, Any]) -> None:
+def _print_states(report: RunReport) -> None:
     """Which tables do not hold any more, and which are left as they are; frozen formulas are told above."""
     marked: dict[str, list[str]] = {}
-    for entry in document.get("states", ()):
-        if entry["state"] != "frozen":
-            reason = f" ({entry['reason']})" if entry["reason"] else ""
-            marked.setdefault(entry["state"] + reason, []).append(entry["table"].split(".", 1)[1])
+    for entry in report.states or ():
+        if entry.state != "frozen":
+            reason = f" ({entry.reason})" if entry.reason else ""
+            marked.setdefault(entry.state + reason, []).append(entry.table.split(".", 1)[1])
     for mark, tables in marked.items():
         rest = f" and {len(tables) - NAMED} more" if len(tables) > NAMED else ""
         print_line(f"{mark}: {', '.join(tables[:NAMED])}{rest}")
@@ -159,21 +160,21 @@ def _print_states(document: dict[str, Any]) -> None:
         print_line("`eval-pipeline run --all` computes what is stale or missing.")
 
 
-def _print_slices(document: dict[str, Any], keys: list[str]) -> None:
+def _print_slices(report: RunReport, keys: list[str]) -> None:
     # More would leave no room for the names of the slices.
     keys = list(dict.fromkeys(keys))[:3]
     rows = [
         (
             name,
             value,
-            f"{entry['n_queries']:,}{'*' if entry['is_small'] else ' '}",
-            *(number(entry["metrics"][key]["value"]) for key in keys),
+            f"{entry.n_queries:,}{'*' if entry.is_small else ' '}",
+            *(number(entry.metrics[key].value) for key in keys),
         )
-        for name, values in document["slices"].items()
+        for name, values in report.slices.items()
         for value, entry in values.items()
     ]
     if rows:
         print_line()
         table(["slice", "", "queries", *keys], rows, numbers=["queries", *keys])
-        if any(entry["is_small"] for values in document["slices"].values() for entry in values.values()):
+        if any(entry.is_small for values in report.slices.values() for entry in values.values()):
             print_line("* few queries: a single one moves a value by more than a tenth")

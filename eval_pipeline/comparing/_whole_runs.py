@@ -14,7 +14,7 @@ from eval_pipeline.comparing.significance import _compare_values, entries_of
 from eval_pipeline.comparing.verdicts import deltas_of
 from eval_pipeline.computing.history import rows_at
 from eval_pipeline.loading.cases import held_cases
-from eval_pipeline.showing.blocks import NOW, STAGES, run_blocks
+from eval_pipeline.showing.blocks import NOW, STAGES, RunBlocks, run_blocks
 from eval_pipeline.stats import compare_ratios, seed_for
 from eval_pipeline.store.open import Connection
 from eval_pipeline.store.runs import find_run
@@ -45,7 +45,7 @@ def read_parts(con: Connection, run_id: str) -> RunParts:
     run = find_run(con, run_id)
     blocks = run_blocks(con, run)
     # Unrounded, which the block of the document is not.
-    cases = rows_at(con, "metrics.extraction", run, NOW) if blocks["extraction"] else None
+    cases = rows_at(con, "metrics.extraction", run, NOW) if blocks.extraction else None
     return RunParts(
         dict(_values(blocks)),
         {
@@ -62,21 +62,19 @@ def read_parts(con: Connection, run_id: str) -> RunParts:
     )
 
 
-def _values(blocks: Mapping[str, Any]) -> Iterator[tuple[str, float | None]]:
-    extraction, indexing = blocks["extraction"] or {}, blocks["indexing"] or {}
+def _values(blocks: RunBlocks) -> Iterator[tuple[str, float | None]]:
+    extraction, indexing, performance = blocks.extraction, blocks.indexing, blocks.performance
     for name in EXTRACTION:
-        average = name.removesuffix("_f1")
-        yield f"extraction.{name}", (extraction.get(average) or {}).get("f1")
-    performance = blocks["performance"]
+        yield f"extraction.{name}", getattr(extraction, name.removesuffix("_f1")).f1 if extraction else None
     for statistic in LATENCIES:
-        yield f"latency_{statistic}_ms", performance["latency_ms"][statistic]
+        yield f"latency_{statistic}_ms", getattr(performance.latency_ms, statistic)
     for stage in STAGES:
-        yield f"{stage}_p95_ms", performance["latency_breakdown_ms"][stage]["p95"]
+        yield f"{stage}_p95_ms", performance.latency_breakdown_ms[stage].p95
     for name in ("total_suite_ms", "judge_tokens", "judge_cost"):
-        yield name, performance[name]
-    yield "judge_disagreement_rate", blocks["judge_reliability"]["disagreement_rate"]
+        yield name, getattr(performance, name)
+    yield "judge_disagreement_rate", blocks.judge_reliability.disagreement_rate
     for name in INDEXING:
-        yield name, indexing.get(name)
+        yield name, getattr(indexing, name) if indexing else None
 
 
 def compare_parts(a: RunParts, b: RunParts, *, run_a: str, run_b: str) -> dict[str, PartCompared]:

@@ -8,6 +8,7 @@ headlines    The metrics that are looked at first: each list in the order in whi
 marks        Which values of a run are stale, missing, pinned or frozen.
 page_rows    Rows that only pages show: where runs come from, queries with their texts, runs of a suite.
 query        SQL from people: read-only, on the store alone.
+run_report   The types of the document that `show RUN_ID --json` prints, with what each field says.
 runs         Runs in their order, and what there is to say about a range of them.
 show         One run as a document: what `show RUN_ID --json` prints.
 sources      Golden sets and chunk archives as they are now, and what their newest delivery changed.

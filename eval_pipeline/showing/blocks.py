@@ -7,12 +7,16 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from eval_pipeline.bundle.secrets import masked
 from eval_pipeline.computing.derived import table_columns
 from eval_pipeline.computing.history import (
     Point,
+    Row,
     computed_parameters,
     delivered_rows,
     rows_at,
@@ -22,6 +26,19 @@ from eval_pipeline.computing.history import (
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.loading.cases import ExpectedCases
 from eval_pipeline.metrics import EXTRACTION_FORMULA_VERSION
+from eval_pipeline.showing.run_report import (
+    Coverage,
+    Extraction,
+    ExtractionCase,
+    FieldAccuracy,
+    Indexing,
+    JudgeCoverage,
+    JudgeReliability,
+    Latency,
+    Performance,
+    Rates,
+    Tokens,
+)
 from eval_pipeline.store.open import Connection, first_value
 from eval_pipeline.store.runs import RunRow
 from eval_pipeline.words import rounded
@@ -40,13 +57,15 @@ TOTALS = ("total_true_positives", "total_false_positives", "total_false_negative
 OUTCOMES: Final = "facts.outcomes"
 CASES: Final = "metrics.extraction"
 VERSIONS = ("chunker_version", "embedding_model", "index_version")
-Row = Mapping[str, Any]
-Block = dict[str, Any]
+COVERAGE = (
+    *("docs_processed", "docs_with_0_chunks", "no_chunks_generated_rate", "chunks_attempted"),
+    *("chunks_embedded", "chunks_skipped", "chunks_skipped_context_rate"),
+)
 # A judge whose spot check disagrees in more than this share is unstable (S2.28).
 UNSTABLE_ABOVE: Final = 0.2
 
 
-def judge_config_problems(config: Mapping[str, Any] | None, *, is_judged: bool) -> list[str]:
+def judge_config_problems(config: Row | None, *, is_judged: bool) -> list[str]:
     """Short texts, each starting with the setting at fault; none where no judge is configured or was used."""
     judge = (config or {}).get("judge")
     if judge is None and not is_judged:
@@ -64,26 +83,43 @@ def _problem(name: str, value: Any) -> str | None:
     return None
 
 
-def run_blocks(con: Connection, run: RunRow, point: Point = NOW) -> Block:
-    """The blocks in the order of the contract, as they are or as they were; what is not known any more is undefined."""
+@dataclass(frozen=True)
+class RunBlocks:
+    """The parts of a run's document about the whole run; what is not known any more is undefined."""
+
+    performance: Performance
+    judge_coverage: JudgeCoverage
+    judge_reliability: JudgeReliability
+    judge_config_problems: list[str]
+    extraction: Extraction | None
+    indexing: Indexing | None
+
+
+def run_blocks(
+    con: Connection, run: RunRow, point: Point = NOW, expected: ExpectedCases | None = None
+) -> RunBlocks:
+    """The blocks as they are or as they were; of the extraction also the cases that should be there."""
     judge = _only(rows_at(con, "aggregates.judge_summary", run, point))
     delivered = delivered_rows(con, run)
-    return {
-        "performance": _performance(_only(rows_at(con, "aggregates.latency_summary", run, point)), judge),
-        "judge_coverage": {
-            **{name: judge.get(name, 0) for name in ("groundedness_n", "correctness_n", "inconsistent_n")},
-            "uncited_fives": _uncited_fives(con, run, point),
-        },
-        "judge_reliability": {
-            "disagreement_rate": judge.get("disagreement_rate"),
-            "spot_check_n": judge.get("spot_check_n", 0),
-        },
-        "judge_config_problems": judge_config_problems(
+    return RunBlocks(
+        performance=_performance(_only(rows_at(con, "aggregates.latency_summary", run, point)), judge),
+        judge_coverage=JudgeCoverage(
+            groundedness_n=judge.get("groundedness_n", 0),
+            correctness_n=judge.get("correctness_n", 0),
+            inconsistent_n=judge.get("inconsistent_n", 0),
+            uncited_fives=_uncited_fives(con, run, point),
+        ),
+        judge_reliability=JudgeReliability(
+            disagreement_rate=judge.get("disagreement_rate"), spot_check_n=judge.get("spot_check_n", 0)
+        ),
+        judge_config_problems=judge_config_problems(
             run_file(con, run).get("config"), is_judged=judge.get("is_judged", False)
         ),
-        "extraction": _extraction(con, run, point) if "extractions" in delivered else None,
-        "indexing": _indexing(con, run, point) if delivered.get("index_report") else None,
-    }
+        extraction=_extraction(con, run, point, expected or ExpectedCases())
+        if "extractions" in delivered
+        else None,
+        indexing=_indexing(con, run, point) if delivered.get("index_report") else None,
+    )
 
 
 def _uncited_fives(con: Connection, run: RunRow, point: Point) -> int | None:
@@ -117,52 +153,49 @@ def _number_of(value: Any) -> int | float | None:
     return int(value) if value == int(value) else float(value)
 
 
-def _performance(latency: Row, judge: Row) -> Block:
-    return {
-        "latency_ms": _latency(latency, "total"),
-        "latency_breakdown_ms": {stage: _latency(latency, stage) for stage in STAGES},
-        "total_suite_ms": _number_of(latency.get("total_suite_ms")),
-        "judge_tokens": _number_of(judge.get("judge_tokens", 0)),
-        "judge_cost": judge.get("judge_cost"),
-    }
+def _performance(latency: Row, judge: Row) -> Performance:
+    return Performance(
+        latency_ms=_latency(latency, "total"),
+        latency_breakdown_ms={stage: _latency(latency, stage) for stage in STAGES},
+        total_suite_ms=_number_of(latency.get("total_suite_ms")),
+        judge_tokens=_number_of(judge.get("judge_tokens", 0)),
+        judge_cost=judge.get("judge_cost"),
+    )
 
 
-def _latency(row: Row, stage: str) -> Block:
-    values = {name: _number_of(row.get(f"{stage}_{name}_ms")) for name in ("p50", "p95", "mean")}
-    return {"n": row.get(f"{stage}_n", 0), **values}
+def _latency(row: Row, stage: str) -> Latency:
+    p50, p95, mean = (_number_of(row.get(f"{stage}_{name}_ms")) for name in ("p50", "p95", "mean"))
+    return Latency(n=row.get(f"{stage}_n", 0), p50=p50, p95=p95, mean=mean)
 
 
-def _extraction(con: Connection, run: RunRow, point: Point) -> Block:
+def _extraction(con: Connection, run: RunRow, point: Point, expected: ExpectedCases) -> Extraction:
+    """While a case that should be there is missing, no target is met or missed."""
     summary = _only(rows_at(con, "aggregates.extraction_summary", run, point))
     cases = rows_at(con, CASES, run, point) or []
     outcomes = rows_at(con, "facts.extraction_outcomes", run, point) or []
     fields = rows_at(con, "aggregates.field_accuracy", run, point) or []
-    averages = ("macro", "micro", "macro_strict", "micro_strict")
-    return {
-        **{average: {rate: summary.get(f"{average}_{rate}") for rate in RATES} for average in averages},
-        **{name: summary.get(name) for name in (*TOTALS, "target", "target_met")},
-        "cases": {case["case_id"]: _case_metrics(case) for case in cases if case["f1"] is not None},
-        "fields": {
-            row["field"]: {"accuracy": row["accuracy"], "n": row["n"]}
+    return Extraction(
+        macro=_rates(summary, "macro"),
+        micro=_rates(summary, "micro"),
+        macro_strict=_rates(summary, "macro_strict"),
+        micro_strict=_rates(summary, "micro_strict"),
+        **{name: summary.get(name) for name in (*TOTALS, "target")},
+        target_met=None if expected.why_undecided else summary.get("target_met"),
+        cases={case["case_id"]: _case_metrics(case) for case in cases if case["f1"] is not None},
+        fields={
+            row["field"]: FieldAccuracy(accuracy=row["accuracy"], n=row["n"])
             for row in sorted(fields, key=lambda row: str(row["field"]))
         },
-        "failed_cases": sorted(case["case_id"] for case in outcomes if case["has_failed"]),
-    }
+        failed_cases=sorted(case["case_id"] for case in outcomes if case["has_failed"]),
+        expected_cases=expected.n,
+        missing_cases=expected.missing if isinstance(expected.missing, int) else list(expected.missing),
+        expected_by=expected.said_by,
+        missing_in_words=expected.in_words,
+    )
 
 
-def _beside_what_is_expected(extraction: Block | None, expected: ExpectedCases | None) -> Block | None:
-    """The block with the cases that should be there: while one of them is missing, no target is met or missed."""
-    if extraction is None:
-        return None
-    expected = expected or ExpectedCases()
-    return {
-        **extraction,
-        "target_met": None if expected.why_undecided else extraction["target_met"],
-        "expected_cases": expected.n,
-        "missing_cases": expected.missing if isinstance(expected.missing, int) else list(expected.missing),
-        "expected_by": expected.said_by,
-        "missing_in_words": expected.in_words,
-    }
+def _rates(summary: Row, average: str) -> Rates:
+    return Rates(**{rate: summary.get(f"{average}_{rate}") for rate in RATES})
 
 
 def guide_version(con: Connection, registry: Registry, run: RunRow) -> str:
@@ -175,32 +208,27 @@ def guide_version(con: Connection, registry: Registry, run: RunRow) -> str:
     return EXTRACTION_FORMULA_VERSION + ("" if policy == "code" else f"+fn_policy={policy}")
 
 
-def _case_metrics(case: Row) -> Block:
+def _case_metrics(case: Row) -> ExtractionCase:
     """The metrics of one case, rounded as everything that is stored."""
-    rates = {name: rounded(case[name]) for name in CASE_RATES}
-    return {**rates, **{name: int(case[name]) for name in CASE_COUNTS}}
+    values: Row = {name: rounded(case[name]) for name in CASE_RATES}
+    return ExtractionCase(**values, **{name: int(case[name]) for name in CASE_COUNTS})
 
 
-def _indexing(con: Connection, run: RunRow, point: Point) -> Block:
+def _indexing(con: Connection, run: RunRow, point: Point) -> Indexing:
     rows = rows_at(con, "aggregates.indexing_summary", run, point) or []
-    whole = _only(row for row in rows if row["doc_type"] is None)
+    whole = _coverage(_only(row for row in rows if row["doc_type"] is None))
     types = sorted((row for row in rows if row["doc_type"] is not None), key=lambda row: str(row["doc_type"]))
-    return {**_coverage(whole), "by_doc_type": {row["doc_type"]: _coverage(row) for row in types}}
+    return Indexing(
+        **msgspec.structs.asdict(whole), by_doc_type={row["doc_type"]: _coverage(row) for row in types}
+    )
 
 
-def _coverage(row: Row) -> Block:
+def _coverage(row: Row) -> Coverage:
     reasons: Mapping[str, int] = row.get("skip_reasons") or {}
-    return {
-        "docs_processed": row.get("docs_processed"),
-        "docs_with_0_chunks": row.get("docs_with_0_chunks"),
-        "no_chunks_generated_rate": row.get("no_chunks_generated_rate"),
-        "chunks_attempted": row.get("chunks_attempted"),
-        "chunks_embedded": row.get("chunks_embedded"),
-        "chunks_skipped": row.get("chunks_skipped"),
-        "skip_reasons": dict(sorted(reasons.items())),
-        "chunks_skipped_context_rate": row.get("chunks_skipped_context_rate"),
-        "tokens_per_chunk": {
-            name: _number_of(row.get(f"tokens_{name}")) for name in ("min", "max", "mean", "p95")
-        },
-        "index_version_info": masked({name: row.get(name) for name in VERSIONS}),
-    }
+    low, high, mean, p95 = (_number_of(row.get(f"tokens_{name}")) for name in ("min", "max", "mean", "p95"))
+    return Coverage(
+        **{name: row.get(name) for name in COVERAGE},
+        skip_reasons=dict(sorted(reasons.items())),
+        tokens_per_chunk=Tokens(min=low, max=high, mean=mean, p95=p95),
+        index_version_info=masked({name: row.get(name) for name in VERSIONS}),
+    )

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from msgspec.structs import asdict, replace
 
 from eval_pipeline.bundle.secrets import masked
-from eval_pipeline.computing.history import computed_parameters, computed_rows, run_file
+from eval_pipeline.computing.history import Row, computed_parameters, computed_rows, run_file
+from eval_pipeline.documents import as_json
 from eval_pipeline.errors import UsageError
 from eval_pipeline.formulas.definition import PER_QUERY
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.settings import Settings
 from eval_pipeline.showing.blocks import CASES, _case_metrics, guide_version
 from eval_pipeline.showing.marks import _states_of_run
-from eval_pipeline.showing.show import FORMAT, run_document
+from eval_pipeline.showing.run_report import Extraction
+from eval_pipeline.showing.show import FORMAT, run_report
 from eval_pipeline.store.lock import Notify
 from eval_pipeline.store.open import Connection, open_reader
 from eval_pipeline.store.runs import RunRow, computed_with, find_run, per_query_values
@@ -30,7 +33,6 @@ JUDGE_INPUTS = "judge_inputs.jsonl"
 
 DOCUMENTS = (METRICS, CONFIG, EVAL_RESULTS)
 
-Document = dict[str, Any]
 Files = dict[str, Callable[[Path], object]]
 
 
@@ -56,13 +58,11 @@ def export_documents(
 
 
 def _documents(con: Connection, registry: Registry, run: RunRow) -> Files:
-    document = run_document(con, registry, run) | {"states": _states_of_run(con, registry, run)}
-    for name in ("is_without_results", "undefined"):
-        document[name] = document.pop(name)
+    report = replace(run_report(con, registry, run), states=_states_of_run(con, registry, run))
     identity = {"format": FORMAT, "run_id": run.run_id, "dataset": run.dataset}
     config = identity | masked(run_file(con, run).get("config") or {}) | identity
-    results = _eval_results(con, registry, run, document["extraction"])
-    return {METRICS: _as_json(document), CONFIG: _as_json(config), EVAL_RESULTS: _as_json(results)}
+    results = _eval_results(con, registry, run, report.extraction)
+    return {METRICS: _as_json(report), CONFIG: _as_json(config), EVAL_RESULTS: _as_json(results)}
 
 
 def _write_all(folder: Path, files: Files) -> list[Path]:
@@ -73,9 +73,7 @@ def _write_all(folder: Path, files: Files) -> list[Path]:
         raise UsageError(f"{folder} cannot be written to: {error.strerror or error}") from error
 
 
-def _eval_results(
-    con: Connection, registry: Registry, run: RunRow, extraction: Mapping[str, Any] | None
-) -> Document:
+def _eval_results(con: Connection, registry: Registry, run: RunRow, extraction: Extraction | None) -> Row:
     """Every extraction case and their aggregate, with the version of the formulas that computed them."""
     outcomes: dict[str, dict[str, str]] = {}
     for row in computed_rows(con, "facts.field_outcomes", run):
@@ -100,13 +98,14 @@ def _eval_results(
             }
             for case in cases
         ],
-        "aggregate": extraction and {name: value for name, value in extraction.items() if name not in apart},
+        "aggregate": extraction
+        and {name: value for name, value in asdict(extraction).items() if name not in apart},
         "fields": _fields(computed_rows(con, "aggregates.field_accuracy", run)),
-        "failed_cases": extraction["failed_cases"] if extraction else [],
+        "failed_cases": extraction.failed_cases if extraction else [],
     }
 
 
-def _fields(rows: Sequence[Mapping[str, Any]]) -> Document:
+def _fields(rows: Sequence[Row]) -> Row:
     counts = ("omission", "hallucination", "format_error", "wrong_value")
     return {
         row["field"]: {
@@ -135,7 +134,7 @@ def _per_query_table(con: Connection, registry: Registry, run: RunRow) -> pa.Tab
     return pa.table(columns)
 
 
-def _judge_inputs(con: Connection, run: RunRow) -> list[Document]:
+def _judge_inputs(con: Connection, run: RunRow) -> list[Row]:
     """What the judge was given for every query, whole, as it was delivered; without those that were forgotten."""
     rows = con.execute(
         "select i.query_id, t.text from raw.results x join raw.query_ids i using (query_key) "
@@ -157,12 +156,12 @@ def _delivered(text: str) -> Any:
         return text
 
 
-def _as_json(document: Mapping[str, Any]) -> Callable[[Path], object]:
-    text = json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
+def _as_json(document: object) -> Callable[[Path], object]:
+    text = json.dumps(as_json(document), ensure_ascii=False, indent=2, allow_nan=False) + "\n"
     return lambda path: path.write_text(text, "utf-8")
 
 
-def _as_lines(documents: Sequence[Document]) -> Callable[[Path], object]:
+def _as_lines(documents: Sequence[Row]) -> Callable[[Path], object]:
     text = "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in documents)
     return lambda path: path.write_text(text, "utf-8")
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from eval_pipeline.computing.states import states_of_cells
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.settings import utc_now
+from eval_pipeline.showing.run_report import TableState
 from eval_pipeline.store.open import Connection
 from eval_pipeline.store.project import Store
 from eval_pipeline.store.runs import RunRow
@@ -34,11 +34,11 @@ def marks_of_runs(con: Connection, registry: Registry, run_keys: Sequence[int]) 
     return found
 
 
-def _states_of_run(con: Connection, registry: Registry, run: RunRow) -> list[dict[str, Any]]:
+def _states_of_run(con: Connection, registry: Registry, run: RunRow) -> list[TableState]:
     """The tables with values of the run that are stale, missing, pinned or frozen; none of them when all are fresh."""
     marks = marks_of_runs(con, registry, [run.run_key]).get(run.run_key, {})
     return [
-        {"table": one.name, "state": marks[one.name][0], "reason": marks[one.name][1]}
+        TableState(table=one.name, state=marks[one.name][0], reason=marks[one.name][1])
         for one in registry
         if one.name in marks and one.schema != "facts"
     ]

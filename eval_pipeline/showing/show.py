@@ -8,7 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final
 
-from eval_pipeline.computing.history import Point, computed_rows, parse_point, stood_at
+from msgspec.structs import replace
+
+from eval_pipeline.computing.history import Point, Row, computed_rows, parse_point, stood_at
+from eval_pipeline.documents import UNSET
 from eval_pipeline.errors import UsageError
 from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.registry import Registry
@@ -17,8 +20,9 @@ from eval_pipeline.loading.cases import expected_cases
 from eval_pipeline.loading.deliveries import quarantined_parts
 from eval_pipeline.records import SLICES
 from eval_pipeline.settings import Settings
-from eval_pipeline.showing.blocks import NOW, _beside_what_is_expected, run_blocks
+from eval_pipeline.showing.blocks import NOW, RunBlocks, run_blocks
 from eval_pipeline.showing.marks import _states_of_run
+from eval_pipeline.showing.run_report import FormulaUsed, Metric, Night, OtherReading, RunReport, Slice
 from eval_pipeline.showing.undefined import undefined_of
 from eval_pipeline.store.frozen import emptied_places
 from eval_pipeline.store.lock import Notify
@@ -42,7 +46,7 @@ SMALL_SLICE = 10
 Values = Mapping[str, tuple[float | None, int]]
 
 
-def _other_variants(con: Connection, registry: Registry, run: RunRow) -> dict[str, dict[str, Any]]:
+def _other_variants(con: Connection, registry: Registry, run: RunRow) -> dict[str, OtherReading]:
     """Name → what it is a reading of, and its values; what is read per query stands among the metrics already."""
     found = {}
     for one in registry:
@@ -50,7 +54,7 @@ def _other_variants(con: Connection, registry: Registry, run: RunRow) -> dict[st
             continue
         values = dict(_values(one, computed_rows(con, one.name, run))) if _is_part(one) else {}
         if values:
-            found[one.short_name] = {"reading_of": one.variant_of.split(".", 1)[1], "values": values}
+            found[one.short_name] = OtherReading(reading_of=one.variant_of.split(".", 1)[1], values=values)
     return found
 
 
@@ -58,7 +62,7 @@ def _is_part(one: Definition) -> bool:
     return one.schema == "aggregates" or one.variant_of == EXTRACTION
 
 
-def _values(one: Definition, rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, float | None]]:
+def _values(one: Definition, rows: Sequence[Row]) -> Iterator[tuple[str, float | None]]:
     """The numbers of the whole run: the row of its own, or the F1 of its cases as it is averaged."""
     if one.variant_of == EXTRACTION:
         f1 = next(key for key, column in one.column_of_key.items() if column == "f1")
@@ -82,37 +86,33 @@ def show_run(
     *,
     as_of: str | None = None,
     notify: Notify | None = None,
-) -> dict[str, Any]:
+) -> RunReport:
     """The run's aggregates and slices, with the definitions they were computed with."""
     point = parse_point(as_of)
     with open_reader(settings.db, notify=notify) as con:
         run = find_run(con, run_id)
-        document = run_document(con, registry, run)
+        report = run_report(con, registry, run)
         if as_of is not None:
-            document |= _as_they_were(con, registry, run, point)
-            document["as_of"] = as_of
-        else:
-            document["states"] = _states_of_run(con, registry, run)
-        # What came later stands last.
-        for name in ("is_without_results", "undefined"):
-            document[name] = document.pop(name)
-        return document
+            return _as_they_were(con, registry, run, point, now=report, as_of=as_of)
+        return replace(report, states=_states_of_run(con, registry, run))
 
 
-def _night(con: Connection, run: RunRow) -> dict[str, Any]:
+def _night(con: Connection, run: RunRow) -> Night:
     """Which night the run belongs to, and whether it stands for it."""
     attempt = attempts(con, [run.run_id])[run.run_id]
-    return {
-        "night": attempt.night.isoformat(),
-        "is_complete": attempt.is_complete,
-        "is_last_complete": attempt.is_last_complete,
-        "superseded_by": attempt.superseded_by,
-        "golden_queries": attempt.n_golden,
-        "not_asked": attempt.n_not_asked,
-    }
+    return Night(
+        night=attempt.night.isoformat(),
+        is_complete=attempt.is_complete,
+        is_last_complete=attempt.is_last_complete,
+        superseded_by=attempt.superseded_by,
+        golden_queries=attempt.n_golden,
+        not_asked=attempt.n_not_asked,
+    )
 
 
-def _as_they_were(con: Connection, registry: Registry, run: RunRow, point: Point) -> dict[str, Any]:
+def _as_they_were(
+    con: Connection, registry: Registry, run: RunRow, point: Point, *, now: RunReport, as_of: str
+) -> RunReport:
     """Metrics, slices and meanings at an earlier point; a meaning asked for by fingerprint shows its own metrics."""
     stood = stood_at(con, run, point)
     if not stood:
@@ -126,25 +126,28 @@ def _as_they_were(con: Connection, registry: Registry, run: RunRow, point: Point
     metrics = _metrics(values.get(("", ""), {}), keys)
     versions = dict(con.execute("select fingerprint, version from ledger.definitions").fetchall())
     meanings = {stored.source: stored.fingerprint for stored in stood.get(("", ""), {}).values()}
-    now = {one.name: one.fingerprint for one in registry.metrics}
-    return {
-        "readings": {},
-        "older_definitions": sorted(
-            name.split(".", 1)[1] for name, meaning in meanings.items() if meaning != now.get(name)
-        ),
-        "metrics": metrics,
-        "slices": _slices(values, _slice_sizes(con, run), keys),
-        **_blocks(con, registry, run, point),
-        "formulas": {
-            name.split(".", 1)[1]: {"version": versions.get(fingerprint), "fingerprint": fingerprint}
+    today = {one.name: one.fingerprint for one in registry.metrics}
+    blocks = _blocks(con, registry, run, point)
+    return replace(
+        now,
+        metrics=metrics,
+        slices=_slices(values, _slice_sizes(con, run), keys),
+        **vars(blocks),
+        readings={},
+        formulas={
+            name.split(".", 1)[1]: FormulaUsed(version=versions.get(fingerprint), fingerprint=fingerprint)
             for name, fingerprint in sorted(meanings.items())
         },
-        "undefined": dict.fromkeys(_without_value(metrics), NOTHING_THEN),
-    }
+        older_definitions=sorted(
+            name.split(".", 1)[1] for name, meaning in meanings.items() if meaning != today.get(name)
+        ),
+        as_of=as_of,
+        undefined=dict.fromkeys(_without_value(metrics), NOTHING_THEN),
+    )
 
 
-def _without_value(metrics: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    return [key for key, entry in metrics.items() if not entry["n"]]
+def _without_value(metrics: Mapping[str, Metric]) -> list[str]:
+    return [key for key, entry in metrics.items() if not entry.n]
 
 
 def _first_computed(con: Connection, run: RunRow) -> str:
@@ -157,59 +160,62 @@ def _first_computed(con: Connection, run: RunRow) -> str:
     return f"its first values are of {first:%Y-%m-%d %H:%M} UTC" if first else "it has not been computed yet"
 
 
-def run_document(con: Connection, registry: Registry, run: RunRow) -> dict[str, Any]:
-    """The document of contract 3."""
+def run_report(con: Connection, registry: Registry, run: RunRow) -> RunReport:
+    """The run as it stands, without the states of its tables."""
     scored, missing, unknown = query_ids_of(con, run)
     aggregates = _aggregates_of(con, run)
     keys = [key for key, one in registry.keys().items() if registry.applies_to(one, run.dataset)]
-    computed = computed_with(con, run)
-    emptied = emptied_places(con, run.run_key)
     metrics = _metrics(aggregates.get(("", ""), {}), keys)
+    return RunReport(
+        format=FORMAT,
+        run_id=run.run_id,
+        dataset=run.dataset,
+        total_queries=len(scored),
+        failed_queries=_failed_count(con, run),
+        missing_query_ids=missing,
+        unknown_query_ids=unknown,
+        metrics=metrics,
+        slices=_slices(aggregates, _slice_sizes(con, run), keys),
+        **vars(_blocks(con, registry, run)),
+        readings=_other_variants(con, registry, run),
+        formulas=_formulas_used(con, registry, run),
+        night=_night(con, run),
+        quarantined=quarantined_parts(con, run.run_key),
+        is_without_results=is_without_results(con, run.run_key),
+        undefined=undefined_of(con, registry, run, _without_value(metrics)),
+    )
+
+
+def _formulas_used(con: Connection, registry: Registry, run: RunRow) -> dict[str, FormulaUsed]:
+    computed, emptied = computed_with(con, run), emptied_places(con, run.run_key)
     return {
-        "format": FORMAT,
-        "run_id": run.run_id,
-        "dataset": run.dataset,
-        "total_queries": len(scored),
-        "failed_queries": _failed_count(con, run),
-        "missing_query_ids": missing,
-        "unknown_query_ids": unknown,
-        "metrics": metrics,
-        "slices": _slices(aggregates, _slice_sizes(con, run), keys),
-        **_blocks(con, registry, run),
-        "readings": _other_variants(con, registry, run),
-        "formulas": {
-            one.short_name: computed.get(one.name, {"version": None, "fingerprint": None})
-            | ({"frozen": True} if emptied and text_columns(registry, one) & emptied else {})
-            for one in sorted(registry.metrics, key=lambda d: d.name)
-            if registry.applies_to(one, run.dataset)
-        },
-        "night": _night(con, run),
-        "quarantined": quarantined_parts(con, run.run_key),
-        "is_without_results": is_without_results(con, run.run_key),
-        "undefined": undefined_of(con, registry, run, _without_value(metrics)),
+        one.short_name: FormulaUsed(
+            **computed.get(one.name, {"version": None, "fingerprint": None}),
+            frozen=True if emptied and text_columns(registry, one) & emptied else UNSET,
+        )
+        for one in sorted(registry.metrics, key=lambda d: d.name)
+        if registry.applies_to(one, run.dataset)
     }
 
 
-def _blocks(con: Connection, registry: Registry, run: RunRow, point: Point = NOW) -> dict[str, Any]:
-    blocks = run_blocks(con, run, point)
-    expected = expected_cases(con, registry.config, [run.run_id]).get(run.run_id)
-    return blocks | {"extraction": _beside_what_is_expected(blocks["extraction"], expected)}
+def _blocks(con: Connection, registry: Registry, run: RunRow, point: Point = NOW) -> RunBlocks:
+    return run_blocks(con, run, point, expected_cases(con, registry.config, [run.run_id]).get(run.run_id))
 
 
-def _metrics(values: Values, keys: list[str]) -> dict[str, dict[str, Any]]:
-    return {key: {"value": values.get(key, (None, 0))[0], "n": values.get(key, (None, 0))[1]} for key in keys}
+def _metrics(values: Values, keys: list[str]) -> dict[str, Metric]:
+    return {key: Metric(value=values.get(key, (None, 0))[0], n=values.get(key, (None, 0))[1]) for key in keys}
 
 
 def _slices(
     aggregates: Mapping[tuple[str, str], Values], sizes: Mapping[tuple[str, str], int], keys: list[str]
-) -> dict[str, Any]:
+) -> dict[str, dict[str, Slice]]:
     return {
         name: {
-            value: {
-                "n_queries": n,
-                "is_small": n < SMALL_SLICE,
-                "metrics": _metrics(aggregates.get((name, value), {}), keys),
-            }
+            value: Slice(
+                n_queries=n,
+                is_small=n < SMALL_SLICE,
+                metrics=_metrics(aggregates.get((name, value), {}), keys),
+            )
             for (dimension, value), n in sorted(sizes.items())
             if dimension == name
         }
@@ -219,7 +225,7 @@ def _slices(
 
 def show_queries(
     settings: Settings, registry: Registry, run_id: str, *, notify: Notify | None = None
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[Row]:
     """One document per scored query, unrounded, in golden order."""
     with open_reader(settings.db, notify=notify) as con:
         run = find_run(con, run_id)

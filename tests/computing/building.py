@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from eval_pipeline.computing.measure import measure
+from eval_pipeline.documents import as_json
 from eval_pipeline.formulas.registry import Registry, load_registry
 from eval_pipeline.loading.context import LoadReport
 from eval_pipeline.loading.load import load_bundles
@@ -101,5 +102,5 @@ def taken_in(
 
 def blocks_of(settings: Settings, registry: Registry, run_id: str) -> Mapping[str, Any]:
     """The run-level part of `show RUN_ID --json`, in its order."""
-    document = show_run(settings, registry, run_id)
+    document = as_json(show_run(settings, registry, run_id))
     return {name: value for name, value in document.items() if name in BLOCKS}

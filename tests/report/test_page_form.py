@@ -24,6 +24,7 @@ from eval_pipeline.report.pages.material import (
 from eval_pipeline.report.pages.pair_page import render_pair_page
 from eval_pipeline.report.pages.run_charts import labels_of, latency_chart
 from eval_pipeline.report.pages.run_page import render_run_page
+from eval_pipeline.showing.run_report import RunReport
 from tests.report.page_reader import PageReader
 
 PAGES = ("run", "pair", "fallback", "suite")
@@ -170,7 +171,11 @@ def big_run(letter: str) -> RunMaterial:
         "metrics": {"hit@5": {"value": 0.75, "n": 1_000}},
         "slices": {
             "tag": {
-                f"{number} {letter * 60}": {"n_queries": 2, "metrics": {"hit@5": {"value": 0.5, "n": 2}}}
+                f"{number} {letter * 60}": {
+                    "n_queries": 2,
+                    "is_small": True,
+                    "metrics": {"hit@5": {"value": 0.5, "n": 2}},
+                }
                 for number in range(500)
             }
         },
@@ -186,10 +191,20 @@ def big_run(letter: str) -> RunMaterial:
         "judge_config_problems": [],
         "extraction": None,
         "indexing": None,
+        "readings": {},
         "formulas": {},
+        "night": {
+            "night": "2026-09-01",
+            "is_complete": True,
+            "is_last_complete": True,
+            "superseded_by": None,
+            "golden_queries": 1_000,
+            "not_asked": 0,
+        },
+        "quarantined": {},
     }
     return RunMaterial(
-        document=document,
+        document=msgspec.convert(document, RunReport),
         facts=FACTS,
         metrics=[METRIC],
         states=STATES,

@@ -10,6 +10,7 @@ import pytest
 
 from eval_pipeline.cli.main import main
 from eval_pipeline.computing.measure import measure
+from eval_pipeline.documents import as_json
 from eval_pipeline.errors import UnknownName, UsageError
 from eval_pipeline.formulas.registry import Registry, load_registry
 from eval_pipeline.loading.load import load_bundles
@@ -66,7 +67,7 @@ def read(path: Path) -> object:
 def test_metrics_json_is_what_show_prints(store: tuple[Settings, Registry], tmp_path: Path) -> None:
     export_run(*store, "full", tmp_path / "new" / "folder")
     document = read(tmp_path / "new" / "folder" / "metrics.json")
-    assert document == json.loads(json.dumps(show_run(*store, "full")))
+    assert document == as_json(show_run(*store, "full"))
     assert isinstance(document, dict)
     assert {"judge_reliability", "slices", "extraction"} <= set(document)
 

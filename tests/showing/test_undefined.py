@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 
@@ -16,6 +16,7 @@ from eval_pipeline.comparing.compare import compare
 from eval_pipeline.comparing.documents import CompareReport
 from eval_pipeline.comparing.pair_states import PAIR_FACTS
 from eval_pipeline.settings import Settings
+from eval_pipeline.showing.run_report import RunReport
 from eval_pipeline.showing.show import show_run
 from eval_pipeline.showing.undefined import in_short, undefined_of
 from eval_pipeline.store.runs import find_run
@@ -160,7 +161,7 @@ def test_the_terminal_names_the_parts_once_and_lists_the_metrics_when_asked(sett
     assert "no spans: 3 metrics; `--undefined` lists them" in shown()
     assert "span_iou" not in shown()
     assert "span_iou         no spans" in shown("--undefined")
-    assert json.loads(shown("--json"))["undefined"]["span_iou"] == "no spans"
+    assert msgspec.json.decode(shown("--json"), type=RunReport).undefined["span_iou"] == "no spans"
 
 
 def pair(settings: Settings, run_a: str, run_b: str) -> CompareReport:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
+
+import msgspec
 
 from eval_pipeline.report.numbers import value
 from eval_pipeline.report.pages._page import Section
@@ -21,6 +23,17 @@ from eval_pipeline.report.pages.figures import _figure
 from eval_pipeline.report.pages.html import Child, Html, _data_text, _join, tag
 from eval_pipeline.report.pages.run_charts import _field_chart, _stage_chart, latency_chart
 from eval_pipeline.showing.blocks import UNSTABLE_ABOVE
+from eval_pipeline.showing.run_report import (
+    Coverage,
+    Extraction,
+    ExtractionCase,
+    FieldAccuracy,
+    Indexing,
+    JudgeCoverage,
+    JudgeReliability,
+    Performance,
+    RunReport,
+)
 from eval_pipeline.words import DECIMALS, count, target_words
 
 LISTED_CASES: Final = 500
@@ -33,16 +46,14 @@ AVERAGES: Final = {
     "micro_strict": "Micro, strict recall",
 }
 
-Block = Mapping[str, Any]
-
 
 def extraction_section(
-    extraction: Block, field_errors: Mapping[str, Mapping[str, int]], guide_version: str
+    extraction: Extraction, field_errors: Mapping[str, Mapping[str, int]], guide_version: str
 ) -> list[Child]:
     """Macro and micro, strict beside, the target, the fields and the cases."""
-    if extraction["eval_count"] is None:
+    if extraction.eval_count is None:
         return [tag("p", "Delivered, and not computed yet: ", tag("code", "eval-pipeline run"), ".")]
-    failed, missing = extraction["failed_cases"], extraction["missing_in_words"]
+    failed, missing = extraction.failed_cases, extraction.missing_in_words
     return [
         _verdict(extraction),
         callout(tag("p", _data_text(f"{missing}."))) if missing else None,
@@ -55,49 +66,50 @@ def extraction_section(
         )
         if failed
         else None,
-        _fields(extraction["fields"], field_errors),
-        _cases(extraction["cases"]),
+        _fields(extraction.fields, field_errors),
+        _cases(extraction.cases),
     ]
 
 
-def _verdict(extraction: Block) -> Html:
-    if not extraction["eval_count"]:
+def _verdict(extraction: Extraction) -> Html:
+    if not extraction.eval_count:
         return callout(tag("p", "No case was scored."))
-    is_met = extraction["target_met"]
+    is_met = extraction.target_met
     return tag(
         "p",
         badge(f"target {target_words(is_met)}", {True: "good", False: "bad", None: None}[is_met]),
-        f" Macro F1 is {value(extraction['macro']['f1'])} over {count(extraction['eval_count'], 'document')}; the "
-        f"target is {extraction['target']:.2f}.",
+        f" Macro F1 is {value(extraction.macro.f1)} over {count(extraction.eval_count, 'document')}; the "
+        f"target is {extraction.target:.2f}.",
         class_="lead",
     )
 
 
-def _averages(extraction: Block) -> Html:
+def _averages(extraction: Extraction) -> Html:
     rows = [
-        [title, *(value(extraction[average][rate]) for rate in ("precision", "recall", "f1"))]
+        [title, value(rates.precision), value(rates.recall), value(rates.f1)]
         for average, title in AVERAGES.items()
+        if (rates := getattr(extraction, average))
     ]
     columns = [Column(""), *(Column(rate, is_number=True) for rate in ("precision", "recall", "F1"))]
     totals = (
-        f"{extraction['total_true_positives']:,} fields correct, {extraction['total_false_positives']:,} wrong or not "
-        f"asked for, {extraction['total_false_negatives']:,} counted as missed. Strict recall also misses what is "
+        f"{extraction.total_true_positives:,} fields correct, {extraction.total_false_positives:,} wrong or not "
+        f"asked for, {extraction.total_false_negatives:,} counted as missed. Strict recall also misses what is "
         "there and wrong."
     )
     return data_table("extraction", totals, columns, rows)
 
 
-def _fields(fields: Mapping[str, Block], errors: Mapping[str, Mapping[str, int]]) -> Html | None:
+def _fields(fields: Mapping[str, FieldAccuracy], errors: Mapping[str, Mapping[str, int]]) -> Html | None:
     if not fields:
         return None
     ordered = sorted(
-        fields.items(), key=lambda item: (item[1]["accuracy"] is None, item[1]["accuracy"] or 0, item[0])
+        fields.items(), key=lambda item: (item[1].accuracy is None, item[1].accuracy or 0, item[0])
     )
     rows: list[list[Child]] = [
         [
             _data_text(name, most=120),
-            value(entry["accuracy"]),
-            f"{entry['n']:,}",
+            value(entry.accuracy),
+            f"{entry.n:,}",
             *(f"{errors.get(name, {}).get(kind, 0):,}" for kind in ERROR_TYPES),
         ]
         for name, entry in ordered[:LISTED_FIELDS]
@@ -110,17 +122,17 @@ def _fields(fields: Mapping[str, Block], errors: Mapping[str, Mapping[str, int]]
     return _join(tag("h3", "Fields"), _figure(chart, table) if chart else table)
 
 
-def _cases(cases: Mapping[str, Block]) -> Html | None:
+def _cases(cases: Mapping[str, ExtractionCase]) -> Html | None:
     if not cases:
         return None
-    ordered = sorted(cases.items(), key=lambda item: (item[1]["f1"], item[0]))
+    ordered = sorted(cases.items(), key=lambda item: (item[1].f1, item[0]))
     keys = ("precision", "recall", "f1", "recall_strict", "f1_strict")
     counts = ("true_positives", "false_positives", "false_negatives", "total_gt_fields")
     rows: list[list[Child]] = [
         [
             _data_text(name, most=120),
-            *(value(entry[key]) for key in keys),
-            *(f"{entry[key]:,}" for key in counts),
+            *(value(getattr(entry, key)) for key in keys),
+            *(f"{getattr(entry, key):,}" for key in counts),
         ]
         for name, entry in ordered[:LISTED_CASES]
     ]
@@ -136,39 +148,41 @@ def _cases(cases: Mapping[str, Block]) -> Html | None:
     return more(f"Each document ({shown})", data_table("cases", "Weakest first.", columns, rows))
 
 
-def latency_section(performance: Block, latencies: Sequence[float]) -> Iterator[Section]:
+def latency_section(performance: Performance, latencies: Sequence[float]) -> Iterator[Section]:
     """How long it took, where that was recorded."""
-    whole = performance["latency_ms"]
-    stages = _stage_chart(performance["latency_breakdown_ms"])
-    if not whole["n"] and stages is None:
+    whole = performance.latency_ms
+    stages = _stage_chart(performance.latency_breakdown_ms)
+    if not whole.n and stages is None:
         return
-    entries = {"total": whole, **performance["latency_breakdown_ms"]}
+    entries = {"total": whole, **performance.latency_breakdown_ms}
     rows = [
-        [name.replace("_", " "), f"{entry['n']:,}", *(_ms(entry[key]) for key in ("p50", "p95", "mean"))]
+        [name.replace("_", " "), f"{entry.n:,}", _whole(entry.p50), _whole(entry.p95), _whole(entry.mean)]
         for name, entry in entries.items()
-        if entry["n"]
+        if entry.n
     ]
     columns = [Column(""), *(Column(name, is_number=True) for name in ("n", "p50 ms", "p95 ms", "mean ms"))]
-    suite = performance["total_suite_ms"]
+    suite = performance.total_suite_ms
     caption = "Failed queries and timeouts count like all others." + (
-        f" The whole run took {_ms(suite)} ms." if suite else ""
+        f" The whole run took {_whole(suite)} ms." if suite else ""
     )
     table = data_table("latency-numbers", caption, columns, rows)
     drawn = (
-        _figure(latency_chart(latencies, whole["p50"], whole["p95"])) if latencies and whole["n"] else None
+        _figure(latency_chart(latencies, whole.p50 or 0.0, whole.p95 or 0.0))
+        if latencies and whole.n
+        else None
     )
     yield Section("latency", "Time", [drawn, _figure(stages, table) if stages else table])
 
 
-def _ms(number: float | None) -> str:
+def _whole(number: float | None) -> str:
     return "—" if number is None else f"{number:,.0f}"
 
 
-def judge_section(document: Block) -> Iterator[Section]:
+def judge_section(document: RunReport) -> Iterator[Section]:
     """How much was judged, at what cost, and how far the judge can be believed."""
-    coverage, reliability = document["judge_coverage"], document["judge_reliability"]
-    performance, problems = document["performance"], document["judge_config_problems"]
-    is_judged = any(coverage.values()) or reliability["spot_check_n"] or performance["judge_tokens"]
+    coverage, reliability = document.judge_coverage, document.judge_reliability
+    performance, problems = document.performance, document.judge_config_problems
+    is_judged = any(msgspec.structs.astuple(coverage)) or reliability.spot_check_n or performance.judge_tokens
     if not is_judged and not problems:
         return
     yield Section(
@@ -177,10 +191,10 @@ def judge_section(document: Block) -> Iterator[Section]:
         [
             tiles(
                 [
-                    ("groundedness scores", f"{coverage['groundedness_n']:,}", _inconsistent(coverage)),
-                    ("correctness scores", f"{coverage['correctness_n']:,}", None),
-                    ("disagreement", _rate(reliability["disagreement_rate"]), _checked(reliability)),
-                    ("tokens", f"{performance['judge_tokens'] or 0:,}", _cost(performance["judge_cost"])),
+                    ("groundedness scores", f"{coverage.groundedness_n:,}", _inconsistent(coverage)),
+                    ("correctness scores", f"{coverage.correctness_n:,}", None),
+                    ("disagreement", _rate(reliability.disagreement_rate), _checked(reliability)),
+                    ("tokens", f"{performance.judge_tokens or 0:,}", _cost(performance.judge_cost)),
                 ]
             ),
             _reliability(reliability),
@@ -191,10 +205,10 @@ def judge_section(document: Block) -> Iterator[Section]:
     )
 
 
-def _inconsistent(coverage: Block) -> str | None:
+def _inconsistent(coverage: JudgeCoverage) -> str | None:
     doubts = {
-        "in spite of unsupported claims": coverage["inconsistent_n"],
-        "without a citation or reference": coverage["uncited_fives"],
+        "in spite of unsupported claims": coverage.inconsistent_n,
+        "without a citation or reference": coverage.uncited_fives,
     }
     return ", ".join(f"{count(n, 'full score')} {words}" for words, n in doubts.items() if n) or None
 
@@ -203,8 +217,8 @@ def _rate(rate: float | None) -> str:
     return "—" if rate is None else f"{rate:.1%}"
 
 
-def _checked(reliability: Block) -> str:
-    n = reliability["spot_check_n"]
+def _checked(reliability: JudgeReliability) -> str:
+    n = reliability.spot_check_n
     return f"of {count(n, 'spot check')}" if n else "no spot check"
 
 
@@ -212,8 +226,8 @@ def _cost(cost: float | None) -> str:
     return "cost not known" if cost is None else f"cost {cost:,.{DECIMALS}f}"
 
 
-def _reliability(reliability: Block) -> Html | None:
-    rate = reliability["disagreement_rate"]
+def _reliability(reliability: JudgeReliability) -> Html | None:
+    rate = reliability.disagreement_rate
     if rate is None or rate <= UNSTABLE_ABOVE:
         return None
     return callout(
@@ -224,11 +238,11 @@ def _reliability(reliability: Block) -> Html | None:
     )
 
 
-def indexing_section(indexing: Block) -> list[Child]:
+def indexing_section(indexing: Indexing) -> list[Child]:
     """What the indexer made of the documents, and what it left out."""
-    if indexing["docs_processed"] is None:
+    if indexing.docs_processed is None:
         return [tag("p", "Delivered, and not computed yet: ", tag("code", "eval-pipeline run"), ".")]
-    types = indexing["by_doc_type"]
+    types = indexing.by_doc_type
     rows = [
         ["all", *_coverage(indexing)],
         *([_data_text(name, most=80), *_coverage(entry)] for name, entry in types.items()),
@@ -247,30 +261,28 @@ def indexing_section(indexing: Block) -> list[Child]:
         "max",
     )
     columns = [Column("document type"), *(Column(name, is_number=True) for name in names)]
-    reasons = [
-        _join(_data_text(reason, most=120), f": {n:,}") for reason, n in indexing["skip_reasons"].items()
-    ]
-    version = indexing["index_version_info"]
+    reasons = [_join(_data_text(reason, most=120), f": {n:,}") for reason, n in indexing.skip_reasons.items()]
+    version = indexing.index_version_info
     return [
         data_table("coverage", _join("Index: ", _versions(version)), columns, rows),
         _join(tag("h3", "Why chunks were skipped"), bullets(reasons)) if reasons else None,
     ]
 
 
-def _versions(version: Block) -> Html:
+def _versions(version: Mapping[str, str | None]) -> Html:
     known = [f"{name.replace('_', ' ')} {value}" for name, value in version.items() if value is not None]
     return _data_text(", ".join(known) or "no versions recorded")
 
 
-def _coverage(entry: Block) -> list[Child]:
-    tokens = entry["tokens_per_chunk"]
+def _coverage(entry: Coverage) -> list[Child]:
+    tokens = entry.tokens_per_chunk
     return [
-        f"{entry['docs_processed']:,}",
-        f"{entry['docs_with_0_chunks']:,}",
-        value(entry["no_chunks_generated_rate"]),
-        f"{entry['chunks_attempted']:,}",
-        f"{entry['chunks_embedded']:,}",
-        f"{entry['chunks_skipped']:,}",
-        value(entry["chunks_skipped_context_rate"]),
-        *("—" if tokens[name] is None else f"{tokens[name]:,.0f}" for name in ("min", "mean", "p95", "max")),
+        f"{entry.docs_processed:,}",
+        f"{entry.docs_with_0_chunks:,}",
+        value(entry.no_chunks_generated_rate),
+        f"{entry.chunks_attempted:,}",
+        f"{entry.chunks_embedded:,}",
+        f"{entry.chunks_skipped:,}",
+        value(entry.chunks_skipped_context_rate),
+        *(_whole(length) for length in (tokens.min, tokens.mean, tokens.p95, tokens.max)),
     ]

@@ -105,14 +105,14 @@ def _read_run(
 ) -> RunMaterial:
     """Everything that the page of a run shows."""
     from eval_pipeline.showing.blocks import guide_version
-    from eval_pipeline.showing.show import run_document
+    from eval_pipeline.showing.show import run_report
 
     with open_reader(settings.db, notify=notify) as con:
         run = find_run(con, run_id)
         queries = [QueryRow(*row) for row in page_rows.query_rows(con, run)]
         formulas = [one for one in registry.formulas if registry.applies_to(one, run.dataset)]
         return RunMaterial(
-            document=run_document(con, registry, run),
+            document=run_report(con, registry, run),
             facts=_facts(con, [run])[0],
             metrics=_metric_facts(registry, run.dataset),
             states=_states(con, registry, [run])[0],

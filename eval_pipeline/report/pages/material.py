@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from eval_pipeline.comparing.documents import CompareReport
+from eval_pipeline.showing.run_report import RunReport
 
 Document = Mapping[str, Any]
 
@@ -100,7 +101,7 @@ class QueryTexts:
 class RunMaterial:
     """Everything on the page of a run."""
 
-    document: Document
+    document: RunReport
     facts: RunFacts
     metrics: Sequence[MetricFacts]
     states: Mapping[str, FormulaState]

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from eval_pipeline.report.pages.figures import COLOURS, Chart, _altair, _specification_of
 from eval_pipeline.report.pages.html import clipped, visible
+from eval_pipeline.showing.run_report import FieldAccuracy, Latency, Metric
 from eval_pipeline.words import count
 
 BINS: Final = 30
@@ -18,7 +19,7 @@ MOST_FIELDS: Final = 25
 LABEL: Final = 40
 _AT_K: Final = re.compile(r"(?P<start>[^@]+)@(?P<k>\d+)(?P<end>.*)")
 
-Metrics = Mapping[str, Mapping[str, Any]]
+Metrics = Mapping[str, Metric]
 
 
 @dataclass(frozen=True)
@@ -54,9 +55,9 @@ def _curve_points(metrics: Metrics, order: Sequence[str]) -> list[tuple[str, int
     for key in order:
         entry = metrics[key]
         match = _AT_K.fullmatch(key)
-        if match and entry["value"] is not None:
+        if match and entry.value is not None:
             name = f"{match['start']}@k{match['end']}"
-            found.setdefault(name, []).append((name, int(match["k"]), entry["value"]))
+            found.setdefault(name, []).append((name, int(match["k"]), entry.value))
     return [point for points in found.values() if len(points) > 1 for point in sorted(points)]
 
 
@@ -188,15 +189,15 @@ def _round_step(step: float) -> float:
     return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= step * (1 - 1e-9))
 
 
-def _stage_chart(stages: Mapping[str, Mapping[str, Any]]) -> Chart | None:
+def _stage_chart(stages: Mapping[str, Latency]) -> Chart | None:
     """Median and 95th percentile of the recorded stages."""
-    recorded = {name: entry for name, entry in stages.items() if entry["n"]}
+    recorded = {name: entry for name, entry in stages.items() if entry.n}
     if not recorded:
         return None
     alt = _altair()
 
     rows = [
-        {"stage": name.replace("_", " "), "p50": entry["p50"], "p95": entry["p95"]}
+        {"stage": name.replace("_", " "), "p50": entry.p50, "p95": entry.p95}
         for name, entry in recorded.items()
     ]
     order = [row["stage"] for row in rows]
@@ -217,10 +218,10 @@ def _stage_chart(stages: Mapping[str, Mapping[str, Any]]) -> Chart | None:
     return Chart("stages", "Time by stage", f"Half of the queries at most: {said}.", _specification_of(chart))
 
 
-def _field_chart(fields: Mapping[str, Mapping[str, Any]]) -> Chart | None:
+def _field_chart(fields: Mapping[str, FieldAccuracy]) -> Chart | None:
     """The fields with the lowest accuracy first."""
-    known = [(name, entry) for name, entry in fields.items() if entry["accuracy"] is not None]
-    known.sort(key=lambda item: (item[1]["accuracy"], item[0]))
+    known = [(name, entry) for name, entry in fields.items() if entry.accuracy is not None]
+    known.sort(key=lambda item: (item[1].accuracy, item[0]))
     if not known:
         return None
     alt = _altair()
@@ -228,8 +229,8 @@ def _field_chart(fields: Mapping[str, Mapping[str, Any]]) -> Chart | None:
     rows = [
         {
             "label": labels[name],
-            "value": entry["accuracy"],
-            "text": f"{entry['accuracy']:.2f} of {entry['n']:,}",
+            "value": entry.accuracy,
+            "text": f"{entry.accuracy:.2f} of {entry.n:,}",
         }
         for name, entry in known[:MOST_FIELDS]
     ]
@@ -239,6 +240,6 @@ def _field_chart(fields: Mapping[str, Mapping[str, Any]]) -> Chart | None:
     return Chart(
         "fields",
         "Accuracy of the weakest fields" if len(known) > MOST_FIELDS else "Accuracy of each field",
-        f"The weakest of {len(known):,} fields is {name} with {entry['accuracy']:.2f} over {entry['n']:,} cases.",
+        f"The weakest of {len(known):,} fields is {name} with {entry.accuracy:.2f} over {entry.n:,} cases.",
         _specification_of(chart),
     )

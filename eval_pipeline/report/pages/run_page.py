@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
-from eval_pipeline.report.comparison_rows import _by_family, _chosen, _is_share, asks_queries
+from eval_pipeline.report.comparison_rows import _by_family, _chosen, _is_share
 from eval_pipeline.report.numbers import NOTHING, rank, value
 from eval_pipeline.report.pages._about_runs import (
     footer_line,
@@ -49,6 +49,7 @@ from eval_pipeline.report.pages.html import Child, Html, _data_text, _join, tag
 from eval_pipeline.report.pages.material import MetricFacts, QueryRow, QueryTexts, RunMaterial
 from eval_pipeline.report.pages.run_charts import MOST_BARS, Bar, _curve_chart, _slice_chart
 from eval_pipeline.showing.headlines import HEADLINES, OF_QUERIES, SLICED
+from eval_pipeline.showing.run_report import Metric, RunReport, Slice
 from eval_pipeline.words import count, target_words
 
 MOST_METRICS: Final = 5
@@ -71,12 +72,12 @@ ORDERED: Final = {"difficulty": ("easy", "medium", "hard")}
 LOWER: Final = "lower is better"
 
 QueryValues = Mapping[str, float | None]
-SliceValues = Mapping[str, Mapping[str, Any]]
+SliceValues = Mapping[str, Slice]
 
 
 def _run_query_table(material: RunMaterial, *, room: int) -> Html:
     """The table, in so many bytes; `kind` says how the query went."""
-    defined = [key for key, entry in material.document["metrics"].items() if entry["n"]]
+    defined = [key for key, entry in material.document.metrics.items() if entry.n]
     metrics = _chosen(OF_QUERIES, defined, most=MOST_METRICS)
     entries = [_entry(row, material, metrics) for row in material.queries]
     entries.sort(key=lambda entry: ORDER.index(entry.kind))
@@ -162,12 +163,12 @@ def _detail(row: QueryRow, material: RunMaterial, *, with_text: bool) -> Html | 
 
 def _slices_section(material: RunMaterial) -> Iterator[Section]:
     """Every dimension that says more than the whole run does."""
-    metrics = material.document["metrics"]
-    shares = [one.key for one in material.metrics if _is_share(one) and metrics[one.key]["n"]]
+    metrics = material.document.metrics
+    shares = [one.key for one in material.metrics if _is_share(one) and metrics[one.key].n]
     keys = _chosen(SLICED, shares, most=PANELS) or shares[:PANELS]
     content: list[Html] = []
     if keys:
-        for dimension, values in material.document["slices"].items():
+        for dimension, values in material.document.slices.items():
             if set(values) - {NO_LABEL}:
                 content.append(_dimension(dimension, values, material, keys))
     if content:
@@ -184,14 +185,14 @@ def _slices_section(material: RunMaterial) -> Iterator[Section]:
 
 
 def _dimension(dimension: str, values: SliceValues, material: RunMaterial, keys: list[str]) -> Html:
-    metrics = material.document["metrics"]
+    metrics = material.document.metrics
     ordered = _ordered(dimension, values)
     shown = ordered[:MOST_BARS]
     bars = [
-        Bar(key, label, entry["value"], entry["n"])
+        Bar(key, label, entry.value, entry.n)
         for label in shown
         for key in keys
-        if (entry := values[label]["metrics"][key])["n"]
+        if (entry := values[label].metrics[key]).value is not None
     ]
     table = _numbers(dimension, values, material, ordered[:LISTED])
     left_out = f" The {len(shown)} largest of {len(ordered):,}." if len(ordered) > len(shown) else ""
@@ -200,7 +201,7 @@ def _dimension(dimension: str, values: SliceValues, material: RunMaterial, keys:
     )
     if not bars:
         return more(summary, table)
-    whole = {key: metrics[key]["value"] for key in keys}
+    whole = {key: entry.value for key in keys if (entry := metrics[key]).value is not None}
     drawn = [key for key in keys if any(bar.metric == key for bar in bars)]
     chart = _slice_chart(dimension, bars, whole, drawn)
     return _figure(chart, tag("p", left_out, class_="note") if left_out else None, more(summary, table))
@@ -214,15 +215,15 @@ def _ordered(dimension: str, values: SliceValues) -> list[str]:
         key=lambda label: (
             label == NO_LABEL,
             known.index(label) if label in known else len(known),
-            -values[label]["n_queries"],
+            -values[label].n_queries,
             label,
         ),
     )
 
 
 def _numbers(dimension: str, values: SliceValues, material: RunMaterial, labels: list[str]) -> Html:
-    metrics = material.document["metrics"]
-    keys = [one.key for one in material.metrics if metrics[one.key]["n"]]
+    metrics = material.document.metrics
+    keys = [one.key for one in material.metrics if metrics[one.key].n]
     columns = [
         Column(dimension),
         Column("queries", is_number=True),
@@ -231,25 +232,25 @@ def _numbers(dimension: str, values: SliceValues, material: RunMaterial, labels:
     rows: list[list[Child]] = [
         [
             _data_text(label, most=80),
-            f"{values[label]['n_queries']:,}{'*' if values[label].get('is_small') else ''}",
-            *(_cell(values[label]["metrics"][key]) for key in keys),
+            f"{values[label].n_queries:,}{'*' if values[label].is_small else ''}",
+            *(_cell(values[label].metrics[key]) for key in keys),
         ]
         for label in labels
     ]
     caption = "Values, with n in brackets."
-    if any(values[label].get("is_small") for label in labels):
+    if any(values[label].is_small for label in labels):
         caption += " * few queries: a single one moves a value by more than a tenth."
     return data_table(f"slice-{dimension}-numbers", caption, columns, rows)
 
 
-def _cell(entry: Mapping[str, Any]) -> str:
-    return f"{value(entry['value'])} ({entry['n']:,})" if entry["n"] else "—"
+def _cell(entry: Metric) -> str:
+    return f"{value(entry.value)} ({entry.n:,})" if entry.n else "—"
 
 
 def render_run_page(material: RunMaterial) -> str:
     """The whole page as text."""
     document = material.document
-    run_id = document["run_id"]
+    run_id = document.run_id
     return render_page(
         Page(
             kind="Evaluation run",
@@ -257,17 +258,17 @@ def render_run_page(material: RunMaterial) -> str:
             heading=_data_text(run_id),
             lead=[_lead(material), facts_list(run_facts(material.facts)), _warnings(material)],
             sections=_sections(material),
-            footer=[footer_line(document["format"])],
+            footer=[footer_line(document.format)],
         )
     )
 
 
 def _lead(material: RunMaterial) -> Html:
     document = material.document
-    if not asks_queries(document):
+    if document.is_without_results:
         return tag("p", "A run of extraction cases, without queries.", class_="lead")
-    total, failed = document["total_queries"], document["failed_queries"]
-    missing, unknown = len(document["missing_query_ids"]), len(document["unknown_query_ids"])
+    total, failed = document.total_queries, document.failed_queries
+    missing, unknown = len(document.missing_query_ids), len(document.unknown_query_ids)
     said = [
         f"{count(total, 'query', plural='queries')} answered",
         f"{failed:,} of them failed" if failed else "none failed",
@@ -280,7 +281,7 @@ def _lead(material: RunMaterial) -> Html:
 
 
 def _warnings(material: RunMaterial) -> Html:
-    problems = material.document["judge_config_problems"]
+    problems = material.document.judge_config_problems
     judge = (
         callout(
             tag(
@@ -297,7 +298,7 @@ def _sections(material: RunMaterial) -> list[Section]:
     """The queries get what room the other parts leave."""
     document = material.document
     parts = list(_parts(material))
-    if not asks_queries(document):
+    if document.is_without_results:
         return parts
     formulas = Section("formulas", "Formulas", [formula_table([material.states], [""])])
     room = PAGE_BYTES - size_of([*parts, formulas])
@@ -308,37 +309,37 @@ def _sections(material: RunMaterial) -> list[Section]:
 def _parts(material: RunMaterial) -> Iterator[Section]:
     document = material.document
     yield Section("headlines", "Headlines", [_headlines(material)])
-    if asks_queries(document):
+    if not document.is_without_results:
         yield Section("metrics", "All metrics", [_curves(material), _metric_table(material)])
         yield from _slices_section(material)
-    if document["extraction"] is not None:
-        content = extraction_section(document["extraction"], material.field_errors, material.guide_version)
+    if document.extraction is not None:
+        content = extraction_section(document.extraction, material.field_errors, material.guide_version)
         yield Section("extraction", "Extraction", content)
-    yield from latency_section(document["performance"], material.latencies)
+    yield from latency_section(document.performance, material.latencies)
     yield from judge_section(document)
-    if document["indexing"] is not None:
-        yield Section("indexing", "Indexing", indexing_section(document["indexing"]))
+    if document.indexing is not None:
+        yield Section("indexing", "Indexing", indexing_section(document.indexing))
 
 
 def _headlines(material: RunMaterial) -> Html:
-    metrics = material.document["metrics"]
+    metrics = material.document.metrics
     facts = {one.key: one for one in material.metrics}
-    keys = _chosen(HEADLINES, [key for key, entry in metrics.items() if entry["n"]], most=len(HEADLINES))
+    keys = _chosen(HEADLINES, [key for key, entry in metrics.items() if entry.n], most=len(HEADLINES))
     entries: list[tuple[Child, Child, Child]] = [
         (
             breakable_name(key),
-            value(metrics[key]["value"]),
-            _join(f"n {metrics[key]['n']:,} ", state_badge(material.states.get(facts[key].formula))),
+            value(metrics[key].value),
+            _join(f"n {metrics[key].n:,} ", state_badge(material.states.get(facts[key].formula))),
         )
         for key in keys
     ]
-    extraction = material.document["extraction"]
-    if extraction is not None and extraction["eval_count"]:
+    extraction = material.document.extraction
+    if extraction is not None and extraction.eval_count:
         entries.append(
             (
                 "extraction macro F1",
-                value(extraction["macro"]["f1"]),
-                f"target {extraction['target']:.2f} {target_words(extraction['target_met'])}",
+                value(extraction.macro.f1),
+                f"target {extraction.target:.2f} {target_words(extraction.target_met)}",
             )
         )
     return tiles(entries) if entries else tag("p", "No headline metric is defined for this run.")
@@ -346,14 +347,14 @@ def _headlines(material: RunMaterial) -> Html:
 
 def _curves(material: RunMaterial) -> Html | None:
     ordered = [one.key for entries in _by_family(material.metrics).values() for one in entries]
-    chart = _curve_chart(material.document["metrics"], ordered)
+    chart = _curve_chart(material.document.metrics, ordered)
     return _figure(chart) if chart else None
 
 
 def _metric_table(material: RunMaterial) -> Html:
-    metrics = material.document["metrics"]
-    defined = [one for one in material.metrics if metrics[one.key]["n"]]
-    undefined = [one for one in material.metrics if not metrics[one.key]["n"]]
+    metrics = material.document.metrics
+    defined = [one for one in material.metrics if metrics[one.key].n]
+    undefined = [one for one in material.metrics if not metrics[one.key].n]
     groups = [
         Group(family, [_metric_row(one, material) for one in entries])
         for family, entries in _by_family(defined).items()
@@ -371,12 +372,12 @@ def _metric_table(material: RunMaterial) -> Html:
 
 
 def _metric_row(one: MetricFacts, material: RunMaterial) -> Sequence[Child]:
-    entry = material.document["metrics"][one.key]
+    entry = material.document.metrics[one.key]
     remark = f"; {LOWER}" if one.direction == "lower" else ""
     return [
         _join(metric_name(one.key), " ", state_badge(material.states.get(one.formula))),
-        value(entry["value"]),
-        f"{entry['n']:,}",
+        value(entry.value),
+        f"{entry.n:,}",
         f"{one.meaning}{remark}",
     ]
 
@@ -400,11 +401,11 @@ def _undefined(metrics: Sequence[MetricFacts]) -> Html:
     )
 
 
-def _left_out(document: Mapping[str, Any]) -> Iterator[Html]:
-    for name, title, remark in (
-        ("missing_query_ids", "Missing", "Golden queries without a result; they count nowhere."),
-        ("unknown_query_ids", "Unknown", "Results that no golden query knows; they are ignored."),
+def _left_out(document: RunReport) -> Iterator[Html]:
+    missing, unknown = document.missing_query_ids, document.unknown_query_ids
+    for ids, title, remark in (
+        (missing, "Missing", "Golden queries without a result; they count nowhere."),
+        (unknown, "Unknown", "Results that no golden query knows; they are ignored."),
     ):
-        ids = document[name]
         if ids:
             yield _join(tag("h3", f"{title} ({len(ids):,})"), tag("p", remark), named_ids(ids))
