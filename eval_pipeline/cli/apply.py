@@ -49,7 +49,7 @@ def command(
     registry = project.definitions()
     selection = select_cells(registry, only=only, runs=runs, since=since, with_pinned=pinned)
     plan = find_plan(project.settings, registry, selection, notify=say)
-    for warning in plan["warnings"]:
+    for warning in plan.warnings:
         say(f"warning: {warning}")
     if pinned:
         release_pins(project.settings, registry, selection, notify=say)
@@ -57,11 +57,11 @@ def command(
     if pin or since:
         leave = pin_rest if pin else pin_older
         n_left = leave(project.settings, registry, selection, note=reason, notify=say)
-    if plan["cells"]:
+    if plan.cells:
         with progress_bar("computing cells") as progress:
             summary = run_in_dagster(
                 project.settings,
-                run_ids=set(plan["runs"]),
+                run_ids=set(plan.runs),
                 reasons=EVERY_REASON if only else None,
                 definitions=set(selection.definitions) if selection.definitions else None,
                 note=reason,

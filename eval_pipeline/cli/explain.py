@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,8 +12,8 @@ from eval_pipeline.cli.output import print_json, print_line, say, table
 from eval_pipeline.words import count, decimal, signed
 
 if TYPE_CHECKING:
+    from eval_pipeline.planning.reports import ExplainReport
     from eval_pipeline.store.project import Project
-
 
 WORDS = {
     "system": "other results from the system",
@@ -60,42 +60,37 @@ def command(
         _print(document)
 
 
-def _print(document: dict[str, Any]) -> None:
-    a, b = document["a"], document["b"]
-    print_line(
-        f"{document['metric']}: {decimal(a['value'])} → {decimal(b['value'])}, {signed(document['total'])}"
-    )
-    for name, point in (("run_a", a), ("run_b", b)):
-        when = f" as of {point['as_of']}" if point["as_of"] else ""
-        print_line(f"  {document[name]}{when}: n = {point['n']:,}, {point['fingerprint']}")
-    if a["fingerprint"] != b["fingerprint"]:
+def _print(document: ExplainReport) -> None:
+    a, b = document.a, document.b
+    print_line(f"{document.metric}: {decimal(a.value)} → {decimal(b.value)}, {signed(document.total)}")
+    for run_id, point in ((document.run_a, a), (document.run_b, b)):
+        when = f" as of {point.as_of}" if point.as_of else ""
+        print_line(f"  {run_id}{when}: n = {point.n:,}, {point.fingerprint}")
+    if a.fingerprint != b.fingerprint:
         print_line("  The two values were made under different definitions: `formula` is what that did.")
     print_line()
     table(
         ["because of", "change", ""],
         [
-            (term, signed(document[term]), words)
+            (term, signed(getattr(document, term)), words)
             for term, words in WORDS.items()
-            if term != "interaction" or document[term]
+            if term != "interaction" or document.interaction
         ],
         numbers=["change"],
     )
-    if document["contributors"]:
+    if document.contributors:
         print_line()
         table(
             ["query", "term", "change"],
-            [
-                (entry["query_id"], entry["term"], signed(entry["change"]))
-                for entry in document["contributors"]
-            ],
+            [(entry.query_id, entry.term, signed(entry.change)) for entry in document.contributors],
             numbers=["change"],
         )
         _print_rest(document)
 
 
-def _print_rest(document: dict[str, Any]) -> None:
+def _print_rest(document: ExplainReport) -> None:
     """How many more queries moved a term than are listed."""
-    shown = Counter(entry["term"] for entry in document["contributors"])
-    for term, n in document["n_contributors"].items():
+    shown = Counter(entry.term for entry in document.contributors)
+    for term, n in document.n_contributors.items():
         if n > shown[term]:
             print_line(f"… and {count(n - shown[term], 'more query', plural='more queries')} ({term})")

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from eval_pipeline.cli.options import as_json, selecting, with_store
 from eval_pipeline.cli.output import filled, listed, number, print_json, print_line, progress_bar, say, table
+from eval_pipeline.documents import UNSET
 from eval_pipeline.words import count
 
 if TYPE_CHECKING:
+    from eval_pipeline.planning.reports import PlanReport
     from eval_pipeline.store.project import Project
 
 
@@ -61,51 +63,50 @@ def command(
         print_plan(plan)
 
 
-def print_plan(plan: dict[str, Any]) -> None:
+def print_plan(plan: PlanReport) -> None:
     """The plan for people."""
     from eval_pipeline.report.plan import because_sentences, offer_sentences, versions
 
-    for warning in plan["warnings"]:
+    for warning in plan.warnings:
         say(f"warning: {warning}")
-    if not plan["cells"]:
+    if not plan.cells:
         print_line("Nothing is stale: every stored number was made by today's definitions from today's data.")
         for sentence in offer_sentences(plan):
             print_line(filled(sentence))
         return
     rows = [
         (
-            asset["name"],
-            f"{asset['cells']:,}",
-            listed(asset["reasons"]),
+            asset.name,
+            f"{asset.cells:,}",
+            listed(asset.reasons),
             versions(asset),
         )
-        for asset in plan["assets"]
+        for asset in plan.assets
     ]
     table(["table", "cells", "why", "version"], rows, numbers=["cells"])
     print_line(
-        f"\n{count(plan['cells'], 'cell')} of {count(len(plan['runs']), 'run')}, about "
-        f"{plan['estimated_seconds']:.1f} s, {count(plan['judge_calls'], 'judge call')}"
+        f"\n{count(plan.cells, 'cell')} of {count(len(plan.runs), 'run')}, about "
+        f"{plan.estimated_seconds:.1f} s, {count(plan.judge_calls, 'judge call')}"
     )
     for sentence in because_sentences(plan):
         print_line(filled(sentence))
-    for asset in plan["assets"]:
-        if asset["diff"]:
-            print_line("\n" + asset["diff"].rstrip())
-    if "preview" in plan:
+    for asset in plan.assets:
+        if asset.diff:
+            print_line("\n" + asset.diff.rstrip())
+    if plan.preview is not UNSET:
         _print_preview(plan)
     for sentence in offer_sentences(plan):
         print_line("\n" + filled(sentence))
-    first = "" if "preview" in plan else "; --preview shows the new numbers first"
+    first = "" if plan.preview is not UNSET else "; --preview shows the new numbers first"
     print_line("\n" + filled(f'Next: `eval-pipeline apply --reason "…"` computes exactly this{first}.'))
 
 
-def _print_preview(plan: dict[str, Any]) -> None:
+def _print_preview(plan: PlanReport) -> None:
     from eval_pipeline.report import plan as plan_text
 
-    if "sampled_runs" in plan:
+    if plan.sampled_runs is not UNSET:
         print_line(f"\n{plan_text.sample_sentence(plan)}")
-    for key in plan_text.changed_keys(plan):
-        entry = plan["preview"][key]
+    for key, entry in plan_text.changed_metrics(plan).items():
         print_line(f"\n{key}: {plan_text.what_changes(entry)}")
         spread = plan_text.spread_sentence(entry)
         if spread:

@@ -12,6 +12,7 @@ from eval_pipeline.cli.output import listed, print_json, print_line, say, table
 from eval_pipeline.words import count
 
 if TYPE_CHECKING:
+    from eval_pipeline.planning.reports import StatusReport
     from eval_pipeline.store.project import Project
 
 
@@ -38,60 +39,58 @@ def command(check: bool, lint: bool, project: Project, as_json: bool) -> None:
         print_json(status)
     else:
         _print(status)
-    if check and (status["cells"]["stale"] or status["cells"]["missing"]):
+    if check and (status.cells.stale or status.cells.missing):
         sys.exit(1)
 
 
-def _print(status: dict[str, Any]) -> None:
+def _print(status: StatusReport) -> None:
     rows = [
         (
-            asset["name"],
-            f"v{asset['version']}",
-            f"{asset['fresh']:,}",
-            f"{asset['stale']:,}" if asset["stale"] else "·",
-            f"{asset['missing']:,}" if asset["missing"] else "·",
-            listed(asset["reasons"]),
+            asset.name,
+            f"v{asset.version}",
+            f"{asset.fresh:,}",
+            f"{asset.stale:,}" if asset.stale else "·",
+            f"{asset.missing:,}" if asset.missing else "·",
+            listed(asset.reasons),
         )
-        for asset in status["assets"]
+        for asset in status.assets
     ]
     table(["table", "", "fresh", "stale", "missing", "why"], rows, numbers=["fresh", "stale", "missing"])
-    cells = status["cells"]
+    cells = status.cells
     print_line(
-        f"{count(status['runs'], 'run')}: {cells['fresh']:,} cells fresh, {cells['stale']:,} stale, "
-        f"{cells['missing']:,} missing"
+        f"{count(status.runs, 'run')}: {cells.fresh:,} cells fresh, {cells.stale:,} stale, "
+        f"{cells.missing:,} missing"
     )
-    if cells["frozen"]:
-        frozen = status["frozen_runs"]
+    if cells.frozen:
+        frozen = status.frozen_runs
         shown = ", ".join(frozen[:3]) + (" …" if len(frozen) > 3 else "")
         print_line(
-            f"{count(cells['frozen'], 'cell')} frozen: the texts they were computed from were forgotten ({shown}); "
+            f"{count(cells.frozen, 'cell')} frozen: the texts they were computed from were forgotten ({shown}); "
             "the values stay and are never recomputed"
         )
-    if status["waiting"]:
-        waiting = status["waiting"]
+    if status.waiting:
+        waiting = status.waiting
         shown = ", ".join(waiting[:3]) + (" …" if len(waiting) > 3 else "")
         say(f"{count(len(waiting), 'run')} waiting for a golden set: {shown}")
     _say_what_stands_apart(status)
-    if cells["missing"]:
+    if cells.missing:
         say("Next: `eval-pipeline run` computes what is missing.")
-    if cells["stale"]:
+    if cells.stale:
         say("Next: `eval-pipeline plan` says what that would do, `apply` does it.")
 
 
-def _say_what_stands_apart(status: dict[str, Any]) -> None:
+def _say_what_stands_apart(status: StatusReport) -> None:
     """Runs that stand for no night, rows that were rejected, labels that look odd."""
-    if status["incomplete"]:
-        shown = _some(status["incomplete"])
-        say(
-            f"{count(len(status['incomplete']), 'run')} incomplete (golden queries without a result): {shown}"
-        )
-    if status["superseded"]:
-        shown = _some([f"{run_id} by {newer}" for run_id, newer in status["superseded"].items()])
-        say(f"{count(len(status['superseded']), 'run')} replaced: {shown}")
-    if status["quarantined"]:
-        say(f"{count(status['quarantined'], 'row')} in quarantine: `eval-pipeline quarantine` says why.")
-    if status["warnings"]:
-        say(f"{count(status['warnings'], 'warning')} about labels and ranks: `eval-pipeline status --lint`")
+    if status.incomplete:
+        shown = _some(status.incomplete)
+        say(f"{count(len(status.incomplete), 'run')} incomplete (golden queries without a result): {shown}")
+    if status.superseded:
+        shown = _some([f"{run_id} by {newer}" for run_id, newer in status.superseded.items()])
+        say(f"{count(len(status.superseded), 'run')} replaced: {shown}")
+    if status.quarantined:
+        say(f"{count(status.quarantined, 'row')} in quarantine: `eval-pipeline quarantine` says why.")
+    if status.warnings:
+        say(f"{count(status.warnings, 'warning')} about labels and ranks: `eval-pipeline status --lint`")
 
 
 def _some(names: list[str]) -> str:

@@ -9,7 +9,7 @@ import datetime as dt
 import time
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from eval_pipeline.comparing.options import comparison_options
 from eval_pipeline.comparing.pair_states import (
@@ -259,7 +259,7 @@ def _store(
                 _write_comparison(con, one, now=now, dagster_run_id=dagster_run_id)
 
 
-def _count_pairs(states: Sequence[PairState]) -> Iterator[tuple[str, str | None]]:
+def count_pairs(states: Sequence[PairState]) -> Iterator[tuple[str, str | None]]:
     """(state, reason) of every pair, in the words of `status`."""
     for one in states:
         if one.reason is None:
@@ -268,44 +268,6 @@ def _count_pairs(states: Sequence[PairState]) -> Iterator[tuple[str, str | None]
             yield "missing", None
         else:
             yield ("pinned" if one.is_left else "stale"), one.reason
-
-
-def status_entry(states: Sequence[PairState], registry: Registry) -> dict[str, Any]:
-    """The entry of `status --json`."""
-    entry: dict[str, Any] = {
-        "name": PAIRS,
-        "version": VERSION,
-        "fingerprint": own_fingerprint(registry),
-        **dict.fromkeys(("fresh", "stale", "missing", "pinned", "frozen"), 0),
-        "reasons": {},
-    }
-    for state, reason in _count_pairs(states):
-        entry[state] += 1
-        if state == "stale" and reason:
-            entry["reasons"][reason] = entry["reasons"].get(reason, 0) + 1
-    return entry
-
-
-def plan_entry(pairs: Sequence[PairState], registry: Registry) -> dict[str, Any]:
-    """The entry of `plan --json` about pairs that are due."""
-    reasons: dict[str, int] = {}
-    for one in pairs:
-        if one.reason:
-            reasons[one.reason] = reasons.get(one.reason, 0) + 1
-    fingerprint = own_fingerprint(registry)
-    is_own = "formula" in reasons
-    replaced = sorted({one.made_by for one in pairs if is_of_an_upgrade(one)})
-    return {
-        "name": PAIRS,
-        "cells": len(pairs),
-        "reasons": dict(sorted(reasons.items())),
-        "old_version": None if set(reasons) == {"missing"} else VERSION,
-        "new_version": VERSION,
-        "old_fingerprint": None if set(reasons) == {"missing"} or is_own else fingerprint,
-        "new_fingerprint": fingerprint,
-        "diff": "",
-        "because": f"{product_version()} replaced {', '.join(replaced)}" if replaced else None,
-    }
 
 
 def estimated_seconds(con: Connection, pairs: Sequence[PairState]) -> float:

@@ -58,9 +58,7 @@ def _find_stale(
     upgraded = {} if reasons is None or DATA_REASONS.issuperset(reasons) else upgraded_cells(states, registry)
     for definition, source, run_key, run_id, dataset_key, golden_key, reason, meant, is_offered in rows:
         called = {definition, by_name[definition, source].name}
-        is_named = (names is None or not called.isdisjoint(names)) and (
-            run_ids is None or run_id in run_ids
-        )
+        is_named = (names is None or not called.isdisjoint(names)) and (run_ids is None or run_id in run_ids)
         forced = force and is_named
         if reason is None and not forced:
             continue

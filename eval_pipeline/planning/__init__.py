@@ -5,5 +5,6 @@ explain           Why a number moved: split exactly into system, formula, labels
 plan              What is stale and why, and what computing it would cost: the plan, before anything is written.
 preview           What applying a plan would do to the stored numbers: computed, compared, and not kept.
 preview_verdicts  Which comparisons and gates would be decided otherwise, among the newest pairs.
+reports           The types of the documents of `status`, `plan` and `explain`, with what each field says.
 status            The state of every derived table and run, and of every pair of runs: fresh or not, and why.
 """

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
 
 from eval_pipeline.computing.history import Stored, parse_point, stood_at
 from eval_pipeline.computing.scope import Scope, visible_catalogue
@@ -22,6 +21,7 @@ from eval_pipeline.errors import RefusedError, UsageError
 from eval_pipeline.formulas.catalogue import find_definition
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.formulas.text_columns import read_here
+from eval_pipeline.planning.reports import Contributor, ExplainedPoint, ExplainReport
 from eval_pipeline.settings import Settings
 from eval_pipeline.stats.shapley import Step, World, mean_step, steps_of
 from eval_pipeline.store.frozen import emptied_places
@@ -69,8 +69,8 @@ def explain_movement(
     *,
     as_of: tuple[str | None, str | None] = (None, None),
     notify: Notify | None = None,
-) -> dict[str, Any]:
-    """The document of `explain METRIC A B --json`."""
+) -> ExplainReport:
+    """Why the metric moved between the two runs, or the two points of one."""
     definition = find_definition(registry, metric)
     key = metric if metric in definition.keys else next(iter(definition.keys))
     with open_reader(settings.db, notify=notify, guarded=True) as con:
@@ -82,26 +82,23 @@ def explain_movement(
             worlds = _worlds(con, store, key, first, second)
         names = dict(con.execute(f'select query_key, query_id from "{store}".raw.query_ids').fetchall())
     terms = _terms(first, second, worlds)
-    return {
-        "format": 1,
-        "metric": key,
-        "run_a": runs[0],
-        "run_b": runs[1],
-        "total": second.value - first.value,
+    contributors, counts = _contributors(worlds, names, terms)
+    return ExplainReport(
+        format=1,
+        metric=key,
+        run_a=runs[0],
+        run_b=runs[1],
+        total=second.value - first.value,
         **terms,
-        "a": _point(first, as_of[0]),
-        "b": _point(second, as_of[1]),
-        **_contributors(worlds, names, terms),
-    }
+        a=_point(first, as_of[0]),
+        b=_point(second, as_of[1]),
+        contributors=contributors,
+        n_contributors=counts,
+    )
 
 
-def _point(end: _End, as_of: str | None) -> dict[str, Any]:
-    return {
-        "as_of": as_of,
-        "value": end.value,
-        "n": end.stored.n,
-        "fingerprint": end.stored.fingerprint,
-    }
+def _point(end: _End, as_of: str | None) -> ExplainedPoint:
+    return ExplainedPoint(as_of=as_of, value=end.value, n=end.stored.n, fingerprint=end.stored.fingerprint)
 
 
 def _end(con: Connection, key: str, run_id: str, as_of: str | None) -> _End:
@@ -195,21 +192,25 @@ def _terms(first: _End, second: _End, worlds: _Worlds) -> dict[str, float]:
     }
 
 
-def _contributors(worlds: _Worlds, names: Mapping[int, str], terms: Mapping[str, float]) -> dict[str, Any]:
+def _contributors(
+    worlds: _Worlds, names: Mapping[int, str], terms: Mapping[str, float]
+) -> tuple[list[Contributor], dict[str, int]]:
     """Per term the queries that move it most, and how many do: a query's share of each mean, after less before.
 
     Of equal shares those come first that go where the term goes.
     """
-    shown: list[dict[str, Any]] = []
+    shown: list[Contributor] = []
     counts: dict[str, int] = {}
     for term in FACTORS:
         moved = {names[query]: change for query, change in _changes(worlds, term).items() if change}
         ordered = sorted(
             moved, key=lambda name: (-round(abs(moved[name]), 12), moved[name] * terms[term] < 0, name)
         )
-        shown += [{"query_id": name, "term": term, "change": moved[name]} for name in ordered[:CONTRIBUTORS]]
+        shown += [
+            Contributor(query_id=name, term=term, change=moved[name]) for name in ordered[:CONTRIBUTORS]
+        ]
         counts[term] = len(moved)
-    return {"contributors": shown, "n_contributors": counts}
+    return shown, counts
 
 
 def _changes(worlds: _Worlds, term: str) -> dict[int, float]:

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from eval_pipeline.bundle.parts import parse_day
 from eval_pipeline.comparing.pair_states import PairState
 from eval_pipeline.comparing.pairs import (
     PAIRS,
+    VERSION,
     estimated_seconds,
     find_pairs,
     is_due,
-    plan_entry,
+    is_of_an_upgrade,
+    own_fingerprint,
     unknown_baselines,
 )
 from eval_pipeline.computing.definition_versions import version_text, versions_of
+from eval_pipeline.computing.history import Row
 from eval_pipeline.computing.ledger import with_parents
 from eval_pipeline.computing.progress import measured_costs
 from eval_pipeline.computing.states import States, cell_specs, states_of_cells
@@ -28,6 +31,7 @@ from eval_pipeline.formulas.catalogue import find_definition
 from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.lock_file import is_locked
 from eval_pipeline.formulas.registry import Registry
+from eval_pipeline.planning.reports import Offer, PlannedAsset, PlanReport
 from eval_pipeline.settings import Settings, product_version, utc_now
 from eval_pipeline.showing.runs import unknown_runs
 from eval_pipeline.store.lock import Notify
@@ -131,14 +135,14 @@ def find_plan(
     selection: Selection | None = None,
     *,
     notify: Notify | None = None,
-) -> dict[str, Any]:
-    """The document of `plan --json`, without the preview."""
+) -> PlanReport:
+    """What is stale and what computing it would cost, without the preview."""
     with open_reader(settings.db, notify=notify) as con:
         chosen = selection or Selection()
         return _plan_document(_find_stale_cells(con, registry, chosen), registry, chosen)
 
 
-def _plan_document(cells: StaleCells, registry: Registry, selection: Selection) -> dict[str, Any]:
+def _plan_document(cells: StaleCells, registry: Registry, selection: Selection) -> PlanReport:
     """The plan for these cells."""
     con = cells.con
     reasons = _stale_by_reason(cells)
@@ -148,25 +152,25 @@ def _plan_document(cells: StaleCells, registry: Registry, selection: Selection) 
     meanings = _old_versions(con, registry)
     because = _because(cells, registry)
     assets = [
-        _asset(one, reasons[one.name], meanings.get(one.name)) | {"because": because.get(one.name)}
+        _asset(one, reasons[one.name], meanings.get(one.name), because.get(one.name))
         for one in registry
         if one.name in reasons
     ]
-    assets += [plan_entry(pairs, registry)] if pairs else []
-    return {
-        "format": 1,
-        "cells": sum(asset["cells"] for asset in assets),
-        "runs": runs,
-        "estimated_seconds": round(float(seconds), 2),
-        "judge_calls": 0,
-        "warnings": [
+    assets += [_pairs_asset(pairs, registry)] if pairs else []
+    return PlanReport(
+        format=1,
+        cells=sum(asset.cells for asset in assets),
+        runs=runs,
+        estimated_seconds=round(float(seconds), 2),
+        judge_calls=0,
+        warnings=[
             *_warnings(registry, meanings),
             *unknown_baselines(con, registry),
             *_frozen(cells.states, selection),
         ],
-        "assets": assets,
-        "offered": _offered(cells, selection),
-    }
+        assets=assets,
+        offered=_offered(cells, selection),
+    )
 
 
 def _seconds_of_cells(cells: StaleCells) -> float:
@@ -221,7 +225,7 @@ def _add_what_is_read(cells: StaleCells, registry: Registry) -> None:
         )
 
 
-def _offered(cells: StaleCells, selection: Selection) -> list[dict[str, Any]]:
+def _offered(cells: StaleCells, selection: Selection) -> list[Offer]:
     """Formulas that came with a later version than runs were computed by, with the number of those runs."""
     if selection.definitions is not None:
         return []
@@ -232,7 +236,7 @@ def _offered(cells: StaleCells, selection: Selection) -> list[dict[str, Any]]:
         "group by definition order by definition",
         {"run_ids": selection.parameters["run_ids"]},
     ).fetchall()
-    return [{"name": name, "runs": runs} for name, runs in rows]
+    return [Offer(name=name, runs=runs) for name, runs in rows]
 
 
 def _because(cells: StaleCells, registry: Registry) -> dict[str, str]:
@@ -244,10 +248,7 @@ def _because(cells: StaleCells, registry: Registry) -> dict[str, str]:
     ).fetchall():
         if cell in upgraded:
             replaced.setdefault(cell[0], set()).add(upgraded[cell])
-    return {
-        name: f"{product_version()} replaced {', '.join(sorted(versions))}"
-        for name, versions in replaced.items()
-    }
+    return {name: _replaced(sorted(versions)) for name, versions in replaced.items()}
 
 
 def _check_runs(con: Connection, selection: Selection) -> None:
@@ -282,7 +283,7 @@ def _runs_of_plan(cells: StaleCells, pairs: Sequence[PairState], selection: Sele
     return [run_id for (run_id,) in rows]
 
 
-def _old_versions(con: Connection, registry: Registry) -> dict[str, dict[str, Any]]:
+def _old_versions(con: Connection, registry: Registry) -> dict[str, Row]:
     """The meaning that most stored cells of a definition were computed with."""
     most_used = con.execute(
         "select definition, arg_max(fingerprint, n) from (select definition, fingerprint, count(*) as n "
@@ -290,7 +291,7 @@ def _old_versions(con: Connection, registry: Registry) -> dict[str, dict[str, An
     ).fetchall()
     used = dict(most_used)
     renamed = {f"{one.schema}.{one.header.was}": one.name for one in registry if one.header.was}
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, Row] = {}
     for meaning in versions_of(con, [*registry.definitions, *renamed]):
         name = renamed.get(meaning["name"], meaning["name"])
         if used.get(meaning["name"]) == meaning["fingerprint"] or name not in used:
@@ -298,20 +299,44 @@ def _old_versions(con: Connection, registry: Registry) -> dict[str, dict[str, An
     return found
 
 
-def _asset(one: Definition, reasons: Mapping[str, int], old: Mapping[str, Any] | None) -> dict[str, Any]:
-    return {
-        "name": one.name,
-        "cells": sum(reasons.values()),
-        "reasons": dict(reasons),
-        "old_version": old["version"] if old else None,
-        "new_version": one.header.version,
-        "old_fingerprint": old["fingerprint"] if old else None,
-        "new_fingerprint": one.fingerprint,
-        "diff": _diff(one, old),
-    }
+def _asset(one: Definition, reasons: Mapping[str, int], old: Row | None, because: str | None) -> PlannedAsset:
+    return PlannedAsset(
+        name=one.name,
+        cells=sum(reasons.values()),
+        reasons=dict(reasons),
+        old_version=old["version"] if old else None,
+        new_version=one.header.version,
+        old_fingerprint=old["fingerprint"] if old else None,
+        new_fingerprint=one.fingerprint,
+        diff=_diff(one, old),
+        because=because,
+    )
 
 
-def _diff(one: Definition, old: Mapping[str, Any] | None) -> str:
+def _pairs_asset(pairs: Sequence[PairState], registry: Registry) -> PlannedAsset:
+    """The comparisons that are due."""
+    reasons = Counter(one.reason for one in pairs if one.reason)
+    is_first, is_own = set(reasons) == {"missing"}, "formula" in reasons
+    replaced = sorted({one.made_by for one in pairs if is_of_an_upgrade(one)})
+    fingerprint = own_fingerprint(registry)
+    return PlannedAsset(
+        name=PAIRS,
+        cells=len(pairs),
+        reasons=dict(sorted(reasons.items())),
+        old_version=None if is_first else VERSION,
+        new_version=VERSION,
+        old_fingerprint=None if is_first or is_own else fingerprint,
+        new_fingerprint=fingerprint,
+        diff="",
+        because=_replaced(replaced) if replaced else None,
+    )
+
+
+def _replaced(versions: Iterable[str]) -> str:
+    return f"{product_version()} replaced {', '.join(versions)}"
+
+
+def _diff(one: Definition, old: Row | None) -> str:
     """What changed in the definition itself; empty when only something it reads changed."""
     if old is None or old["own_fingerprint"] == one.own_fingerprint:
         return ""
@@ -326,7 +351,7 @@ def _diff(one: Definition, old: Mapping[str, Any] | None) -> str:
     )
 
 
-def _warnings(registry: Registry, meanings: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def _warnings(registry: Registry, meanings: Mapping[str, Row]) -> list[str]:
     return [
         f"{one.name} means something else than version {old['version']} did and still says version "
         f"{one.header.version}: raise `version` in {one.path.name}"

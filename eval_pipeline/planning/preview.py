@@ -5,16 +5,20 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
+
+from msgspec.structs import replace
 
 from eval_pipeline.computing.ledger import BATCH_RESULTS
 from eval_pipeline.computing.measure import Progress
 from eval_pipeline.computing.scope import Scope, visible_catalogue
 from eval_pipeline.computing.scratch import KeyPreview, compare_with_stored, drop, evaluate
+from eval_pipeline.documents import UNSET
 from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.planning.plan import Selection, StaleCells, _find_stale_cells, _plan_document
 from eval_pipeline.planning.preview_verdicts import MOST_PAIRS, _preview_verdicts
+from eval_pipeline.planning.reports import MetricPreview, Movement, PlanReport, Quantiles, Verdicts
 from eval_pipeline.settings import Settings
 from eval_pipeline.showing.document import rounding_of
 from eval_pipeline.store.engine import interruptible
@@ -22,10 +26,10 @@ from eval_pipeline.store.lock import Notify
 from eval_pipeline.store.open import Connection, open_reader
 
 QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
-NO_VERDICTS: Mapping[str, Any] = {"pairs": 0, "of": 0, "flips": []}
+NO_VERDICTS: Final = Verdicts(pairs=0, of=0, flips=[])
 
 # A run's aggregate before and after.
-Movement = tuple[float | None, float | None]
+Moved = tuple[float | None, float | None]
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,7 @@ def find_preview(
     most_pairs: int = MOST_PAIRS,
     notify: Notify | None = None,
     progress: Progress | None = None,
-) -> dict[str, Any]:
+) -> PlanReport:
     """The plan with `preview`: per metric the queries that change and each run's old and new aggregate.
 
     And with `verdicts`: what of the newest pairs of runs would be decided otherwise.
@@ -62,13 +66,13 @@ def find_preview(
         if changed and most_pairs:
             verdicts = _preview_verdicts(cells, registry, scopes, changed, most_pairs=most_pairs)
     units = {key: _unit_of(one) for one in registry.metrics for key in one.keys}
-    plan["preview"] = {key: _entry(preview, runs, unit=units[key]) for key, preview in found.items()}
-    plan["verdicts"] = verdicts
-    plan["offered"] = plan.pop("offered")
-    if sample is not None:
-        sampled = {key for scope, _ in scopes for key in scope.run_keys}
-        plan["sampled_runs"] = [run.run_id for key, run in runs.items() if key in sampled]
-    return plan
+    sampled = {key for scope, _ in scopes for key in scope.run_keys}
+    return replace(
+        plan,
+        preview={key: _entry(preview, runs, unit=units[key]) for key, preview in found.items()},
+        verdicts=verdicts,
+        sampled_runs=UNSET if sample is None else [run.run_id for key, run in runs.items() if key in sampled],
+    )
 
 
 def _unit_of(formula: Definition) -> str:
@@ -141,23 +145,23 @@ def _metrics(chain: Sequence[Definition]) -> list[Definition]:
     return [one for one in chain if one.schema == "metrics"]
 
 
-def _entry(preview: KeyPreview, runs: Mapping[int, PreviewedRun], *, unit: str) -> dict[str, Any]:
+def _entry(preview: KeyPreview, runs: Mapping[int, PreviewedRun], *, unit: str) -> MetricPreview:
     shown = {key: preview.runs[key] for key in runs if key in preview.runs}
-    lines: dict[Any, dict[str, Movement]] = {}
+    lines: dict[Any, dict[str, Moved]] = {}
     for key, movement in shown.items():
         lines.setdefault(runs[key].line, {})[runs[key].run_id] = movement
-    return {
-        "unit": unit,
-        "changed_queries": preview.changed,
-        "newly_defined": preview.newly_defined,
-        "newly_undefined": preview.newly_undefined,
-        "change_quantiles": _quantiles(preview.changes),
-        "order_flips": [flip for line in lines.values() for flip in _order_flips(line)],
-        "runs": {runs[key].run_id: {"old": old, "new": new} for key, (old, new) in shown.items()},
-    }
+    return MetricPreview(
+        unit=unit,
+        changed_queries=preview.changed,
+        newly_defined=preview.newly_defined,
+        newly_undefined=preview.newly_undefined,
+        change_quantiles=_quantiles(preview.changes),
+        order_flips=[flip for line in lines.values() for flip in _order_flips(line)],
+        runs={runs[key].run_id: Movement(old=old, new=new) for key, (old, new) in shown.items()},
+    )
 
 
-def _quantiles(changes: Mapping[float, int]) -> dict[str, float] | None:
+def _quantiles(changes: Mapping[float, int]) -> Quantiles | None:
     """Smallest, quartiles and largest of the changes, among the queries that are defined before and after."""
     total = sum(changes.values())
     if not total:
@@ -170,10 +174,10 @@ def _quantiles(changes: Mapping[float, int]) -> dict[str, float] | None:
             if seen > wanted:
                 found[f"p{int(share * 100)}"] = change
                 break
-    return found
+    return Quantiles(**found)
 
 
-def _order_flips(line: Mapping[str, Movement]) -> list[list[str]]:
+def _order_flips(line: Mapping[str, Moved]) -> list[list[str]]:
     """Neighbouring runs of a suite whose order by this metric would turn round."""
     flips: list[list[str]] = []
     for (first, a), (second, b) in itertools.pairwise(line.items()):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from functools import partial
+from typing import Final
 
 from eval_pipeline.comparing.documents import GateReport
 from eval_pipeline.comparing.gate import judge_pair
@@ -29,6 +30,7 @@ from eval_pipeline.computing.scratch import (
 from eval_pipeline.errors import UsageError
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.planning.plan import StaleCells
+from eval_pipeline.planning.reports import Flip, Verdicts
 from eval_pipeline.settings import utc_now
 from eval_pipeline.stats import PairedResult, seed_for
 from eval_pipeline.store.open import Connection
@@ -57,7 +59,7 @@ def _preview_verdicts(
     keys: Collection[str],
     *,
     most_pairs: int = MOST_PAIRS,
-) -> dict[str, Any]:
+) -> Verdicts:
     """What the plan would turn round among the newest pairs, in the metric keys that it changes.
 
     `cells` are the plan's; `scopes` are what of them was previewed.
@@ -68,7 +70,7 @@ def _preview_verdicts(
     touched = _pairs(con, registry, previewed, left_out=stale - previewed)
     pairs, n_pairs = touched[:most_pairs], len(touched)
     if not pairs:
-        return {"pairs": 0, "of": n_pairs, "flips": []}
+        return Verdicts(pairs=0, of=n_pairs, flips=[])
     run_keys = [key for one in pairs for key in (one.run_a_key, one.run_b_key)]
     behind = runs_behind(con, run_keys, most=NIGHTS)
     now = utc_now()
@@ -78,7 +80,7 @@ def _preview_verdicts(
         lay_over(Store(con, lambda: registry, lambda: now), store, registry.definitions, registry.helpers)
         after = {one: _judge(con, registry, one, keys, before[one]) for one in pairs}
     flips = [flip for one in pairs for flip in _flips(one, before[one], after[one])]
-    return {"pairs": len(pairs), "of": n_pairs, "flips": flips}
+    return Verdicts(pairs=len(pairs), of=n_pairs, flips=flips)
 
 
 def _pairs(
@@ -186,17 +188,15 @@ def _failing(gate: GateReport) -> list[str]:
     return [f"{rule.metric}: {rule.reason}" for rule in gate.not_passed]
 
 
-def _flips(one: PairState, before: Judged | None, after: Judged | None) -> list[dict[str, Any]]:
+def _flips(one: PairState, before: Judged | None, after: Judged | None) -> list[Flip]:
     if before is None or after is None:
         return []
-    pair = {"run_a": one.run_a, "run_b": one.run_b}
-    found: list[dict[str, Any]] = []
+    flip = partial(Flip, run_a=one.run_a, run_b=one.run_b)
+    found: list[Flip] = []
     if before.gate != after.gate:
-        found.append(
-            {**pair, "kind": "gate", "old": before.gate, "new": after.gate, "reasons": list(after.reasons)}
-        )
+        found.append(flip(kind="gate", old=before.gate, new=after.gate, reasons=list(after.reasons)))
     for key, old in before.metrics.items():
         new = after.metrics.get(key)
         if new is not None and new != old:
-            found.append({**pair, "kind": "comparison", "metric": key, "old": old, "new": new})
+            found.append(flip(kind="comparison", metric=key, old=old, new=new))
     return found

@@ -2,63 +2,73 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
-from eval_pipeline.comparing.pairs import PAIRS, find_pairs, status_entry
+from eval_pipeline.comparing.pairs import PAIRS, VERSION, count_pairs, find_pairs, own_fingerprint
 from eval_pipeline.computing.states import states_of_cells
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.loading.deliveries import count_problems
 from eval_pipeline.loading.lint import all_findings, count_findings
+from eval_pipeline.planning.reports import AssetStatus, CellCounts, StatusReport
 from eval_pipeline.settings import Settings, utc_now
 from eval_pipeline.store.lock import Notify
 from eval_pipeline.store.open import first_value, open_reader
 from eval_pipeline.store.project import Store
 from eval_pipeline.store.runs import attempts, waiting_runs
 
+StateCount = tuple[str, str | None, int]
 STATES = ("fresh", "stale", "missing", "pinned", "frozen")
 
 
-def find_status(settings: Settings, registry: Registry, *, notify: Notify | None = None) -> dict[str, Any]:
-    """The document of `status --json`."""
+def find_status(settings: Settings, registry: Registry, *, notify: Notify | None = None) -> StatusReport:
+    """What is fresh, stale and missing of everything that there should be."""
     with open_reader(settings.db, notify=notify) as con:
         states = states_of_cells(Store(con, lambda: registry, utc_now))
         rows = states.counts()
-        pairs = status_entry(find_pairs(con, registry, states), registry)
+        pairs = [(state, reason, 1) for state, reason in count_pairs(find_pairs(con, registry, states))]
         runs = int(first_value(con, "select count(*) from raw.runs"))
         waiting = waiting_runs(con)
         frozen = states.frozen_runs()
         known = attempts(con).values()
         warnings = count_findings(con)
         quarantined = count_problems(con)
-    assets: dict[str, dict[str, Any]] = {
-        one.name: {
-            "name": one.name,
-            "version": one.header.version,
-            "fingerprint": one.fingerprint,
-            **dict.fromkeys(STATES, 0),
-            "reasons": {},
-        }
-        for one in registry
-    }
-    for definition, state, reason, count in rows:
-        asset = assets[definition]
-        asset[state] += count
+    counted: dict[str, list[StateCount]] = {}
+    for name, state, reason, n in rows:
+        counted.setdefault(name, []).append((state, reason, n))
+    assets = [
+        _asset(one.name, one.header.version, one.fingerprint, counted.get(one.name, ())) for one in registry
+    ]
+    assets.append(_asset(PAIRS, VERSION, own_fingerprint(registry), pairs))
+    return StatusReport(
+        format=1,
+        runs=runs,
+        cells=CellCounts(**{state: sum(getattr(one, state) for one in assets) for state in STATES}),
+        assets=assets,
+        waiting=waiting,
+        frozen_runs=frozen,
+        incomplete=[run.run_id for run in known if run.has_golden_set and not run.is_complete],
+        superseded={run.run_id: run.superseded_by for run in known if run.superseded_by},
+        quarantined=quarantined,
+        warnings=warnings,
+    )
+
+
+def _asset(name: str, version: int, fingerprint: str, counted: Iterable[StateCount]) -> AssetStatus:
+    cells: Counter[str] = Counter()
+    reasons: Counter[str] = Counter()
+    for state, reason, n in counted:
+        cells[state] += n
         if reason and state == "stale":
-            asset["reasons"][reason] = asset["reasons"].get(reason, 0) + count
-    assets[PAIRS] = pairs
-    cells = {state: sum(asset[state] for asset in assets.values()) for state in STATES}
-    return {
-        "format": 1,
-        "runs": runs,
-        "cells": cells,
-        "assets": list(assets.values()),
-        "waiting": waiting,
-        "frozen_runs": frozen,
-        "incomplete": [run.run_id for run in known if run.has_golden_set and not run.is_complete],
-        "superseded": {run.run_id: run.superseded_by for run in known if run.superseded_by},
-        "quarantined": quarantined,
-        "warnings": warnings,
-    }
+            reasons[reason] += n
+    return AssetStatus(
+        name=name,
+        version=version,
+        fingerprint=fingerprint,
+        **{state: cells[state] for state in STATES},
+        reasons=dict(reasons),
+    )
 
 
 def find_lint(settings: Settings, *, notify: Notify | None = None) -> list[dict[str, Any]]:
