@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from docs.build.documents import documents_page, documents_schema
 from docs.build.pages import NOTICE, generated_pages, project_root, shipped_registry
 from docs.build.requirements import requirements_page
 
@@ -18,6 +19,8 @@ def all_pages(programs: Mapping[str, click.Group]) -> dict[str, str]:
     return {
         **generated_pages(),
         "docs/reference/commands.md": commands_page(programs),
+        "docs/reference/documents.md": documents_page(),
+        "docs/reference/documents.schema.json": documents_schema(),
         "docs/requirements.md": requirements_page(shipped_registry(), project_root()),
     }
 

@@ -54,6 +54,8 @@ def documents() -> list[Path]:
     [
         "docs/bundle.schema.json",
         "docs/reference/commands.md",
+        "docs/reference/documents.md",
+        "docs/reference/documents.schema.json",
         "docs/reference/metrics.md",
         "docs/reference/tables.md",
         "docs/reference/errors.md",
