@@ -111,11 +111,11 @@ def _print_history(project: Project, name: str | None, *, as_json: bool) -> None
         return
     for meaning in meanings:
         print_line(
-            f"version {meaning['version']}  {meaning['fingerprint']}  first used {meaning['first_used_at']}, "
-            f"now behind {count(meaning['runs'], 'run')}"
+            f"version {meaning.version}  {meaning.fingerprint}  first used {meaning.first_used_at}, "
+            f"now behind {count(meaning.runs, 'run')}"
         )
-        if meaning["diff"]:
-            print_line(meaning["diff"].rstrip())
+        if meaning.diff:
+            print_line(meaning.diff.rstrip())
 
 
 def _same_as(project: Project, name: str | None, old: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,6 +12,7 @@ from eval_pipeline.cli.output import listed, print_json, print_line, say, table
 from eval_pipeline.words import count
 
 if TYPE_CHECKING:
+    from eval_pipeline.loading.lint import Finding
     from eval_pipeline.planning.reports import StatusReport
     from eval_pipeline.store.project import Project
 
@@ -30,7 +31,7 @@ def command(check: bool, lint: bool, project: Project, as_json: bool) -> None:
     if lint:
         warnings = find_lint(project.settings, notify=say)
         if as_json:
-            print_json({"format": 1, "warnings": warnings})
+            print_json({"format": 1, "warnings": [one.entry() for one in warnings]})
         else:
             _print_lint(warnings)
         return
@@ -97,12 +98,10 @@ def _some(names: list[str]) -> str:
     return ", ".join(names[:3]) + (" …" if len(names) > 3 else "")
 
 
-def _print_lint(warnings: list[dict[str, Any]]) -> None:
+def _print_lint(warnings: list[Finding]) -> None:
     if not warnings:
         print_line("Nothing looks odd.")
         return
-    rows = [
-        (one["dataset"] or one["run_id"], one["query_id"], one["words"], one["decision"]) for one in warnings
-    ]
+    rows = [(one.dataset or one.run_id, one.query_id, one.words, one.decision) for one in warnings]
     table(["in", "query", "warning", "see"], rows)
     print_line(f"{count(len(warnings), 'warning')}; docs/decisions.md says what is made of each.")

@@ -5,9 +5,11 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+from eval_pipeline.documents import Document, Help
 from eval_pipeline.errors import UnknownName
 from eval_pipeline.formulas.definition import Definition, Helper
 from eval_pipeline.formulas.header import Header
@@ -125,7 +127,7 @@ def _find_earlier_version(
 ) -> tuple[Definition, list[Helper]]:
     """The definition at a meaning that the store remembers, with the helpers it called; the beginning is enough."""
     with project.read() as store:
-        known = [one["fingerprint"] for one in versions_of(store.con, [definition.name])]
+        known = [one.fingerprint for one in versions_of(store.con, [definition.name])]
         matching = [one for one in known if one.startswith(fingerprint)]
         found = _find_version(store.con, definition.name, matching[0]) if len(matching) == 1 else None
     if found is None:
@@ -135,15 +137,32 @@ def _find_earlier_version(
     return found[0], found[2]
 
 
-def versions_of(con: Connection, names: Iterable[str]) -> list[dict[str, Any]]:
+@dataclass(frozen=True)
+class StoredVersion:
+    """A meaning that stored values were computed with; the header is JSON."""
+
+    name: str
+    version: int
+    fingerprint: str
+    own_fingerprint: str
+    header: str
+    body: str
+    first_used_at: dt.datetime
+
+    @property
+    def text(self) -> str:
+        """What a diff compares."""
+        return version_text(json.loads(self.header), self.body)
+
+
+def versions_of(con: Connection, names: Iterable[str]) -> list[StoredVersion]:
     """The history of these definitions' meanings, oldest first."""
     rows = con.execute(
         "select name, version, fingerprint, own_fingerprint, header, body, first_used_at from ledger.definitions "
         "where list_contains(?, name) order by first_used_at, version, fingerprint",
         [list(names)],
     ).fetchall()
-    keys = ("name", "version", "fingerprint", "own_fingerprint", "header", "body", "first_used_at")
-    return [dict(zip(keys, row, strict=True)) for row in rows]
+    return [StoredVersion(*row) for row in rows]
 
 
 def version_text(header: Mapping[str, Any], body: str) -> str:
@@ -157,8 +176,19 @@ def version_text(header: Mapping[str, Any], body: str) -> str:
     return "\n".join(lines) + "\n\n" + body.strip() + "\n"
 
 
-def find_history(project: Project, definition: Definition) -> list[dict[str, Any]]:
-    """Oldest first: version, fingerprint, since when, how many runs rest on it now, and the difference to the last."""
+class PastVersion(Document, frozen=True):
+    """An entry of `metrics NAME --history --json`."""
+
+    name: Annotated[str, Help("The definition, as it was called then")]
+    version: Annotated[int, Help("The version that it said it was")]
+    fingerprint: Annotated[str, Help("What it meant, as a fingerprint")]
+    first_used_at: Annotated[str, Help("When values were first computed with it")]
+    runs: Annotated[int, Help("How many runs rest on it now")]
+    diff: Annotated[str, Help("How it differs from the meaning before; empty for the first one")]
+
+
+def find_history(project: Project, definition: Definition) -> list[PastVersion]:
+    """Every meaning that stored values were computed with, oldest first."""
     names = [definition.name]
     if definition.header.was:
         names.append(f"{definition.schema}.{definition.header.was}")
@@ -171,22 +201,23 @@ def find_history(project: Project, definition: Definition) -> list[dict[str, Any
                 [names],
             ).fetchall()
         )
-    found: list[dict[str, Any]] = []
-    before = ""
-    for meaning in meanings:
-        text = version_text(json.loads(meaning["header"]), meaning["body"])
-        changed = difflib.unified_diff(
-            before.splitlines(keepends=True), text.splitlines(keepends=True), "before", "after"
+    texts = [one.text for one in meanings]
+    return [
+        PastVersion(
+            name=one.name,
+            version=one.version,
+            fingerprint=one.fingerprint,
+            first_used_at=one.first_used_at.isoformat(timespec="seconds"),
+            runs=runs.get(one.fingerprint, 0),
+            diff=_diff(before, one.text) if before else "",
         )
-        found.append(
-            {
-                "name": meaning["name"],
-                "version": meaning["version"],
-                "fingerprint": meaning["fingerprint"],
-                "first_used_at": meaning["first_used_at"].isoformat(timespec="seconds"),
-                "runs": runs.get(meaning["fingerprint"], 0),
-                "diff": "".join(changed) if before and before != text else "",
-            }
+        for one, before in zip(meanings, ["", *texts], strict=False)
+    ]
+
+
+def _diff(before: str, after: str) -> str:
+    return "".join(
+        difflib.unified_diff(
+            before.splitlines(keepends=True), after.splitlines(keepends=True), "before", "after"
         )
-        before = text
-    return found
+    )

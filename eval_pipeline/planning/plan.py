@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,8 +19,7 @@ from eval_pipeline.comparing.pairs import (
     own_fingerprint,
     unknown_baselines,
 )
-from eval_pipeline.computing.definition_versions import version_text, versions_of
-from eval_pipeline.computing.history import Row
+from eval_pipeline.computing.definition_versions import StoredVersion, version_text, versions_of
 from eval_pipeline.computing.ledger import with_parents
 from eval_pipeline.computing.progress import measured_costs
 from eval_pipeline.computing.states import States, cell_specs, states_of_cells
@@ -283,7 +281,7 @@ def _runs_of_plan(cells: StaleCells, pairs: Sequence[PairState], selection: Sele
     return [run_id for (run_id,) in rows]
 
 
-def _old_versions(con: Connection, registry: Registry) -> dict[str, Row]:
+def _old_versions(con: Connection, registry: Registry) -> dict[str, StoredVersion]:
     """The meaning that most stored cells of a definition were computed with."""
     most_used = con.execute(
         "select definition, arg_max(fingerprint, n) from (select definition, fingerprint, count(*) as n "
@@ -291,22 +289,24 @@ def _old_versions(con: Connection, registry: Registry) -> dict[str, Row]:
     ).fetchall()
     used = dict(most_used)
     renamed = {f"{one.schema}.{one.header.was}": one.name for one in registry if one.header.was}
-    found: dict[str, Row] = {}
+    found: dict[str, StoredVersion] = {}
     for meaning in versions_of(con, [*registry.definitions, *renamed]):
-        name = renamed.get(meaning["name"], meaning["name"])
-        if used.get(meaning["name"]) == meaning["fingerprint"] or name not in used:
+        name = renamed.get(meaning.name, meaning.name)
+        if used.get(meaning.name) == meaning.fingerprint or name not in used:
             found[name] = meaning
     return found
 
 
-def _asset(one: Definition, reasons: Mapping[str, int], old: Row | None, because: str | None) -> PlannedAsset:
+def _asset(
+    one: Definition, reasons: Mapping[str, int], old: StoredVersion | None, because: str | None
+) -> PlannedAsset:
     return PlannedAsset(
         name=one.name,
         cells=sum(reasons.values()),
         reasons=dict(reasons),
-        old_version=old["version"] if old else None,
+        old_version=old.version if old else None,
         new_version=one.header.version,
-        old_fingerprint=old["fingerprint"] if old else None,
+        old_fingerprint=old.fingerprint if old else None,
         new_fingerprint=one.fingerprint,
         diff=_diff(one, old),
         because=because,
@@ -336,29 +336,29 @@ def _replaced(versions: Iterable[str]) -> str:
     return f"{product_version()} replaced {', '.join(versions)}"
 
 
-def _diff(one: Definition, old: Row | None) -> str:
+def _diff(one: Definition, old: StoredVersion | None) -> str:
     """What changed in the definition itself; empty when only something it reads changed."""
-    if old is None or old["own_fingerprint"] == one.own_fingerprint:
+    if old is None or old.own_fingerprint == one.own_fingerprint:
         return ""
-    before = version_text(json.loads(old["header"]), old["body"]).splitlines(keepends=True)
+    before = old.text.splitlines(keepends=True)
     after = version_text(vars(one.header), one.body).splitlines(keepends=True)
     if before == after:
         return "a helper that it calls changed\n"
     return "".join(
         difflib.unified_diff(
-            before, after, f"{one.name} version {old['version']}", f"version {one.header.version}"
+            before, after, f"{one.name} version {old.version}", f"version {one.header.version}"
         )
     )
 
 
-def _warnings(registry: Registry, meanings: Mapping[str, Row]) -> list[str]:
+def _warnings(registry: Registry, meanings: Mapping[str, StoredVersion]) -> list[str]:
     return [
-        f"{one.name} means something else than version {old['version']} did and still says version "
+        f"{one.name} means something else than version {old.version} did and still says version "
         f"{one.header.version}: raise `version` in {one.path.name}"
         for one in registry
         if (old := meanings.get(one.name)) is not None
-        and old["own_fingerprint"] != one.own_fingerprint
-        and old["version"] >= one.header.version
+        and old.own_fingerprint != one.own_fingerprint
+        and old.version >= one.header.version
         and not _is_agreed(registry, one)
     ]
 

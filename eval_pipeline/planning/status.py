@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any
 
 from eval_pipeline.comparing.pairs import PAIRS, VERSION, count_pairs, find_pairs, own_fingerprint
 from eval_pipeline.computing.states import states_of_cells
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.loading.deliveries import count_problems
-from eval_pipeline.loading.lint import all_findings, count_findings
+from eval_pipeline.loading.lint import Finding, all_findings, count_findings
 from eval_pipeline.planning.reports import AssetStatus, CellCounts, StatusReport
 from eval_pipeline.settings import Settings, utc_now
 from eval_pipeline.store.lock import Notify
@@ -71,7 +70,7 @@ def _asset(name: str, version: int, fingerprint: str, counted: Iterable[StateCou
     )
 
 
-def find_lint(settings: Settings, *, notify: Notify | None = None) -> list[dict[str, Any]]:
+def find_lint(settings: Settings, *, notify: Notify | None = None) -> list[Finding]:
     """What looks odd in the golden sets and in the runs, as `status --lint` shows it."""
     with open_reader(settings.db, notify=notify) as con:
-        return [finding.entry() for finding in all_findings(con)]
+        return list(all_findings(con))
