@@ -10,6 +10,7 @@ import msgspec
 from msgspec import inspect
 
 from docs.build.pages import NOTICE, table_lines
+from eval_pipeline.comparing.documents import CompareReport, GateReport
 from eval_pipeline.documents import Document
 from eval_pipeline.planning.reports import ExplainReport, PlanReport, StatusReport
 from eval_pipeline.showing.run_report import RunReport
@@ -20,6 +21,8 @@ DOCUMENTS: Final[Mapping[str, type[Document]]] = {
     "status": StatusReport,
     "plan": PlanReport,
     "explain": ExplainReport,
+    "compare": CompareReport,
+    "gate": GateReport,
 }
 INTRODUCTION = (
     "What commands print with `--json`, and what the product's functions return. The same as JSON Schema: "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import difflib
 import json
 from collections.abc import Iterable, Mapping
@@ -179,12 +180,12 @@ def version_text(header: Mapping[str, Any], body: str) -> str:
 class PastVersion(Document, frozen=True):
     """An entry of `metrics NAME --history --json`."""
 
-    name: Annotated[str, Help("The definition, as it was called then")]
-    version: Annotated[int, Help("The version that it said it was")]
-    fingerprint: Annotated[str, Help("What it meant, as a fingerprint")]
-    first_used_at: Annotated[str, Help("When values were first computed with it")]
-    runs: Annotated[int, Help("How many runs rest on it now")]
-    diff: Annotated[str, Help("How it differs from the meaning before; empty for the first one")]
+    name: Annotated[str, Help("The definition, as it was called then.")]
+    version: Annotated[int, Help("The version that it said it was.")]
+    fingerprint: Annotated[str, Help("What it meant, as a fingerprint.")]
+    first_used_at: Annotated[str, Help("When values were first computed with it.")]
+    runs: Annotated[int, Help("How many runs rest on it now.")]
+    diff: Annotated[str, Help("How it differs from the meaning before; empty for the first one.")]
 
 
 def find_history(project: Project, definition: Definition) -> list[PastVersion]:
