@@ -117,7 +117,9 @@ class KeptDelivery:
     @classmethod
     def next(cls, db: Path, time: dt.datetime) -> KeptDelivery:
         """The place of the next delivery."""
-        number = max((one.number for one in cls.all(db)), default=0) + 1
+        # Also after one that is linked to a disk which is not there at the moment.
+        names = kept_folder(db).iterdir() if kept_folder(db).is_dir() else ()
+        number = max((cls(path).number for path in names), default=0) + 1
         return cls(kept_folder(db) / f"d{number:07}.{time.strftime(TIME)}")
 
     @property

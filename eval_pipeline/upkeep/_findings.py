@@ -16,6 +16,7 @@ FROM_A_BACKUP = (
     "put it in its place from an `eval-pipeline backup`, or let `eval-pipeline rebuild` write it anew from the store's "
     "rows, as far as they hold it; the numbers of the store stand"
 )
+READABLE = "give this user the right to read it, or put it in its place from an `eval-pipeline backup`"
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,10 @@ def kept_findings(db: Path, con: Connection | None) -> list[Finding]:
     """Kept deliveries that are not what was delivered, or are not there."""
     return [
         Finding(
-            f"a kept delivery is {one.problem} ({stem_of(one.path)})", str(one.path), ERROR, FROM_A_BACKUP
+            f"a kept delivery is {one.problem} ({stem_of(one.path)})",
+            str(one.path),
+            ERROR,
+            READABLE if one.problem == "unreadable" else FROM_A_BACKUP,
         )
         for one in verify_kept(db, con).findings
     ]

@@ -44,6 +44,11 @@ class Repaired:
 
 def repair(con: Connection | None, finding: KeptFinding) -> Repaired:
     """Put it right as far as the store has its rows; the damaged file is set aside and taken for nothing."""
+    if finding.problem == "unreadable":
+        raise StoreError(
+            f"{finding.path} cannot be read, so that nobody can say whether it is whole: give this user the right to "
+            "read it, or move it away, which lets it count as missing; then call `eval-pipeline rebuild` again"
+        )
     aside = _set_aside(finding.path) if finding.problem == "damaged" else None
     if finding.file is None:
         known = _described(finding)

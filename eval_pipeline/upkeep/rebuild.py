@@ -33,7 +33,7 @@ from eval_pipeline.store.frozen import (
     remove_unused_texts,
     tables_of_part,
 )
-from eval_pipeline.store.kept import Keeping, KeptDelivery
+from eval_pipeline.store.kept import Keeping, KeptDelivery, kept_folder
 from eval_pipeline.store.lock import writer_lock
 from eval_pipeline.store.open import (
     Connection,
@@ -132,6 +132,12 @@ def _put_kept_right(project: Project) -> tuple[list[Repaired], int]:
     As far as the old store can be read it says what was delivered, and has the rows of what is lost.
     """
     settings = project.settings
+    for path in kept_folder(settings.db).glob("*"):
+        if path.is_symlink() and not path.exists():
+            raise StoreError(
+                f"{path} is linked to {path.readlink()}, which is not there: mount that disk, or remove the link, "
+                "which lets the delivery count as missing; then call `eval-pipeline rebuild` again"
+            )
     with ExitStack() as stack:
         con: Connection | None = None
         try:

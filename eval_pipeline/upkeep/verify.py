@@ -20,6 +20,7 @@ from eval_pipeline.upkeep._deliveries import PACKED, describe
 MANIFEST = "manifest.json"
 WHOLE, UNKNOWN = "whole", "unknown"
 
+Problem = Literal["damaged", "missing", "unreadable"]
 # What one delivered part is called.
 Name = tuple[str | None, ...]
 
@@ -29,7 +30,7 @@ class KeptFinding:
     """A kept file that is not what was delivered. `file` is None where what describes the delivery is broken."""
 
     path: Path
-    problem: Literal["damaged", "missing"]
+    problem: Problem
     delivery: KeptDelivery
     file: KeptFile | None = None
 
@@ -88,17 +89,20 @@ class _Damaged:
 def _compared(delivery: KeptDelivery, one: KeptFile) -> Iterator[KeptFinding]:
     """While `forget` writes a file anew nothing is known of its bytes."""
     path = delivery.path / one.name
-    if one.hash is None:
-        return
+    if one.hash is not None and (problem := _problem(path, one)):
+        yield KeptFinding(path, problem, delivery, one)
+
+
+def _problem(path: Path, one: KeptFile) -> Problem | None:
+    """A pipe or a device is no file, and reading it might never end."""
     try:
-        is_whole = one.measured(path) == one
+        if not path.is_file():
+            return "damaged" if path.exists() else "missing"
+        return None if one.measured(path) == one else "damaged"
     except FileNotFoundError:
-        yield KeptFinding(path, "missing", delivery, one)
-        return
-    except OSError as error:
-        raise StoreError(f"{path} cannot be read: {error.strerror or error}") from error
-    if not is_whole:
-        yield KeptFinding(path, "damaged", delivery, one)
+        return "missing"
+    except OSError:
+        return "unreadable"
 
 
 def _described(delivery: KeptDelivery, listed: Collection[str]) -> Iterator[KeptFile]:

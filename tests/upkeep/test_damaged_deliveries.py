@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -10,11 +11,14 @@ import pytest
 from click.testing import CliRunner
 
 from eval_pipeline.cli.main import cli
+from eval_pipeline.errors import StoreError
 from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.loading.context import LoadOptions
 from eval_pipeline.loading.load import load_bundles
-from eval_pipeline.store.kept import kept_folder
+from eval_pipeline.store.kept import KeptFile, kept_folder
+from eval_pipeline.upkeep.doctor import diagnose
 from eval_pipeline.upkeep.forget import Request, forget
+from eval_pipeline.upkeep.rebuild import rebuild
 from eval_pipeline.upkeep.verify import verify_kept
 from tests.bundle_files import ask, day, hits, load, settings_in, write_golden, write_run
 from tests.cli.broken_stores import cut_off
@@ -212,6 +216,50 @@ def test_a_missing_manifest_is_named_and_written_anew(two_runs):
     (found,) = rebuilt(settings, "--yes", code=3)[0]["damaged"]
     assert (found["path"], found["problem"]) == (str(manifest), "missing")
     assert rebuilt(settings, "--yes")[0]["damaged"] == []
+
+
+@pytest.mark.parametrize("put", [os.mkfifo, Path.mkdir, lambda path: path.symlink_to("/dev/zero")])
+def test_what_stands_in_the_place_of_a_kept_file_and_is_none_is_damage(two_runs, put):
+    settings, _ = two_runs
+    before, kept = stored(settings), results_of(settings, "first")
+    kept.unlink()
+    put(kept)
+    (found,) = rebuilt(settings, "--yes", code=3)[0]["damaged"]
+    assert (found["path"], found["problem"]) == (str(kept), "damaged")
+    assert stored(settings)['raw."results"'] == before['raw."results"']
+
+
+def test_a_kept_file_that_cannot_be_read_is_found_and_not_taken_for_damaged(two_runs, monkeypatch):
+    settings, _ = two_runs
+    kept = results_of(settings, "first")
+
+    def measured(self, path):
+        if path == kept:
+            raise PermissionError(13, "Permission denied", str(path))
+        return KeptFile.measured_before(self, path)
+
+    monkeypatch.setattr(KeptFile, "measured_before", KeptFile.measured, raising=False)
+    monkeypatch.setattr(KeptFile, "measured", measured)
+    (found,) = [one for one in diagnose(project_of(settings)).findings if "kept delivery" in one.what]
+    assert (found.where, "unreadable" in found.what) == (str(kept), True) and "right to read" in found.mend
+    with pytest.raises(StoreError, match=f"{kept} cannot be read"):
+        rebuild(project_of(settings, now=day(4)))
+    assert kept.is_file()
+
+
+def test_a_delivery_on_a_disk_that_is_not_there_is_waited_for(two_runs, tmp_path):
+    settings, bundle = two_runs
+    (delivery,) = kept_folder(settings.db).iterdir()
+    delivery.rename(tmp_path / "disk")
+    delivery.symlink_to(tmp_path / "disk")
+    (tmp_path / "disk").rename(tmp_path / "unmounted")
+    write_run(bundle, "third", [{"query_id": "q1"}])
+    load(settings, bundle, on=2)
+    with pytest.raises(StoreError, match="mount that disk"):
+        rebuild(project_of(settings, now=day(4)))
+    (tmp_path / "unmounted").rename(tmp_path / "disk")
+    before = stored(settings)
+    assert rebuilt(settings, "--yes")[0]["damaged"] == [] and stored(settings) == before
 
 
 def test_a_kept_file_that_forgetting_cannot_read_is_named(two_runs):
