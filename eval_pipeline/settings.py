@@ -82,7 +82,8 @@ def load_settings(environ: Mapping[str, str] | None = None, *, db: str | Path | 
     env = os.environ if environ is None else environ
     named = tuple(name for name in (CONFIG, OWN_SQL) if env.get(name))
     own_sql = Path(env.get(OWN_SQL) or "sql")
-    is_own = (OWN_SQL in named or own_sql.is_dir()) and own_sql.resolve() != shipped_sql().resolve()
+    is_there = own_sql.is_dir() or own_sql.is_symlink()
+    is_own = (OWN_SQL in named or is_there) and own_sql.resolve() != shipped_sql().resolve()
     project = project_folder()
     home = env.get("DAGSTER_HOME") or str((project or Path.cwd()) / "dagster_home")
     return Settings(
@@ -107,12 +108,18 @@ def _cache_folder(env: Mapping[str, str]) -> Path | None:
 
 
 def missing_places(settings: Settings) -> list[str]:
-    """What the environment names and is not there, in words: other settings would be taken in its place."""
+    """What the environment or a link names and is not there, in words: other settings would be taken in its place."""
     found = []
-    if CONFIG in settings.named and not settings.config.is_file():
-        found.append(f"{CONFIG} names {settings.config}, and there is no such file")
-    if OWN_SQL in settings.named and settings.own_sql is not None and not settings.own_sql.is_dir():
-        found.append(f"{OWN_SQL} names {settings.own_sql}, and there is no such folder")
+    if not settings.config.is_file():
+        if CONFIG in settings.named:
+            found.append(f"{CONFIG} names {settings.config}, and there is no such file")
+        elif os.path.lexists(settings.config):
+            found.append(f"{settings.config} is no file, or a link to one that is not there")
+    if settings.own_sql is not None and not settings.own_sql.is_dir():
+        if OWN_SQL in settings.named:
+            found.append(f"{OWN_SQL} names {settings.own_sql}, and there is no such folder")
+        elif settings.own_sql.is_symlink():
+            found.append(f"{settings.own_sql} is a link to a folder that is not there")
     return found
 
 
@@ -120,7 +127,9 @@ def check_places(settings: Settings) -> None:
     """Raise where the settings name what is not there."""
     missing = missing_places(settings)
     if missing:
-        raise UsageError(f"{'; '.join(missing)}: correct the name, wait for the mount, or unset the variable")
+        raise UsageError(
+            f"{'; '.join(missing)}: correct the name, wait for the mount, or remove what names it"
+        )
 
 
 def refuses_python(environ: Mapping[str, str] | None = None) -> bool:

@@ -81,7 +81,7 @@ def _setting_findings(project: Project) -> Iterator[Finding]:
     settings = project.settings
     missing = missing_places(settings)
     for what in missing:
-        mend = "correct the name, wait for the mount, or unset the variable: until then every other command refuses"
+        mend = "correct the name, wait for the mount, or remove what names it: until then every other command refuses"
         yield Finding(what, "the environment", ERROR, mend)
     for name in unread_variables():
         mend = f"there is: {', '.join(VARIABLES)}"

@@ -33,6 +33,16 @@ def test_a_setting_that_names_nothing_is_wrong_usage(tmp_path, monkeypatch, caps
     assert f"error: {name} names {tmp_path / 'nowhere'}, and there is no such" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name", ["eval-pipeline.toml", "sql"])
+def test_a_link_to_settings_that_are_not_there_is_wrong_usage(tmp_path, monkeypatch, capsys, name):
+    monkeypatch.chdir(tmp_path)
+    Path(name).symlink_to(tmp_path / "unmounted" / name)
+    with pytest.raises(SystemExit) as left:
+        main(["metrics"])
+    assert left.value.code == 2
+    assert str(tmp_path / name) in (said := capsys.readouterr().err) and "not there" in said
+
+
 def test_an_empty_setting_and_a_missing_file_that_nobody_named_are_no_fault(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("EVAL_PIPELINE_CONFIG", "EVAL_PIPELINE_SQL"):
