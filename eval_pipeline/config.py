@@ -90,6 +90,8 @@ def load_config(path: Path) -> Config:
         values = tomllib.loads(path.read_text("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidConfig(f"{path}: not TOML: {error}") from error
+    except OSError as error:
+        raise InvalidConfig(f"{path}: cannot be read: {error.strerror or error}") from error
     unknown = sorted(set(values) - set(TABLES))
     if unknown:
         raise InvalidConfig(f"{path}: unknown table [{unknown[0]}]; there is: {', '.join(TABLES)}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 # Whose exceptions are about Dagster's files: nothing else of ours uses these.
@@ -33,7 +33,10 @@ def why_untold(home: Path, error: BaseException) -> str | None:
     if any(SETTINGS in str(one) for one in chain if _package_of(one).startswith("dagster")):
         return f"{home / SETTINGS} has settings that Dagster does not know; correct it, or {ANEW}"
     about_files = [one for one in chain if _is_of_storage(one, home)]
-    broken = _broken_file(home) if about_files or _is_of_dagster(chain) else None
+    broken = None
+    # Without the right to look there nothing is known to be broken.
+    with suppress(PermissionError):
+        broken = _broken_file(home) if about_files or _is_of_dagster(chain) else None
     if broken is not None:
         return broken
     if not about_files:

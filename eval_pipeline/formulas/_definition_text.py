@@ -10,6 +10,20 @@ from eval_pipeline.errors import DefinitionError
 MOST_BYTES = 1 << 20
 
 
+def definition_files(folder: Path, suffix: str) -> list[Path]:
+    """The files of a folder in order. One that cannot be listed is not an empty one, whose formulas were removed."""
+    if folder.is_symlink() and not folder.exists():
+        raise DefinitionError(
+            f"{folder} is a link to a folder that is not there: wait for the mount, or remove it"
+        )
+    try:
+        return sorted(path for path in folder.iterdir() if path.name.endswith(suffix))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise DefinitionError(f"{folder}: cannot be read: {error.strerror or error}") from error
+
+
 def read_definition(path: Path) -> str:
     """The file's text; a folder, a pipe or a device in its place is never opened, which could wait for ever."""
     if not path.is_file():

@@ -13,7 +13,7 @@ from typing import Any
 from eval_pipeline.config import Config, load_config
 from eval_pipeline.errors import DefinitionError, InvalidConfig, UnknownName
 from eval_pipeline.formulas._allowed_sql import _refuse_sql
-from eval_pipeline.formulas._definition_text import read_definition
+from eval_pipeline.formulas._definition_text import definition_files, read_definition
 from eval_pipeline.formulas._kept_copy import find_kept, keep, key_of
 from eval_pipeline.formulas.definition import Definition, Helper, render
 from eval_pipeline.formulas.fingerprint import _full_fingerprint, _helper_fingerprint, own_fingerprint
@@ -151,7 +151,7 @@ def _check_python(own: Sequence[Definition], *, is_taken: bool) -> None:
 
 def _read_folder(folder: Path) -> Iterator[Definition]:
     for schema in DERIVED:
-        for path in sorted((folder / schema).glob("*.sql")):
+        for path in definition_files(folder / schema, ".sql"):
             yield _read_sql(path, schema, read_definition(path))
         for path in _python_files(folder / schema):
             yield _read_python(path, schema)
@@ -168,7 +168,7 @@ def _python_files(folder: Path) -> list[Path]:
     """Formula files; a module without the decorator is one that formulas import."""
     return [
         path
-        for path in sorted(folder.glob("*.py"))
+        for path in definition_files(folder, ".py")
         if path.name != "__init__.py" and "@formula" in read_definition(path)
     ]
 
@@ -242,7 +242,7 @@ def _tables_read(reads: Any, *, path: Path) -> tuple[tuple[str, ...], tuple[tupl
 
 
 def _read_helpers(folder: Path) -> Iterator[Helper]:
-    for path in sorted((folder / "functions").glob("*.sql")):
+    for path in definition_files(folder / "functions", ".sql"):
         yield _read_helper(path, read_definition(path))
 
 

@@ -15,7 +15,15 @@ FOLDERS = ("history", "schedules")
 def dagster_findings(home: Path) -> Iterator[Finding]:
     """A finding for each SQLite file that is broken; the numbers are in the store and need none of them."""
     for folder in FOLDERS:
-        for path in sorted((home / folder).rglob("*.db")):
+        try:
+            paths = sorted((home / folder).rglob("*.db"))
+        except OSError as error:
+            mend = "give this user the right to read it, or name another folder in DAGSTER_HOME"
+            yield Finding(
+                f"Dagster's files cannot be read: {error.strerror}", str(home / folder), ERROR, mend
+            )
+            continue
+        for path in paths:
             problem = _problem(path)
             if problem:
                 yield Finding(

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from eval_pipeline.bundle.files import stem_of
+from eval_pipeline.store.kept import kept_folder
 from eval_pipeline.store.open import Connection, first_value
 from eval_pipeline.upkeep.verify import verify_kept
 
@@ -41,6 +42,11 @@ def read_everything(con: Connection) -> None:
 
 def kept_findings(db: Path, con: Connection | None) -> list[Finding]:
     """Kept deliveries that are not what was delivered, or are not there."""
+    try:
+        check = verify_kept(db, con)
+    except OSError as error:
+        what = f"kept deliveries cannot be read: {error.strerror}"
+        return [Finding(what, str(error.filename or kept_folder(db)), ERROR, READABLE)]
     return [
         Finding(
             f"a kept delivery is {one.problem} ({stem_of(one.path)})",
@@ -48,5 +54,5 @@ def kept_findings(db: Path, con: Connection | None) -> list[Finding]:
             ERROR,
             READABLE if one.problem == "unreadable" else FROM_A_BACKUP,
         )
-        for one in verify_kept(db, con).findings
+        for one in check.findings
     ]

@@ -326,14 +326,14 @@ elif os.geteuid() == 0:
     rights = (ctypes.c_uint32 * 6)()
     assert libc.capget(this_thread, rights) == 0
     for held in (0, 1):  # effective, permitted
-        rights[held] &= ~(1 << 1)  # CAP_DAC_OVERRIDE
+        rights[held] &= ~(1 << 1 | 1 << 2)  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
     assert libc.capset(this_thread, rights) == 0
 # Only now: threads that a library starts must not keep the right.
 from eval_pipeline.cli.main import main
 answers = []
 for words in commands:
     said = io.StringIO()
-    with contextlib.redirect_stderr(said):
+    with contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
         try:
             main(words)
         except SystemExit as left:
@@ -371,6 +371,32 @@ def test_on_a_full_disk_nothing_is_lost(secrets_in_part, words):
     assert not list(settings.db.parent.glob("*.compacting*"))
     assert beside(settings) == []
     call(settings, *words)
+
+
+@pytest.mark.needs_process
+@pytest.mark.parametrize("own", ["eval-pipeline.toml", "sql/metrics"])
+def test_what_may_not_be_read_is_named_and_never_taken_for_what_is_not_there(
+    computed_in_part_once, tmp_path, own
+):
+    folder = shutil.copytree(computed_in_part_once, tmp_path / "project")
+    db = next(folder.glob("*.duckdb"))
+    (folder / "sql" / "metrics").mkdir(parents=True)
+    (folder / "eval-pipeline.toml").touch()
+    kept = next(folder.glob("*.deliveries/*/runs"))
+    shut = [folder / own, kept]
+    for path in shut:
+        path.chmod(0)
+    try:
+        (_, found), (code, said) = in_trouble(
+            "rights", folder, ["doctor", "--db", str(db), "--json"], ["status", "--db", str(db)]
+        )
+    finally:
+        for path in shut:
+            path.chmod(0o755)
+    where = [one["where"] + one["what"] for one in json.loads(found)["findings"]]
+    assert any(f"{folder / own}: cannot be read" in one for one in where)
+    assert any(str(kept) in one and "unreadable" in one for one in where)
+    assert code == 2 and f"{folder / own}: cannot be read" in said
 
 
 @pytest.fixture
