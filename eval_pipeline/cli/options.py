@@ -23,7 +23,8 @@ def with_store(command: F) -> F:
     option = click.option(
         "--db",
         "project",
-        type=click.Path(dir_okay=False, path_type=Path),
+        # Whoever opens the store says what is in its way, and what to do.
+        type=click.Path(dir_okay=False, readable=False, path_type=Path),
         metavar="PATH",
         help="The store's file.  [EVAL_PIPELINE_DB, data/eval.duckdb]",
         callback=_project,
