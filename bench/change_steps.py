@@ -23,7 +23,7 @@ from eval_pipeline.planning.preview import find_preview
 from eval_pipeline.planning.preview_verdicts import MOST_PAIRS
 from eval_pipeline.planning.status import find_status
 from eval_pipeline.settings import Settings
-from tests.projects import open_reader, open_writer, project_of, store_of
+from tests.projects import open_reader, open_writer, project_of, store_with
 
 FORMULA = "metrics.reciprocal_rank"
 AGGREGATES = f"aggregates.run_metrics:{FORMULA}"
@@ -66,7 +66,7 @@ def pad(_: Stopwatch, store: Path, n_runs: str) -> None:
             "content_hash || i as content_hash) from (from raw.run_parts where run_key = ?), range(1, ? + 1) t(i)",
             [key, more],
         )
-        states = states_of_cells(store_of(con, registry))
+        states = states_of_cells(store_with(con, registry))
         con.execute(
             "insert into ledger.cells by name select s.definition, s.source, s.run_key, s.fingerprint, "
             "s.own_fingerprint, s.source_fingerprint, s.results_hash, s.labels_hash, s.archive_hash, s.golden_key, "
@@ -80,8 +80,8 @@ def questions(watch: Stopwatch, store: Path, rounds: str) -> None:
     settings = place(store)
     registry = changed(settings, 3)
     for _ in range(int(rounds)):
-        watch.time("status", lambda: find_status(settings, registry))
-        watch.time("plan", lambda: find_plan(settings, registry))
+        watch.time("status", lambda: find_status(project_of(settings, registry)))
+        watch.time("plan", lambda: find_plan(project_of(settings, registry)))
     with open_reader(settings.db) as con:
         ((cells,),) = con.execute("select count(*) from ledger.cells").fetchall()
     watch.wall["cells"] = watch.cpu["cells"] = float(cells)
@@ -99,7 +99,7 @@ def change(watch: Stopwatch, store: Path, rounds: str) -> None:
 
     def preview(registry: Registry, most_pairs: int = 0, runs: tuple[str, ...] = ()) -> None:
         selection = select_cells(registry, only=[FORMULA], runs=runs)
-        found = find_preview(settings, registry, selection, most_pairs=most_pairs)
+        found = find_preview(project_of(settings, registry), selection, most_pairs=most_pairs)
         assert found["preview"]["mrr"]["changed_queries"]
 
     one = (run_name(0),)
@@ -122,7 +122,7 @@ def apply(watch: Stopwatch, store: Path) -> None:
 
     def through_dagster(cutoff: int) -> None:
         changed(settings, cutoff)
-        run_in_dagster(settings, reasons=None, definitions={FORMULA, AGGREGATES})
+        run_in_dagster(project_of(settings), reasons=None, definitions={FORMULA, AGGREGATES})
 
     through_dagster(7)
     watch.time("apply", partial(through_dagster, 8))

@@ -74,7 +74,7 @@ def timed(settings, runs, rounds, answer):
     seconds = []
     for _ in range(rounds):
         start = time.perf_counter()
-        document = compare(settings, registry, *runs)
+        document = compare(project_of(settings, registry), *runs)
         seconds.append(time.perf_counter() - start)
     tested = sum(entry["n"] > 0 for entry in document["significance"].values())
     answer.put((seconds, before, peak_megabytes(), tested, document["counts"]))
@@ -121,7 +121,7 @@ def many_runs(folder, options):
     for _ in range(options.rounds * 2):
         for name, settings in (("small", small), ("big", big)):
             start = time.perf_counter()
-            compare(settings, registry, *last)
+            compare(project_of(settings, registry), *last)
             best[name] = min(best[name], time.perf_counter() - start)
     print(f"two runs of 1,000 queries in a store of 2 and of {options.runs:,} runs")
     print(f"  {best['small']:.3f} s and {best['big']:.3f} s: {best['big'] / best['small']:.2f} ×")

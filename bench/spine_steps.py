@@ -90,7 +90,7 @@ def status(watch: Stopwatch, store: Path) -> None:
     settings = settings_in(store)
     registry = load_registry(settings)
     for _ in range(3):
-        watch.time("status", lambda: find_status(settings, registry))
+        watch.time("status", lambda: find_status(project_of(settings, registry)))
 
 
 def one_more(watch: Stopwatch, store: Path, bundle: Path) -> None:

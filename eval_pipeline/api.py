@@ -13,7 +13,6 @@ import msgspec
 
 from eval_pipeline.comparing import compare
 from eval_pipeline.comparing.documents import CompareReport
-from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.report import markdown
 from eval_pipeline.settings import load_settings
 from eval_pipeline.showing import document
@@ -40,10 +39,8 @@ def compare_runs(
     Its fields are also read by their keys, `report["deltas"]`; `dict(report)` is the document as JSON has it.
     With `strict_chunker_version` runs that are not known to share one chunker version raise RefusedError.
     """
-    settings = load_settings(db=db)
-    return compare.compare(
-        settings, load_registry(settings), a, b, strict_chunker_version=strict_chunker_version
-    )
+    project = project_of(load_settings(db=db))
+    return compare.compare(project, a, b, strict_chunker_version=strict_chunker_version)
 
 
 def render_report_md(report: CompareReport | Mapping[str, Any]) -> str:
@@ -56,8 +53,7 @@ def render_report_md(report: CompareReport | Mapping[str, Any]) -> str:
 
 def compute_aggregate(run_id: str, *, db: str | Path | None = None) -> dict[str, Any]:
     """The run's summary from its stored results, under the formulas that hold now; nothing is written."""
-    settings = load_settings(db=db)
-    return document.compute_aggregate(settings, load_registry(settings), run_id)
+    return document.compute_aggregate(project_of(load_settings(db=db)), run_id)
 
 
 def store_aggregate(run_id: str, aggregate: Mapping[str, Any], *, db: str | Path | None = None) -> None:
@@ -66,7 +62,7 @@ def store_aggregate(run_id: str, aggregate: Mapping[str, Any], *, db: str | Path
     `db` may also be a knowledge base in SQLite, whose table `eval_runs` has `run_id` and `aggregate_json`: one
     UPDATE in one transaction. While another program writes there it waits for five seconds, then raises StoreBusy.
     """
-    document.store_aggregate(load_settings(db=db), run_id, aggregate)
+    document.store_aggregate(project_of(load_settings(db=db)), run_id, aggregate)
 
 
 @contextmanager

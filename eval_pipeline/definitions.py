@@ -6,9 +6,10 @@ import dagster as dg
 
 from eval_pipeline.defs.location import build_definitions as build_definitions
 from eval_pipeline.settings import load_settings
+from eval_pipeline.store.project import project_of
 
 
 @dg.definitions
 def definitions() -> dg.Definitions:
     """The code location for the settings of the environment."""
-    return build_definitions(load_settings())
+    return build_definitions(project_of(load_settings()))

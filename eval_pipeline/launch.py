@@ -21,12 +21,9 @@ from eval_pipeline.computing.progress import Computed, computed_by, stale_runs
 from eval_pipeline.computing.states import states_of_cells
 from eval_pipeline.defs.home_faults import EventsLost, events_lost, why_untold
 from eval_pipeline.errors import NotAStore, StoreError, StoreNewer, UsageError
-from eval_pipeline.formulas.registry import Registry, load_registry
 from eval_pipeline.loading.inbox import look_into
-from eval_pipeline.settings import CONFIG, OWN_SQL, PACKAGE, Settings, check_places, project_folder, utc_now
-from eval_pipeline.store.lock import Notify
-from eval_pipeline.store.open import open_reader
-from eval_pipeline.store.project import Store
+from eval_pipeline.settings import CONFIG, OWN_SQL, PACKAGE, Settings, check_places, project_folder
+from eval_pipeline.store.project import Project
 
 if TYPE_CHECKING:
     import dagster as dg
@@ -74,14 +71,13 @@ class Summary:
 
 
 def run_in_dagster(
-    settings: Settings,
+    project: Project,
     *,
     run_ids: Collection[str] | None = None,
     reasons: Collection[str] | None,
     definitions: Collection[str] | None = None,
     note: str | None = None,
     pages: bool = False,
-    notify: Notify | None = None,
     progress: Progress | None = None,
 ) -> Summary:
     """Compute, as Dagster runs of this process, what is due for one of the reasons (None: any).
@@ -95,28 +91,30 @@ def run_in_dagster(
 
     from eval_pipeline.defs.resources import Listener
 
-    listener = Listener(notify, progress)
+    listener = Listener(project.notify, progress)
     asked = Asked(run_ids, reasons, definitions, note, pages)
     started: list[str] = []
     with _environment(EVENT_ENVIRONMENT):
         try:
-            with open_instance(settings) as instance:
-                found = _execute(settings, instance, listener, asked, started)
+            with open_instance(project.settings) as instance:
+                found = _execute(project, instance, listener, asked, started)
         except Exception as error:
-            why = why_untold(settings.dagster_home, error)
+            why = why_untold(project.settings.dagster_home, error)
             if why is None or listener.errors:
                 raise
-            (notify or warnings.warn)(f"Dagster is not told what is computed: {why}. Computing goes on.")
-            listener = Listener(notify, progress)
+            (project.notify or warnings.warn)(
+                f"Dagster is not told what is computed: {why}. Computing goes on."
+            )
+            listener = Listener(project.notify, progress)
             with dg.DagsterInstance.ephemeral() as forgetting:
-                found = _execute(settings, forgetting, listener, asked, started)
+                found = _execute(project, forgetting, listener, asked, started)
     if listener.errors:
         raise listener.errors[0]
     return found
 
 
 def _execute(
-    settings: Settings,
+    project: Project,
     instance: dg.DagsterInstance,
     listener: Listener,
     asked: Asked,
@@ -125,13 +123,11 @@ def _execute(
     from eval_pipeline.definitions import build_definitions
     from eval_pipeline.defs.jobs import NEW_COMPARISONS, NIGHTLY_EVALUATION, PUBLISH_PAGES
 
-    registry = load_registry(settings)
-    launches, listener.total = _due_launches(settings, instance, registry, asked, notify=listener.notify)
+    launches, listener.total = _due_launches(project, instance, asked)
     work = Work(
-        settings,
+        project,
         instance,
-        registry,
-        build_definitions(settings, registry=registry, listener=listener),
+        build_definitions(project, listener=listener),
         listener,
         started,
     )
@@ -142,9 +138,9 @@ def _execute(
             work.execute(launch, NEW_COMPARISONS, asked)
     if asked.pages:
         work.execute(None, PUBLISH_PAGES, asked)
-    with open_reader(settings.db, notify=listener.notify) as con:
-        computed = computed_by(con, work.started)
-        pairs = compared_by(con, work.started)
+    with project.read() as store:
+        computed = computed_by(store.con, work.started)
+        pairs = compared_by(store.con, work.started)
     return Summary(_with_comparisons(computed, pairs), tuple(work.started), tuple(work.failed_checks))
 
 
@@ -160,9 +156,8 @@ def _with_comparisons(computed: Computed, pairs: Sequence[tuple[str, str]]) -> C
 class Work:
     """What one command executes in Dagster, and what came of it."""
 
-    settings: Settings
+    project: Project
     instance: dg.DagsterInstance
-    registry: Registry
     definitions: dg.Definitions
     listener: Listener
     started: list[str]
@@ -194,8 +189,8 @@ def _due_comparisons(work: Work, asked: Asked) -> list[Launch]:
     from eval_pipeline.defs.partitions import register_comparisons, registered_comparisons
     from eval_pipeline.defs.processes import runs_under_way
 
-    with open_reader(work.settings.db, notify=work.listener.notify) as con:
-        pairs = find_pairs(con, work.registry)
+    with work.project.read() as store:
+        pairs = find_pairs(store)
     may_move = not runs_under_way(work.instance)
     register_comparisons(work.instance, names_of(pairs), may_move=may_move)
     due = [one for one in pairs if one.is_ready and is_due(one, reasons=asked.reasons, run_ids=asked.run_ids)]
@@ -204,14 +199,7 @@ def _due_comparisons(work: Work, asked: Asked) -> list[Launch]:
     )
 
 
-def _due_launches(
-    settings: Settings,
-    instance: dg.DagsterInstance,
-    registry: Registry,
-    asked: Asked,
-    *,
-    notify: Notify | None,
-) -> tuple[list[Launch], int]:
+def _due_launches(project: Project, instance: dg.DagsterInstance, asked: Asked) -> tuple[list[Launch], int]:
     """Bring what Dagster shows up to the store, and find what is to be computed; also its number of cells."""
     from eval_pipeline.defs.launches import all_names, plan_launches, shown_runs, wanted_assets
     from eval_pipeline.defs.metadata import why_due
@@ -219,20 +207,20 @@ def _due_launches(
     from eval_pipeline.defs.processes import fail_dead_runs, runs_under_way
     from eval_pipeline.defs.sources import report_existing
 
-    now = utc_now()
-    fail_dead_runs(instance, now=now)
-    with open_reader(settings.db, notify=notify) as con:
-        states = states_of_cells(Store(con, lambda: registry, utc_now), only_due=True)
+    registry = project.definitions()
+    fail_dead_runs(instance, now=project.clock())
+    with project.read() as store:
+        states = states_of_cells(store, only_due=True)
         due = stale_runs(
             states, registry, reasons=asked.reasons, run_ids=asked.run_ids, names=asked.definitions
         )
         pairs = (
-            due_pairs(con, registry, reasons=asked.reasons, run_ids=asked.run_ids)
+            due_pairs(store, reasons=asked.reasons, run_ids=asked.run_ids)
             if asked.includes_comparisons
             else []
         )
-        inbox = look_into(settings.inbox)
-        report_existing(instance, con, inbox, now=now, may_move=not runs_under_way(instance))
+        inbox = look_into(project.settings.inbox)
+        report_existing(instance, store, inbox, may_move=not runs_under_way(instance))
     launches = plan_launches(
         wanted_assets(due, all_names(registry), shown_runs(instance)),
         registered_runs(instance),
@@ -253,7 +241,7 @@ def _execute_job(
     if launch:
         executed = executed.get_subset(
             asset_selection=frozenset(launch.selection()),
-            asset_check_selection=frozenset(launch_checks(launch, work.registry)),
+            asset_check_selection=frozenset(launch_checks(launch, work.project.definitions())),
         )
     range_tags = launch.tags(asked.reasons) if launch else {}
     return executed.execute_in_process(
@@ -325,11 +313,12 @@ def _environment(values: Mapping[str, str]) -> Iterator[None]:
             os.environ.pop(name, None)
 
 
-def open_ui(settings: Settings, port: int, *, notify: Notify | None = None) -> None:
+def open_ui(project: Project, port: int) -> None:
     """Become Dagster's web interface and daemon on this project; ends with them, and ends them when interrupted."""
+    settings = project.settings
     check_places(settings)
     _check_port(port)
-    _check_version(settings, notify)
+    _check_version(project)
     prepare_home(settings)
     # What was started in the background of a shell ignores interrupts, and so would everything it starts.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -355,10 +344,10 @@ def ui_environment(settings: Settings, environ: Mapping[str, str]) -> dict[str, 
     }
 
 
-def _check_version(settings: Settings, notify: Notify | None) -> None:
+def _check_version(project: Project) -> None:
     """What is no store of this version is refused here, not by every sensor; what is broken is shown there."""
     try:
-        with open_reader(settings.db, notify=notify):
+        with project.read():
             pass
     except (NotAStore, StoreNewer):
         raise

@@ -12,8 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from eval_pipeline.computing.measure import measure
-from eval_pipeline.formulas import registry as registry_module
-from eval_pipeline.formulas.registry import Registry, load_registry
+from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.loading.context import LoadReport
 from eval_pipeline.loading.load import load_bundles
 from eval_pipeline.settings import Settings, load_settings
@@ -68,18 +67,6 @@ def hits(*chunk_ids: str) -> list[Row]:
     return [{"chunk_id": chunk_id, "doc_id": chunk_id.split("/")[0]} for chunk_id in chunk_ids]
 
 
-def registry_of(settings: Settings) -> Registry:
-    """What `load_registry` gives; the shipped definitions alone are read once."""
-    if settings.own_sql or settings.config.exists():
-        return load_registry(settings)
-    return _shipped_registry(registry_module.shipped_sql())  # type: ignore[attr-defined]
-
-
-@cache
-def _shipped_registry(folder: Path) -> Registry:
-    return load_registry(settings_in(folder / "no-configuration"))
-
-
 def load(settings: Settings, *paths: Path, on: int = 1) -> LoadReport:
     """Into a store that may not be there yet: a copy of an empty one is made sooner."""
     if not settings.db.exists():
@@ -98,7 +85,7 @@ def _empty_store() -> bytes:
 
 
 def compute(settings: Settings, registry: Registry | None = None, *, on: int = 2, **options: Any) -> Any:
-    return measure(project_of(settings, registry or registry_of(settings), now=day(on)), **options)
+    return measure(project_of(settings, registry, now=day(on)), **options)
 
 
 def ask(settings: Settings, sql: str, *parameters: object) -> list[tuple[Any, ...]]:

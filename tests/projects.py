@@ -6,11 +6,12 @@ import datetime as dt
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
-from eval_pipeline.formulas.registry import Registry
+from eval_pipeline.formulas import registry as registry_module
+from eval_pipeline.formulas.registry import Registry, load_registry
 from eval_pipeline.settings import Settings, load_settings, utc_now
-from eval_pipeline.store import project as product
 from eval_pipeline.store.lock import Clock, Notify
 from eval_pipeline.store.open import Connection
 from eval_pipeline.store.project import Project, Store
@@ -18,6 +19,18 @@ from eval_pipeline.store.project import Project, Store
 
 def clock_at(now: dt.datetime | None) -> Clock:
     return utc_now if now is None else lambda: now
+
+
+def registry_of(settings: Settings) -> Registry:
+    """What `load_registry` gives; the shipped definitions alone are read once."""
+    if settings.own_sql or settings.config.exists():
+        return load_registry(settings)
+    return _shipped_registry(registry_module.shipped_sql())  # type: ignore[attr-defined]
+
+
+@cache
+def _shipped_registry(folder: Path) -> Registry:
+    return load_registry(replace(load_settings({}), config=folder / "no-configuration"))
 
 
 def project_of(
@@ -28,11 +41,10 @@ def project_of(
     notify: Notify | None = None,
 ) -> Project:
     """With these definitions, or else those that the settings name."""
-    found = product.project_of(settings, notify=notify, clock=clock_at(now))
-    return replace(found, definitions=lambda: registry) if registry else found
+    return Project(settings, cache(lambda: registry or registry_of(settings)), notify, clock_at(now))
 
 
-def store_of(con: Connection, registry: Registry | None = None, *, now: dt.datetime | None = None) -> Store:
+def store_with(con: Connection, registry: Registry | None = None, *, now: dt.datetime | None = None) -> Store:
     """What an open store is, where a test has opened it by itself."""
     return Store(con, project_of(load_settings({}), registry).definitions, clock_at(now))
 

@@ -18,7 +18,7 @@ from eval_pipeline.computing.measure import measure
 from eval_pipeline.computing.progress import computed_by
 from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.settings import Settings
-from tests.projects import open_reader, project_of
+from tests.projects import open_reader, project_of, store_with
 
 
 def run_plainly(
@@ -46,9 +46,9 @@ def run_plainly(
     )
     if definitions is None or PAIRS in definitions:
         with open_reader(settings.db) as con:
-            due = due_pairs(con, registry, reasons=reasons, run_ids=run_ids)
+            due = due_pairs(store_with(con, registry), reasons=reasons, run_ids=run_ids)
         ready = [(one.run_a, one.run_b) for one in due if one.is_ready]
-        done = store_comparisons(settings, registry, ready, reasons=reasons, **told, **named)
+        done = store_comparisons(project_of(settings, registry), ready, reasons=reasons, **told, **named)
         assert done.errors == {}
     with open_reader(settings.db) as con:
         computed = computed_by(con, [named["dagster_run_id"]])

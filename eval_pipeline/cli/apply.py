@@ -48,24 +48,23 @@ def command(
         raise click.UsageError("--pin leaves what is not selected: select with --only, --runs or --since")
     registry = project.definitions()
     selection = select_cells(registry, only=only, runs=runs, since=since, with_pinned=pinned)
-    plan = find_plan(project.settings, registry, selection, notify=say)
+    plan = find_plan(project, selection)
     for warning in plan.warnings:
         say(f"warning: {warning}")
     if pinned:
-        release_pins(project.settings, registry, selection, notify=say)
+        release_pins(project, selection)
     n_left = 0
     if pin or since:
         leave = pin_rest if pin else pin_older
-        n_left = leave(project.settings, registry, selection, note=reason, notify=say)
+        n_left = leave(project, selection, note=reason)
     if plan.cells:
         with progress_bar("computing cells") as progress:
             summary = run_in_dagster(
-                project.settings,
+                project,
                 run_ids=set(plan.runs),
                 reasons=EVERY_REASON if only else None,
                 definitions=set(selection.definitions) if selection.definitions else None,
                 note=reason,
-                notify=say,
                 progress=progress,
             )
         cells, done = sum(summary.computed.cells.values()), sorted(summary.computed.runs)

@@ -59,14 +59,11 @@ def command(
     from eval_pipeline.comparing.compare import compare
 
     chosen = format_of(wanted, output, as_json=as_json)
-    registry = project.definitions()
-    document = compare(
-        project.settings, registry, run_a, run_b, strict_chunker_version=strict_chunker_version, notify=say
-    )
+    document = compare(project, run_a, run_b, strict_chunker_version=strict_chunker_version)
     if chosen == "html":
         from eval_pipeline.report.pages.collect import pair_page
 
-        write(pair_page(project.settings, registry, run_a, run_b, document=document, notify=say), output)
+        write(pair_page(project, run_a, run_b, document=document), output)
     else:
         write(_text(document, chosen, with_undefined=with_undefined), output)
 

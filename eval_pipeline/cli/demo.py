@@ -32,14 +32,12 @@ def command(project: Project) -> None:
     say("Loading the example …")
     report = load_bundles([BUNDLE_FOLDER], project)
     with progress_bar("computing cells") as progress:
-        summary = run_in_dagster(
-            project.settings, run_ids=None, reasons=NEW_DATA_REASONS, notify=say, progress=progress
-        )
+        summary = run_in_dagster(project, run_ids=None, reasons=NEW_DATA_REASONS, progress=progress)
     print_line(
         f"{count(len(report.runs), 'run')} loaded, {count(report.quarantined, 'row')} quarantined, "
         f"{count(sum(summary.computed.cells.values()), 'cell')} computed.\n"
     )
-    rows = headline_table(project.settings, project.definitions(), IN_BRIEF)
+    rows = headline_table(project, IN_BRIEF)
     table(
         ["run", *IN_BRIEF],
         [(run_id, *(number(value) for value in values)) for run_id, values in rows],

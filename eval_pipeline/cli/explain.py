@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from eval_pipeline.cli.options import as_json, with_store
-from eval_pipeline.cli.output import print_json, print_line, say, table
+from eval_pipeline.cli.output import print_json, print_line, table
 from eval_pipeline.words import count, decimal, signed
 
 if TYPE_CHECKING:
@@ -51,9 +51,7 @@ def command(
         )
     pair = (runs[0], runs[-1])
     points = (as_of[0] if as_of else None, as_of[1] if len(as_of) > 1 else None)
-    document = explain_movement(
-        project.settings, project.definitions(), metric, pair, as_of=points, notify=say
-    )
+    document = explain_movement(project, metric, pair, as_of=points)
     if as_json:
         print_json(document)
     else:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from eval_pipeline.cli.options import as_json, with_store
-from eval_pipeline.cli.output import print_json, print_line, say
+from eval_pipeline.cli.output import print_json, print_line
 
 if TYPE_CHECKING:
     from eval_pipeline.store.project import Project
@@ -38,7 +38,7 @@ def command(run_id: str, folder: Path, project: Project, as_json: bool) -> None:
     """
     from eval_pipeline.showing.export import export_run
 
-    paths = export_run(project.settings, project.definitions(), run_id, folder, notify=say)
+    paths = export_run(project, run_id, folder)
     if as_json:
         print_json({"format": 1, "run_id": run_id, "files": [str(path) for path in paths]})
         return

@@ -10,8 +10,7 @@ import click
 
 from eval_pipeline.cli.compare import format_of, json_text, write
 from eval_pipeline.cli.options import as_json, with_store, writing
-from eval_pipeline.cli.output import filled, number, print_line, say, table
-from eval_pipeline.settings import utc_now
+from eval_pipeline.cli.output import filled, number, print_line, table
 
 if TYPE_CHECKING:
     from eval_pipeline.comparing.documents import GateReport
@@ -58,9 +57,7 @@ def command(
     from eval_pipeline.comparing.stored import keep_verdict
 
     chosen = format_of(wanted, output, as_json=as_json, by_suffix=BY_SUFFIX)
-    document = gate(
-        project.settings, project.definitions(), candidate, baseline, config_file=config_file, notify=say
-    )
+    document = gate(project, candidate, baseline, config_file=config_file)
     if chosen == "json":
         write(json_text(document), output)
     elif chosen == "md":
@@ -74,7 +71,7 @@ def command(
     else:
         write(lambda: _print(document), output)
     if not no_store:
-        keep_verdict(project.settings, document, now=utc_now(), notify=say)
+        keep_verdict(project, document)
     sys.exit(exit_code(document))
 
 

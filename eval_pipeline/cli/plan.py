@@ -50,11 +50,9 @@ def command(
     selection = select_cells(registry, only=only, runs=runs, since=since, with_pinned=pinned)
     if preview or sample:
         with progress_bar("previewing") as progress:
-            plan = find_preview(
-                project.settings, registry, selection, sample=sample, notify=say, progress=progress
-            )
+            plan = find_preview(project, selection, sample=sample, progress=progress)
     else:
-        plan = find_plan(project.settings, registry, selection, notify=say)
+        plan = find_plan(project, selection)
     if as_json or form == "json":
         print_json(plan)
     elif form == "md":

@@ -39,7 +39,7 @@ def command(sql: str, timeout: float, project: Project, as_json: bool) -> None:
     """
     from eval_pipeline.showing.query import asking
 
-    with asking(project.settings, sql, timeout=timeout, notify=say) as (columns, rows):
+    with asking(project, sql, timeout=timeout) as (columns, rows):
         if as_json:
             print_json_list(dict(zip(columns, row, strict=True)) for row in rows)
             return

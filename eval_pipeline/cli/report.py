@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from eval_pipeline.cli.options import with_store
-from eval_pipeline.cli.output import print_line, say
+from eval_pipeline.cli.output import print_line
 from eval_pipeline.settings import default_file
 
 if TYPE_CHECKING:
@@ -43,13 +43,12 @@ def command(
         raise click.UsageError("--suite goes without a run: it is the report of a suite's nights")
     from eval_pipeline.report.pages.collect import pair_page, run_page, suite_page, write_page
 
-    registry = project.definitions()
     if not runs:
-        page = suite_page(project.settings, registry, suite=suite, notify=say)
+        page = suite_page(project, suite=suite)
     elif len(runs) == 1:
-        page = run_page(project.settings, registry, runs[0], with_text=not no_text, notify=say)
+        page = run_page(project, runs[0], with_text=not no_text)
     else:
-        page = pair_page(project.settings, registry, runs[0], runs[1], with_text=not no_text, notify=say)
+        page = pair_page(project, runs[0], runs[1], with_text=not no_text)
     path = output or default_file(project.settings, runs, suite)
     write_page(page, path)
     print_line(str(path))

@@ -33,14 +33,13 @@ def command(run_ids: tuple[str, ...], everything: bool, pages: bool, project: Pr
     from eval_pipeline.launch import run_in_dagster
     from eval_pipeline.showing.runs import check_runs, runs_without_golden_set
 
-    check_runs(project.settings, run_ids, notify=say)
+    check_runs(project, run_ids)
     with progress_bar("computing cells") as progress:
         summary = run_in_dagster(
-            project.settings,
+            project,
             run_ids=set(run_ids) or None,
             reasons=None if everything else NEW_DATA_REASONS,
             pages=pages,
-            notify=say,
             progress=progress,
         )
     if as_json:
@@ -49,7 +48,7 @@ def command(run_ids: tuple[str, ...], everything: bool, pages: bool, project: Pr
     cells = sum(summary.computed.cells.values())
     if cells:
         print_line(f"Computed {count(cells, 'cell')} of {count(len(summary.computed.runs), 'run')}.")
-    waiting = runs_without_golden_set(project.settings, run_ids, notify=say)
+    waiting = runs_without_golden_set(project, run_ids)
     if waiting:
         say(waiting_sentence(waiting))
     elif not cells:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from eval_pipeline.cli.options import as_json, with_store
-from eval_pipeline.cli.output import filled, number, print_json, print_json_line, print_line, say, table
+from eval_pipeline.cli.output import filled, number, print_json, print_json_line, print_line, table
 from eval_pipeline.cli.show_parts import print_parts
 from eval_pipeline.showing.headlines import CORE
 from eval_pipeline.words import count
@@ -55,12 +55,11 @@ def command(
     """Show a run's aggregates and slices; with --per-query one JSON line a query."""
     from eval_pipeline.showing.show import show_queries, show_run
 
-    registry = project.definitions()
     if per_query:
-        for line in show_queries(project.settings, registry, run_id, notify=say):
+        for line in show_queries(project, run_id):
             print_json_line(line)
         return
-    report = show_run(project.settings, registry, run_id, as_of=as_of, notify=say)
+    report = show_run(project, run_id, as_of=as_of)
     if as_json:
         print_json(report)
     else:

@@ -29,13 +29,13 @@ def command(check: bool, lint: bool, project: Project, as_json: bool) -> None:
     from eval_pipeline.planning.status import find_lint, find_status
 
     if lint:
-        warnings = find_lint(project.settings, notify=say)
+        warnings = find_lint(project)
         if as_json:
             print_json({"format": 1, "warnings": [one.entry() for one in warnings]})
         else:
             _print_lint(warnings)
         return
-    status = find_status(project.settings, project.definitions(), notify=say)
+    status = find_status(project)
     if as_json:
         print_json(status)
     else:

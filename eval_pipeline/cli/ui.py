@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import click
 
 from eval_pipeline.cli.options import with_store
-from eval_pipeline.cli.output import say
 
 if TYPE_CHECKING:
     from eval_pipeline.store.project import Project
@@ -22,4 +21,4 @@ def command(port: int, project: Project) -> None:
     """Open Dagster's web interface and its daemon on this project; Ctrl-C ends both."""
     from eval_pipeline.launch import open_ui
 
-    open_ui(project.settings, port=port, notify=say)
+    open_ui(project, port=port)

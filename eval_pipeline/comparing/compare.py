@@ -47,10 +47,8 @@ from eval_pipeline.comparing.verdicts import (
 from eval_pipeline.comparing.warnings import CHUNKERS_DIFFER, _caveats_of, _warnings_of
 from eval_pipeline.errors import RefusedError
 from eval_pipeline.formulas.registry import Registry
-from eval_pipeline.settings import Settings
 from eval_pipeline.stats import seed_for
-from eval_pipeline.store.lock import Notify
-from eval_pipeline.store.open import open_reader
+from eval_pipeline.store.project import Project
 
 CAUSES = (
     ("chunker_version", "chunker version diff"),
@@ -64,22 +62,21 @@ Values = dict[str, float | None]
 
 
 def compare(
-    settings: Settings,
-    registry: Registry,
+    project: Project,
     run_a: str,
     run_b: str,
     *,
     strict_chunker_version: bool = False,
     options: ComparisonOptions | None = None,
-    notify: Notify | None = None,
 ) -> CompareReport:
     """Compare two runs; strict mode refuses runs that are not known to share one chunker version."""
+    registry = project.definitions()
     chosen = options or comparison_options(registry.config)
-    with open_reader(settings.db, notify=notify) as con:
-        a, b = find_pair(con, run_a, run_b)
+    with project.read() as store:
+        a, b = find_pair(store.con, run_a, run_b)
         if strict_chunker_version:
             _refuse_unlike_chunkers(a, b)
-        material = _read_material(con, registry, (a, b), chosen)
+        material = _read_material(store, (a, b), chosen)
     return _comparison_document(material, registry, chosen)
 
 

@@ -36,10 +36,9 @@ from eval_pipeline.config import Config, load_config
 from eval_pipeline.errors import InvalidConfig, UsageError
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.loading.cases import ExpectedCases, expected_cases
-from eval_pipeline.settings import Settings
 from eval_pipeline.showing.checks import ExtractionScores, extraction_scores
-from eval_pipeline.store.lock import Notify
-from eval_pipeline.store.open import Connection, open_reader
+from eval_pipeline.store.open import Connection
+from eval_pipeline.store.project import Project, Store
 
 TOO_FEW: Final = "applies to"
 OF_QUERIES: Final = "metrics of queries: neither run delivered results"
@@ -62,21 +61,16 @@ class Evidence:
 
 
 def gate(
-    settings: Settings,
-    registry: Registry,
-    candidate: str,
-    baseline: str | None,
-    *,
-    config_file: Path | None = None,
-    notify: Notify | None = None,
+    project: Project, candidate: str, baseline: str | None, *, config_file: Path | None = None
 ) -> GateReport:
     """The document of `gate CANDIDATE --baseline RUN_ID --json`."""
+    registry = project.definitions()
     file = _config(config_file, registry)
     config = read_gate(file.gate, registry, path=file.path)
-    with open_reader(settings.db, notify=notify) as con:
-        chosen = baseline or _configured_baseline(con, file, candidate)
-        a, b = find_pair(con, chosen, candidate)
-        states = _read_states(con, registry, [a, b])
+    with project.read() as store:
+        chosen = baseline or _configured_baseline(store.con, file, candidate)
+        a, b = find_pair(store.con, chosen, candidate)
+        states = _read_states(store, [a, b])
         problems = [
             problem for run, one in zip((a, b), states, strict=True) if (problem := _unusable(run, one))
         ]
@@ -84,14 +78,15 @@ def gate(
             problems = [f"candidate and baseline are the same run, {a.run_id!r}"]
         if problems:
             return _document(a, b, config, preconditions=problems)
-        evidence = _read_evidence(con, registry, read_pair(con, registry, a, b), config)
+        evidence = _read_evidence(store, read_pair(store, a, b), config)
     return _decide(evidence, registry, config)
 
 
-def judge_pair(con: Connection, registry: Registry, paired: Paired) -> GateReport:
+def judge_pair(store: Store, paired: Paired) -> GateReport:
     """The same of runs that have been read already, b against a, by the [gate] table of eval-pipeline.toml."""
+    registry = store.definitions()
     config = read_gate(registry.config.gate, registry, path=registry.config.path)
-    return _decide(_read_evidence(con, registry, paired, config), registry, config)
+    return _decide(_read_evidence(store, paired, config), registry, config)
 
 
 def _config(config_file: Path | None, registry: Registry) -> Config:
@@ -114,7 +109,9 @@ def _configured_baseline(con: Connection, file: Config, candidate: str) -> str:
     )
 
 
-def _read_evidence(con: Connection, registry: Registry, paired: Paired, config: GateConfig) -> Evidence:
+def _read_evidence(store: Store, paired: Paired, config: GateConfig) -> Evidence:
+    registry = store.definitions()
+    con = store.con
     a, b = paired.a, paired.b
     nights: list[RecentRun] = []
     if config.drift_nights >= FEWEST_NIGHTS:

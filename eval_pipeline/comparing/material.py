@@ -35,9 +35,9 @@ from eval_pipeline.comparing.significance import Compared
 from eval_pipeline.comparing.states import RunStates, _read_states, _require_usable
 from eval_pipeline.comparing.verdicts import ComparisonOptions
 from eval_pipeline.formulas.definition import Definition
-from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.showing.undefined import undefined_of
 from eval_pipeline.store.open import Connection
+from eval_pipeline.store.project import Store
 from eval_pipeline.store.runs import NightRun, RunRow, attempts
 
 SENSITIVITY = (0.25, 0.5, 0.75)
@@ -112,12 +112,13 @@ def _versions_match(a: ComparedRun, b: ComparedRun) -> bool:
     return version is not None and version == b.config["chunker_version"]
 
 
-def read_pair(con: Connection, registry: Registry, a: ComparedRun, b: ComparedRun) -> Paired:
+def read_pair(store: Store, a: ComparedRun, b: ComparedRun) -> Paired:
     """The values of every metric over the queries of both runs; an error where a run is not computed."""
-    states_a, states_b = _read_states(con, registry, [a, b])
+    registry = store.definitions()
+    states_a, states_b = _read_states(store, [a, b])
     _require_usable(a, states_a)
     _require_usable(b, states_b)
-    both = _pair_queries(con, a, b)
+    both = _pair_queries(store.con, a, b)
     only_in_a, only_in_b = _unpaired_queries(both)
     formulas = [
         one
@@ -139,7 +140,7 @@ def read_pair(con: Connection, registry: Registry, a: ComparedRun, b: ComparedRu
         slices=_slice_places(both),
         only_in_a=only_in_a,
         only_in_b=only_in_b,
-        attempts=attempts(con, [a.run_id, b.run_id]),
+        attempts=attempts(store.con, [a.run_id, b.run_id]),
     )
 
 
@@ -157,12 +158,13 @@ def _compared(both: BothRuns, formulas: Sequence[Definition], *, n: int) -> list
 
 
 def _read_material(
-    con: Connection, registry: Registry, runs: tuple[ComparedRun, ComparedRun], options: ComparisonOptions
+    store: Store, runs: tuple[ComparedRun, ComparedRun], options: ComparisonOptions
 ) -> Material:
     """Everything the comparison's document is made of."""
+    con = store.con
     a, b = runs
-    paired = read_pair(con, registry, a, b)
-    formulas = registry.keys()
+    paired = read_pair(store, a, b)
+    formulas = store.definitions().keys()
     sources = {key: formulas[key].name for key in paired.keys}
     aggregate_a, aggregate_b = aggregates_of(con, a), aggregates_of(con, b)
     return Material(
@@ -175,21 +177,17 @@ def _read_material(
         stale_labels=_count_stale_labels(con, b) if paired.is_exact else 0,
         parts=(read_parts(con, a.run_id), read_parts(con, b.run_id)),
         undefined=(
-            _undefined_in(con, registry, a, paired.keys, aggregate_a),
-            _undefined_in(con, registry, b, paired.keys, aggregate_b),
+            _undefined_in(store, a, paired.keys, aggregate_a),
+            _undefined_in(store, b, paired.keys, aggregate_b),
         ),
     )
 
 
 def _undefined_in(
-    con: Connection,
-    registry: Registry,
-    run: ComparedRun,
-    keys: Sequence[str],
-    aggregate: Mapping[str, float | None],
+    store: Store, run: ComparedRun, keys: Sequence[str], aggregate: Mapping[str, float | None]
 ) -> dict[str, str]:
     row = RunRow(run.run_key, run.run_id, run.dataset, run.golden_key)
-    return undefined_of(con, registry, row, [key for key in keys if aggregate.get(key) is None])
+    return undefined_of(store, row, [key for key in keys if aggregate.get(key) is None])
 
 
 def _span_facts(both: BothRuns, options: ComparisonOptions) -> SpanFacts:

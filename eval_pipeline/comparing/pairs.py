@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import time
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
@@ -28,10 +27,10 @@ from eval_pipeline.computing.states import States, states_of_cells
 from eval_pipeline.errors import EvalPipelineError, UnknownName, UsageError
 from eval_pipeline.formulas.fingerprint import combined
 from eval_pipeline.formulas.registry import Registry
-from eval_pipeline.settings import Settings, product_version, utc_now
-from eval_pipeline.store.lock import Notify, yield_lock
-from eval_pipeline.store.open import Connection, open_reader, transaction
-from eval_pipeline.store.project import Store, project_of
+from eval_pipeline.settings import product_version
+from eval_pipeline.store.lock import yield_lock
+from eval_pipeline.store.open import Connection, transaction
+from eval_pipeline.store.project import Project, Store, at_one_time
 
 PAIRS: Final = "comparisons.pairs"
 PARENT: Final = "parent"
@@ -75,39 +74,36 @@ def pair_of(partition: str) -> Pair:
     return run_a, run_b
 
 
-def wanted_pairs(con: Connection, registry: Registry) -> WantedPairs:
+def wanted_pairs(store: Store) -> WantedPairs:
     """Which pairs there are and should be."""
-    recent = _recent_runs(con, most=NEWEST_RUNS)
+    recent = _recent_runs(store.con, most=NEWEST_RUNS)
     baselines = {
         (suite, dataset): run_id
         for suite, dataset in recent.suites()
-        if (run_id := registry.config.baseline_of(suite, dataset)) is not None
+        if (run_id := store.definitions().config.baseline_of(suite, dataset)) is not None
     }
     return _wanted_pairs(recent, baselines)
 
 
-def find_pairs(con: Connection, registry: Registry, states: States | None = None) -> list[PairState]:
+def find_pairs(store: Store, states: States | None = None) -> list[PairState]:
     """The state of every pair that is stored or should be, in run order; `states` are those of all cells, if known."""
+    registry = store.definitions()
     # Without the facts that verdicts are read from there is nothing to compare.
     if not set(PAIR_FACTS) <= set(registry.definitions):
         return []
-    pairs = wanted_pairs(con, registry)
+    pairs = wanted_pairs(store)
     run_keys = pairs.runs()
     if not run_keys:
         return []
-    known = states or states_of_cells(Store(con, lambda: registry, utc_now), runs=run_keys)
+    known = states or states_of_cells(store, runs=run_keys)
     return pairs.states(known, own_fingerprint=own_fingerprint(registry), facts=PAIR_FACTS)
 
 
 def due_pairs(
-    con: Connection,
-    registry: Registry,
-    *,
-    reasons: Collection[str] | None,
-    run_ids: Collection[str] | None = None,
+    store: Store, *, reasons: Collection[str] | None, run_ids: Collection[str] | None = None
 ) -> list[PairState]:
     """The pairs to compare for one of the reasons (None: any), in run order; `run_ids` are of either side."""
-    return [one for one in find_pairs(con, registry) if is_due(one, reasons=reasons, run_ids=run_ids)]
+    return [one for one in find_pairs(store) if is_due(one, reasons=reasons, run_ids=run_ids)]
 
 
 def is_due(
@@ -127,12 +123,12 @@ def is_of_an_upgrade(one: PairState) -> bool:
     return one.reason == "formula" and one.made_by != product_version()
 
 
-def unknown_baselines(con: Connection, registry: Registry) -> list[str]:
+def unknown_baselines(store: Store) -> list[str]:
     """What is wrong with [baselines], in words: names of runs that are not there."""
-    named = registry.config.baselines
+    named = store.definitions().config.baselines
     known = {
         run_id
-        for (run_id,) in con.execute(
+        for (run_id,) in store.con.execute(
             "select run_id from raw.runs where run_id in (select unnest(?))", [sorted(named.values())]
         ).fetchall()
     }
@@ -144,57 +140,48 @@ def unknown_baselines(con: Connection, registry: Registry) -> list[str]:
 
 
 def store_comparisons(
-    settings: Settings,
-    registry: Registry,
+    project: Project,
     pairs: Sequence[Pair],
     *,
-    now: dt.datetime,
     reasons: Collection[str] | None = None,
     force: bool = False,
     dagster_run_id: str | None = None,
-    notify: Notify | None = None,
     progress: Progress | None = None,
 ) -> Compared:
     """Compare those of the pairs that are due for one of the reasons and store them; `force` compares them all.
 
     A pair that cannot be compared keeps nobody: why is in the answer.
     """
+    project = at_one_time(project)
     done = Compared()
-    wanted = _asked(settings, registry, pairs, done, reasons=reasons, force=force, notify=notify)
+    wanted = _asked(project, pairs, done, reasons=reasons, force=force)
     waiting: list[Made] = []
     started = time.monotonic()
     for position, (pair, reason) in enumerate(wanted, start=1):
         try:
-            waiting.append(_make(settings, registry, pair, reason=reason, notify=notify))
+            waiting.append(_make(project, pair, reason=reason))
             done.reasons[pair] = reason
             if waiting[-1].gate is not None:
                 done.judged.add(pair)
         except UsageError as error:
             done.errors[pair] = error
         if time.monotonic() - started > TURN_SECONDS:
-            _store(settings, waiting, now=now, dagster_run_id=dagster_run_id, notify=notify)
+            _store(project, waiting, dagster_run_id=dagster_run_id)
             waiting, started = [], time.monotonic()
             yield_lock()
         if progress:
             progress(position, len(wanted))
-    _store(settings, waiting, now=now, dagster_run_id=dagster_run_id, notify=notify)
+    _store(project, waiting, dagster_run_id=dagster_run_id)
     return done
 
 
 def _asked(
-    settings: Settings,
-    registry: Registry,
-    pairs: Sequence[Pair],
-    done: Compared,
-    *,
-    reasons: Collection[str] | None,
-    force: bool,
-    notify: Notify | None,
+    project: Project, pairs: Sequence[Pair], done: Compared, *, reasons: Collection[str] | None, force: bool
 ) -> list[tuple[Pair, str]]:
     """The pairs to compare, each with its reason; unknown runs are noted as errors."""
-    with open_reader(settings.db, notify=notify) as con:
-        known = _find_keys(con, pairs)
-        states = {(one.run_a, one.run_b): one for one in find_pairs(con, registry)}
+    with project.read() as store:
+        known = _find_keys(store.con, pairs)
+        states = {(one.run_a, one.run_b): one for one in find_pairs(store)}
     found: list[tuple[Pair, str]] = []
     for pair in pairs:
         state = states.get(pair)
@@ -207,8 +194,9 @@ def _asked(
     return found
 
 
-def _make(settings: Settings, registry: Registry, pair: Pair, *, reason: str, notify: Notify | None) -> Made:
+def _make(project: Project, pair: Pair, *, reason: str) -> Made:
     """Read as a comparison on the command line does, with what it is made of."""
+    registry = project.definitions()
     # They compute with NumPy, for which those who only ask what is due need not wait.
     from eval_pipeline.comparing.compare import _comparison_document
     from eval_pipeline.comparing.gate import judge_pair
@@ -216,12 +204,12 @@ def _make(settings: Settings, registry: Registry, pair: Pair, *, reason: str, no
 
     started = time.perf_counter()
     options = comparison_options(registry.config)
-    with open_reader(settings.db, notify=notify) as con:
-        a, b = find_pair(con, *pair)
-        material = _read_material(con, registry, (a, b), options)
+    with project.read() as store:
+        a, b = find_pair(store.con, *pair)
+        material = _read_material(store, (a, b), options)
         is_held = is_gated(registry, pair, suite=b.suite, dataset=b.dataset)
-        judged = judge_pair(con, registry, material.paired) if is_held else None
-        with states_of_cells(Store(con, lambda: registry, utc_now), runs=[a.run_key, b.run_key]) as states:
+        judged = judge_pair(store, material.paired) if is_held else None
+        with states_of_cells(store, runs=[a.run_key, b.run_key]) as states:
             inputs = _computed_inputs(states, (a.run_key, b.run_key))
     document = _comparison_document(material, registry, options)
     return Made(
@@ -240,23 +228,15 @@ def is_gated(registry: Registry, pair: Pair, *, suite: str | None, dataset: str)
     return bool(registry.config.gate) and registry.config.baseline_of(suite, dataset) == pair[0]
 
 
-def _store(
-    settings: Settings,
-    made: Sequence[Made],
-    *,
-    now: dt.datetime,
-    dagster_run_id: str | None,
-    notify: Notify | None,
-) -> None:
+def _store(project: Project, made: Sequence[Made], *, dagster_run_id: str | None) -> None:
     if not made:
         return
-    with project_of(settings, notify=notify).write() as store:
-        con = store.con
+    with project.write() as store:
         for one in made:
-            if not _are_there(con, one.keys):
+            if not _are_there(store.con, one.keys):
                 continue
-            with transaction(con):
-                _write_comparison(con, one, now=now, dagster_run_id=dagster_run_id)
+            with transaction(store.con):
+                _write_comparison(store, one, dagster_run_id=dagster_run_id)
 
 
 def count_pairs(states: Sequence[PairState]) -> Iterator[tuple[str, str | None]]:

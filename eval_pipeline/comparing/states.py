@@ -11,9 +11,6 @@ from eval_pipeline.comparing.pair_states import PAIR_FACTS
 from eval_pipeline.computing.states import RunCell, states_of_cells
 from eval_pipeline.errors import UsageError
 from eval_pipeline.formulas.definition import Definition
-from eval_pipeline.formulas.registry import Registry
-from eval_pipeline.settings import utc_now
-from eval_pipeline.store.open import Connection
 from eval_pipeline.store.project import Store
 
 # A formula that was never computed for a run and cannot be any more: the texts it reads were forgotten.
@@ -43,17 +40,16 @@ class FormulaDifference:
     what: str
 
 
-def _read_states(con: Connection, registry: Registry, runs: Sequence[ComparedRun]) -> list[RunStates]:
+def _read_states(store: Store, runs: Sequence[ComparedRun]) -> list[RunStates]:
     """The states of the runs, in their order."""
+    registry = store.definitions()
     formulas = {one.name: one.short_name for one in registry.formulas}
     summaries = {one.name: one.short_name for one in registry.summaries}
     shown = formulas | summaries
     found = []
-    with states_of_cells(
-        Store(con, lambda: registry, utc_now), runs=sorted({run.run_key for run in runs})
-    ) as states:
+    with states_of_cells(store, runs=sorted({run.run_key for run in runs})) as states:
         for run in runs:
-            cells = _cells_of(con, run)
+            cells = _cells_of(store.con, run)
             own = states.of_run(run.run_key)
             reasons = {
                 formulas[one.definition]: reason

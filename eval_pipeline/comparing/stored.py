@@ -25,9 +25,8 @@ from eval_pipeline.comparing.pair_states import PairInputs
 from eval_pipeline.documents import as_json
 from eval_pipeline.errors import StoreError
 from eval_pipeline.settings import Settings, product_version
-from eval_pipeline.store.lock import Notify
 from eval_pipeline.store.open import Connection, first_row, transaction
-from eval_pipeline.store.project import project_of
+from eval_pipeline.store.project import Project, Store
 
 TABLES: Final = ("pairs", "queries", "regressed_chunks", "deltas")
 KIND_COLUMNS: Final = {
@@ -70,21 +69,22 @@ class StoredPair:
     gate: GateReport | None = None
 
 
-def _write_comparison(con: Connection, made: Made, *, now: dt.datetime, dagster_run_id: str | None) -> None:
+def _write_comparison(store: Store, made: Made, *, dagster_run_id: str | None) -> None:
     """Replace what is stored of this pair; the caller's transaction."""
+    con = store.con
     run_a_key, run_b_key = made.keys
     for table in TABLES:
         con.execute(
             f"delete from comparisons.{table} where run_a_key = ? and run_b_key = ?", [run_a_key, run_b_key]
         )
-    _write_pair(con, made, now=now, dagster_run_id=dagster_run_id)
+    _write_pair(store, made, dagster_run_id=dagster_run_id)
     _write_queries(con, made.keys, made.document.per_query)
     _write_deltas(con, made.keys, made.document)
     if made.gate is not None:
-        _write_gate(con, made.keys, made.gate, now=now)
+        _write_gate(store, made.keys, made.gate)
 
 
-def _write_pair(con: Connection, made: Made, *, now: dt.datetime, dagster_run_id: str | None) -> None:
+def _write_pair(store: Store, made: Made, *, dagster_run_id: str | None) -> None:
     document = made.document
     row = {
         "run_a_key": made.keys[0],
@@ -102,14 +102,14 @@ def _write_pair(con: Connection, made: Made, *, now: dt.datetime, dagster_run_id
         "archive_hash": made.inputs.archive_hash,
         "parents_hash": made.inputs.parents_hash,
         "seconds": made.seconds,
-        "computed_at": now,
+        "computed_at": store.clock(),
         "dagster_run_id": dagster_run_id,
         "reason": made.reason,
         "product_version": product_version(),
     }
     columns = ", ".join(row)
     places = ", ".join(f"${column}" for column in row)
-    con.execute(f"insert into comparisons.pairs ({columns}) values ({places})", row)
+    store.con.execute(f"insert into comparisons.pairs ({columns}) values ({places})", row)
 
 
 def _write_queries(con: Connection, keys: PairKeys, per_query: Sequence[QueryVerdict]) -> None:
@@ -206,13 +206,16 @@ _DELTAS: Final = {
 }
 
 
-def _write_gate(con: Connection, keys: PairKeys, document: GateReport, *, now: dt.datetime) -> bool:
+def _write_gate(store: Store, keys: PairKeys, document: GateReport) -> bool:
     """Keep this as the last verdict about the pair; False where it is the one that is kept already."""
+    con = store.con
     text = json.dumps(as_json(document), ensure_ascii=False, allow_nan=False)
     if _stored_gate_text(con, keys) == text:
         return False
     con.execute("delete from comparisons.gates where run_a_key = ? and run_b_key = ?", list(keys))
-    con.execute("insert into comparisons.gates values (?, ?, ?, ?, ?)", [*keys, document.verdict, text, now])
+    con.execute(
+        "insert into comparisons.gates values (?, ?, ?, ?, ?)", [*keys, document.verdict, text, store.clock()]
+    )
     return True
 
 
@@ -350,21 +353,18 @@ def compared_by(con: Connection, dagster_run_ids: Collection[str]) -> list[tuple
     ).fetchall()
 
 
-def keep_verdict(
-    settings: Settings, document: GateReport, *, now: dt.datetime, notify: Notify | None = None
-) -> bool:
+def keep_verdict(project: Project, document: GateReport) -> bool:
     """Keep a verdict as the last one about its pair; a store that cannot be written is no reason not to judge."""
     pair = (document.baseline, document.candidate)
-    if pair[0] == pair[1] or not _can_be_written(settings):
+    if pair[0] == pair[1] or not _can_be_written(project.settings):
         return False
     try:
-        with project_of(settings, notify=notify).write() as store, transaction(store.con):
-            con = store.con
-            keys = _find_keys(con, [pair])
-            return pair in keys and _write_gate(con, keys[pair], document, now=now)
+        with project.write() as store, transaction(store.con):
+            keys = _find_keys(store.con, [pair])
+            return pair in keys and _write_gate(store, keys[pair], document)
     except StoreError as error:
-        if notify:
-            notify(f"the verdict is not kept: {error}")
+        if project.notify:
+            project.notify(f"the verdict is not kept: {error}")
         return False
 
 

@@ -21,15 +21,16 @@ from eval_pipeline.store.project import Project, Store
 COLUMNS = "name, fingerprint, own_fingerprint, version, header, body, reads, parents, helpers, language"
 
 
-def _record_versions(
-    store: Store, definitions: Mapping[str, Definition], helpers: Mapping[str, Helper]
-) -> None:
+def _record_versions(store: Store) -> None:
     """Remember the meanings that were never used here before."""
+    registry = store.definitions()
     known = set(store.con.execute("select name, fingerprint from ledger.definitions").fetchall())
-    for one in definitions.values():
+    for one in registry:
         if (one.name, one.fingerprint) in known:
             continue
-        parents = {name: definitions[name].fingerprint for name in one.reads if name in definitions}
+        parents = {
+            name: registry.definitions[name].fingerprint for name in one.reads if name in registry.definitions
+        }
         store.con.execute(
             f"insert into ledger.definitions ({COLUMNS}, first_used_at, product_version) "
             "values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -42,7 +43,7 @@ def _record_versions(
                 one.body,
                 list(one.reads),
                 json.dumps(parents),
-                json.dumps(_helpers_behind(one, helpers), ensure_ascii=False),
+                json.dumps(_helpers_behind(one, registry.helpers), ensure_ascii=False),
                 "python" if one.is_python else "sql",
                 store.clock(),
                 product_version(),

@@ -156,7 +156,7 @@ def _prepare(store: Store) -> None:
         old = _old_name(registry, one)
         if old:
             _carry_rename(store.con, old, one.name)
-    _record_versions(store, registry.definitions, registry.helpers)
+    _record_versions(store)
 
 
 def _note_first_computed(con: Connection, due: Sequence[StaleCell]) -> None:

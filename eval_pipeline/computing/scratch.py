@@ -165,9 +165,7 @@ def keep_computed(
             compute_aggregates(con, AS_IF, run_metrics, one, scope)
 
 
-def lay_over(
-    store: Store, catalogue: str, definitions: Mapping[str, Definition], helpers: Mapping[str, Helper]
-) -> None:
+def lay_over(store: Store, catalogue: str) -> None:
     """Show what was kept in the place of what is stored, and make the catalogue the one that is read."""
     con = store.con
     con.execute(f"use {AS_IF}")
@@ -182,7 +180,7 @@ def lay_over(
         con.execute(
             f"create or replace view {AS_IF}.{_named(name)} as {rest if name in stored else ''}{computed}"
         )
-    _record_versions(store, definitions, helpers)
+    _record_versions(store)
 
 
 @dataclass(frozen=True)

@@ -136,10 +136,10 @@ def _compute(
     run_ids = list(context.partition_keys)
     names = [one.name for one in selected]
     errors = _measure(context, store, registry, listener, names=names, run_ids=run_ids)
-    with store.reading() as con:
-        states = range_states(con, names, run_ids, dagster_run_id=context.run.run_id)
-        summaries = run_summaries(con, run_ids, _headline_keys(registry))
-        parts = part_headlines(con, registry, run_ids)
+    with store.opened(registry) as opened:
+        states = range_states(opened.con, names, run_ids, dagster_run_id=context.run.run_id)
+        summaries = run_summaries(opened.con, run_ids, _headline_keys(registry))
+        parts = part_headlines(opened, run_ids)
     for one in selected:
         if one.name in errors:
             continue
@@ -174,7 +174,7 @@ def _measure(
     def compute(wanted: Collection[str]) -> None:
         with listener.watching() as progress:
             measure(
-                store.project(registry, notify=listener.notify),
+                store.project(registry, listener),
                 reasons=_wanted_reasons(tags),
                 run_ids=set(run_ids),
                 definitions=_only_named(wanted, tags),

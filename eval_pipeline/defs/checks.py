@@ -13,7 +13,6 @@ from eval_pipeline.defs.resources import StoreResource
 from eval_pipeline.defs.sources import RAW_PARTS
 from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.registry import ALL_FORMULAS, Registry
-from eval_pipeline.settings import utc_now
 from eval_pipeline.showing.checks import (
     EXTRACTION,
     JUDGE,
@@ -38,7 +37,7 @@ LISTED = 20
 VALUES_IN_RANGE = "values_in_range"
 UP_TO_DATE = "up_to_date"
 LABELLED = "facts.chunk_ranks"
-Find = Callable[[Connection, Collection[str] | None], Faults]
+Find = Callable[[Store, Collection[str] | None], Faults]
 
 
 def _delivery_checks() -> list[dg.AssetChecksDefinition]:
@@ -94,10 +93,11 @@ def _all_checks(registry: Registry) -> list[dg.AssetChecksDefinition]:
     aggregates = [one for one in registry if one.schema == "aggregates" and ALL_FORMULAS in one.reads]
     return [
         _check(
+            registry,
             RESULTS,
             "every_row_accounted_for",
             "Every delivered result is stored or in quarantine.",
-            undelivered_rows,
+            _by_rows(undelivered_rows),
         ),
         _values_in_range(registry.formulas),
         _up_to_date(computed_definitions(registry), registry),
@@ -120,29 +120,29 @@ def _quality_checks(registry: Registry) -> list[dg.AssetChecksDefinition]:
             JUDGE,
             "judge_is_pinned",
             "One judge model of a fixed version, at temperature 0, with a known prompt.",
-            lambda con, run_ids: badly_configured_judges(con, registry, run_ids),
+            _by_rows(badly_configured_judges),
         ),
         (
             JUDGE,
             "judge_is_stable",
             "At most a fifth of the re-judged items disagree.",
-            lambda con, run_ids: unstable_judges(con, registry, run_ids),
+            _by_rows(unstable_judges),
         ),
         (
             EXTRACTION,
             "extraction_target_met",
             "The macro F1 of extraction reaches its target before rounding.",
-            lambda con, run_ids: missed_extraction_targets(con, registry, run_ids),
+            missed_extraction_targets,
         ),
         (
             LABELLED,
             "labels_in_inventory",
             "Every expected chunk is in the newest archive of the run's chunker, where there is one.",
-            stale_labels,
+            _by_rows(stale_labels),
         ),
     ]
     return [
-        _check(key_of(name), check, description, find, severity=dg.AssetCheckSeverity.WARN)
+        _check(registry, key_of(name), check, description, find, severity=dg.AssetCheckSeverity.WARN)
         for name, check, description, find in wanted
         if name in registry.definitions
     ]
@@ -192,8 +192,8 @@ def _up_to_date(computed: Sequence[Definition], registry: Registry) -> dg.AssetC
         can_subset=True,
     )
     def check(context: dg.AssetCheckExecutionContext, store: StoreResource) -> Iterator[dg.AssetCheckResult]:
-        with store.reading() as con:
-            tables = outdated_tables(states_of_cells(Store(con, lambda: registry, utc_now), only_due=True))
+        with store.opened(registry) as opened:
+            tables = outdated_tables(states_of_cells(opened, only_due=True))
         for asked in context.selected_asset_check_keys:
             yield dg.AssetCheckResult(**_up_to_date_fields(asked.asset_key, tables))
 
@@ -249,15 +249,22 @@ def _range_in_words(formula: Definition) -> str:
 
 def _query_check(definition: Definition, registry: Registry) -> dg.AssetChecksDefinition:
     return _check(
+        registry,
         key_of(definition.name),
         "every_query_scored_or_listed",
         "Every golden query with a result has its row in every metric; the others are counted as missing.",
-        lambda con, run_ids: unscored_queries(con, registry, run_ids),
+        unscored_queries,
         count=missing_queries,
     )
 
 
+def _by_rows(find: Callable[[Connection, Collection[str] | None], Faults]) -> Find:
+    """What is found whatever the definitions say."""
+    return lambda store, run_ids: find(store.con, run_ids)
+
+
 def _check(
+    registry: Registry,
     key: dg.AssetKey,
     name: str,
     description: str,
@@ -269,9 +276,9 @@ def _check(
     @dg.asset_check(asset=key, name=name, description=description)
     def check(context: dg.AssetCheckExecutionContext, store: StoreResource) -> dg.AssetCheckResult:
         run_ids = _asked(context)
-        with store.reading() as con:
-            faults = find(con, run_ids)
-            missing = count(con, run_ids) if count else {}
+        with store.opened(registry) as opened:
+            faults = find(opened, run_ids)
+            missing = count(opened.con, run_ids) if count else {}
         return _result(faults, missing, run_ids, key=key, name=name, severity=severity)
 
     return check

@@ -35,7 +35,6 @@ from eval_pipeline.formulas.registry import ALL_FORMULAS, Registry
 from eval_pipeline.loading.inbox import digest
 from eval_pipeline.report.markdown import headline_deltas, render_short_md
 from eval_pipeline.report.pages.writing import Page, Published, publish_pages, wanted_pages
-from eval_pipeline.settings import utc_now
 
 GATE = "gate"
 LISTED = 20
@@ -189,14 +188,11 @@ def _compute(
     pairs = [pair_of(partition) for partition in context.partition_keys]
     with listener.watching() as progress:
         done = store_comparisons(
-            store.settings,
-            registry,
+            store.project(registry, listener),
             pairs,
-            now=utc_now(),
             reasons=_wanted_reasons(tags),
             force=not _only_stale(tags),
             dagster_run_id=context.run.run_id,
-            notify=listener.notify,
             progress=progress,
         )
     with store.reading() as con:
@@ -354,11 +350,11 @@ def _report_assets(registry: Registry, listener: Listener) -> list[dg.AssetsDefi
     def publish(context: dg.AssetExecutionContext, store: StoreResource) -> dg.MaterializeResult[None]:
         with listener.hearing_errors(), store.limited():
             with listener.watching() as progress:
-                published = publish_pages(store.settings, registry, notify=listener.notify, progress=progress)
+                published = publish_pages(store.project(registry, listener), progress=progress)
             if published.errors:
                 raise published.errors[0]
-            with store.reading() as con:
-                pages = wanted_pages(con, store.settings, registry)
+            with store.opened(registry) as opened:
+                pages = wanted_pages(opened, store.settings)
             return _report_result(store, published, pages)
 
     return [publish]

@@ -15,15 +15,12 @@ from eval_pipeline.defs.resources import BUSY_RETRIES, Listener, StoreResource
 from eval_pipeline.defs.schedule import nightly
 from eval_pipeline.defs.sensors import new_comparisons, new_runs, stale_metrics
 from eval_pipeline.defs.sources import _delivered_assets
-from eval_pipeline.formulas.registry import Registry, load_registry
-from eval_pipeline.settings import Settings
+from eval_pipeline.store.project import Project
 
 
-def build_definitions(
-    settings: Settings, *, registry: Registry | None = None, listener: Listener | None = None
-) -> dg.Definitions:
-    """Assets from the registry, their checks, jobs, sensors and the schedule; needs no store."""
-    registry = registry or load_registry(settings)
+def build_definitions(project: Project, *, listener: Listener | None = None) -> dg.Definitions:
+    """Assets from the definitions, their checks, jobs, sensors and the schedule; needs no store."""
+    registry = project.definitions()
     hears = listener or Listener(retries=BUSY_RETRIES)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dg.BetaWarning)
@@ -44,6 +41,6 @@ def build_definitions(
                 new_comparisons(jobs),
                 stale_metrics(jobs, names, seconds=registry.config.stale_metrics_seconds),
             ],
-            resources={"store": StoreResource.of(settings)},
+            resources={"store": StoreResource.of(project.settings)},
             executor=dg.in_process_executor,
         )

@@ -21,7 +21,7 @@ from eval_pipeline.settings import Settings
 from eval_pipeline.store.engine import limited
 from eval_pipeline.store.lock import Notify
 from eval_pipeline.store.open import Connection
-from eval_pipeline.store.project import Project, project_of
+from eval_pipeline.store.project import Project, Store, project_of
 
 MOST_THREADS = 1024
 # A run that the daemon launches has all night: the holder of the store ends, or is ended, meanwhile.
@@ -102,9 +102,9 @@ class StoreResource(DuckDBResource):
         own_sql = Path(self.own_sql) if self.own_sql else None
         return Settings(db=Path(self.database), own_sql=own_sql, named=tuple(self.named), **folders)
 
-    def project(self, registry: Registry | None = None, *, notify: Notify | None = None) -> Project:
+    def project(self, registry: Registry | None = None, listener: Listener | None = None) -> Project:
         """What the product works on; with the definitions of `registry` where they have been read."""
-        found = project_of(self.settings, notify=notify)
+        found = project_of(self.settings, notify=listener.notify if listener else None)
         return replace(found, definitions=lambda: registry) if registry else found
 
     def setup_for_execution(self, context: dg.InitResourceContext) -> None:
@@ -135,6 +135,12 @@ class StoreResource(DuckDBResource):
         """The store for reading, for the length of a query or two."""
         with self.limited(), self.project().read() as store:
             yield store.con
+
+    @contextmanager
+    def opened(self, registry: Registry) -> Iterator[Store]:
+        """The same, for what asks about these definitions."""
+        with self.limited(), self.project(registry).read() as store:
+            yield store
 
 
 def _limits_of(asked: dict[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,6 @@ from eval_pipeline.defs.sensors import (
     _without_inbox,
 )
 from eval_pipeline.errors import InvalidConfig
-from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.loading.inbox import look_into, take_in_sources
 
 DESCRIPTION = (
@@ -32,7 +31,7 @@ def nightly(jobs: Jobs, names: frozenset[str], config: Config) -> dg.ScheduleDef
     def launch(
         context: dg.ScheduleEvaluationContext, store: StoreResource
     ) -> dg.SkipReason | list[dg.RunRequest]:
-        busy = _why_not(context.instance, store.settings)
+        busy = _why_not(context.instance, store)
         if busy:
             return dg.SkipReason(busy)
         inbox = look_into(store.settings.inbox)
@@ -40,7 +39,7 @@ def nightly(jobs: Jobs, names: frozenset[str], config: Config) -> dg.ScheduleDef
             return dg.SkipReason(_nothing_there(store.settings))
         if inbox.sources:
             take_in_sources(store.project())
-        registry = load_registry(store.settings)
+        registry = store.project().definitions()
         look = _look(context.instance, store, inbox, registry)
         requests = _run_requests(context.instance, look, names, registry)
         requests = requests or _ending_requests(context.instance, store, registry)

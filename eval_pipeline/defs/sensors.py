@@ -55,7 +55,7 @@ from eval_pipeline.defs.stale_memory import (
     _what_is_left,
 )
 from eval_pipeline.defs.tags import LAUNCH, WHY
-from eval_pipeline.formulas.registry import Registry, load_registry
+from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.loading.inbox import (
     Inbox,
     WaitingRun,
@@ -66,8 +66,7 @@ from eval_pipeline.loading.inbox import (
     waiting_sources,
 )
 from eval_pipeline.report.pages.writing import due_pages
-from eval_pipeline.settings import PACKAGE, Settings, missing_places, product_version, shipped_sql, utc_now
-from eval_pipeline.store.open import Connection
+from eval_pipeline.settings import PACKAGE, Settings, missing_places, product_version, shipped_sql
 from eval_pipeline.store.project import Store
 
 LAUNCHES_PER_TICK = 10
@@ -108,7 +107,7 @@ def new_runs(jobs: Jobs, names: frozenset[str]) -> dg.SensorDefinition:
         "loaded and did not compute.",
     )
     def watch(context: dg.SensorEvaluationContext, store: StoreResource) -> dg.SensorResult:
-        busy = _why_not(context.instance, store.settings)
+        busy = _why_not(context.instance, store)
         if busy:
             return dg.SensorResult(skip_reason=busy, cursor=context.cursor)
         no_inbox = _without_inbox(store.settings)
@@ -118,7 +117,7 @@ def new_runs(jobs: Jobs, names: frozenset[str]) -> dg.SensorDefinition:
             return dg.SensorResult(skip_reason=f"{NOTHING_NEW}{no_inbox}", cursor=seen)
         if not store.settings.db.exists() and not inbox.runs and not inbox.sources:
             return dg.SensorResult(skip_reason=_nothing_there(store.settings))
-        registry = load_registry(store.settings)
+        registry = store.project().definitions()
         look = _look(context.instance, store, inbox, registry)
         requests = _source_requests(context.instance, look.sources)
         requests = requests or _run_requests(context.instance, look, names, registry)
@@ -147,7 +146,7 @@ def new_comparisons(jobs: Jobs) -> dg.SensorDefinition:
         seen = digest(_stamps(store.settings))
         if seen == context.cursor:
             return dg.SensorResult(skip_reason=NOTHING_NEW, cursor=seen)
-        requests = _ending_requests(context.instance, store, load_registry(store.settings))
+        requests = _ending_requests(context.instance, store, store.project().definitions())
         if not requests:
             return dg.SensorResult(skip_reason="every new run is compared and published", cursor=seen)
         return dg.SensorResult(run_requests=requests[:LAUNCHES_PER_TICK], cursor=context.cursor)
@@ -157,7 +156,7 @@ def new_comparisons(jobs: Jobs) -> dg.SensorDefinition:
 
 def _not_now(context: dg.SensorEvaluationContext, store: StoreResource) -> dg.SensorResult | None:
     """Why the ledger is not asked: somebody computes, or there is nothing to ask."""
-    busy = _why_not(context.instance, store.settings)
+    busy = _why_not(context.instance, store)
     if busy:
         return dg.SensorResult(skip_reason=busy, cursor=context.cursor)
     if not store.settings.db.exists():
@@ -186,7 +185,7 @@ def stale_metrics(
         memory, seen = _read_memory(context.cursor), digest(_stamps(store.settings))
         if seen == memory.seen:
             return dg.SensorResult(skip_reason=memory.said or NOTHING_NEW, cursor=context.cursor)
-        registry = load_registry(store.settings)
+        registry = store.project().definitions()
         look = _look_for_stale(context.instance, store, registry, memory)
         told = _answers(look.tables, [one.name for one in computed_definitions(registry)])
         events = _up_to_date_events(
@@ -226,13 +225,13 @@ def _look_for_stale(
 ) -> StaleLook:
     meaning = _meaning_of(registry)
     reasons = _free_reasons(memory, meaning)
-    with store.reading() as con:
-        states = states_of_cells(Store(con, lambda: registry, utc_now), only_due=True)
+    with store.opened(registry) as opened:
+        states = states_of_cells(opened, only_due=True)
         due = stale_runs(states, registry, reasons=reasons)
         upgraded = count_upgraded(states, registry)
         left = states.n_stale(DEFINITION_REASONS) - upgraded if reasons == DATA_REASONS else 0
         tables = outdated_tables(states)
-        _show(instance, con, look_into(store.settings.inbox))
+        _show(instance, opened, look_into(store.settings.inbox))
     return StaleLook(meaning, reasons, due, upgraded, left, tables)
 
 
@@ -250,12 +249,12 @@ def _stale_requests(
     return requests or _comparison_requests(instance, store, registry, settled)
 
 
-def _why_not(instance: dg.DagsterInstance, settings: Settings) -> str | None:
+def _why_not(instance: dg.DagsterInstance, store: StoreResource) -> str | None:
     """Why nothing is launched whatever there is to do: settings that name nothing, or runs under way."""
-    missing = missing_places(settings)
+    missing = missing_places(store.settings)
     if missing:
         return f"nothing is launched: {'; '.join(missing)}"
-    fail_dead_runs(instance, now=utc_now())
+    fail_dead_runs(instance, now=store.project().clock())
     under_way = runs_under_way(instance)
     return f"{under_way} runs are under way" if under_way else None
 
@@ -285,25 +284,26 @@ def _stamp(path: Path) -> str:
 
 
 def _look(instance: dg.DagsterInstance, store: StoreResource, inbox: Inbox, registry: Registry) -> Look:
-    with _open(store) as con:
-        sources = waiting_sources(con, inbox)
-        forgotten = forgotten_in(con, inbox)
-        states = states_of_cells(Store(con, lambda: registry, utc_now), only_due=True)
+    with _open(store, registry) as opened:
+        sources = waiting_sources(opened.con, inbox)
+        forgotten = forgotten_in(opened.con, inbox)
+        states = states_of_cells(opened, only_due=True)
         due = stale_runs(states, registry, reasons=NEW_DATA_REASONS)
-        waiting = _show(instance, con, inbox)
+        waiting = _show(instance, opened, inbox)
     register_sources(instance, sources.datasets, sources.chunker_versions)
     return Look(sources, waiting, due, forgotten)
 
 
 @contextmanager
-def _open(store: StoreResource) -> Iterator[Connection]:
+def _open(store: StoreResource, registry: Registry) -> Iterator[Store]:
     """For reading; a store that is not there yet is made."""
-    with store.reading() if store.settings.db.exists() else store.get_connection() as con:
-        yield con
+    project = store.project(registry)
+    with store.limited(), project.read() if store.settings.db.exists() else project.write() as opened:
+        yield opened
 
 
-def _show(instance: dg.DagsterInstance, con: Connection, inbox: Inbox) -> list[WaitingRun]:
-    return report_existing(instance, con, inbox, now=utc_now(), may_move=True, most_moves=MOVES_PER_TICK)
+def _show(instance: dg.DagsterInstance, opened: Store, inbox: Inbox) -> list[WaitingRun]:
+    return report_existing(instance, opened, inbox, may_move=True, most_moves=MOVES_PER_TICK)
 
 
 def _source_requests(instance: dg.DagsterInstance, sources: WaitingSources) -> list[dg.RunRequest]:
@@ -347,8 +347,8 @@ def _comparison_requests(
     reasons: Collection[str] | None,
 ) -> list[dg.RunRequest]:
     """Pairs that are due and whose runs are computed."""
-    with store.reading() as con:
-        pairs = find_pairs(con, registry)
+    with store.opened(registry) as opened:
+        pairs = find_pairs(opened)
     register_comparisons(instance, names_of(pairs), may_move=True, most_moves=MOVES_PER_TICK)
     due = [
         one for one in pairs if one.is_ready and is_due(one, reasons=reasons) and not is_of_an_upgrade(one)
@@ -361,8 +361,8 @@ def _page_requests(
     instance: dg.DagsterInstance, store: StoreResource, registry: Registry
 ) -> list[dg.RunRequest]:
     """One run for all the pages that are due."""
-    with store.reading() as con:
-        pages = due_pages(con, store.settings, registry)
+    with store.opened(registry) as opened:
+        pages = due_pages(opened, store.settings)
     if not pages:
         return []
     key = f"pages:{digest([f'{page.path} {page.made_at.isoformat()}' for page in pages])}"

@@ -1,6 +1,5 @@
 """What is delivered, as assets: golden sets and archives by version, the parts of runs by run."""
 
-import datetime as dt
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +22,7 @@ from eval_pipeline.loading.inbox import Inbox, WaitingRun, digest, take_in_runs,
 from eval_pipeline.showing.runs import RunPart, run_order, run_parts, unknown_runs
 from eval_pipeline.showing.sources import SourceVersion, archives, golden_sets
 from eval_pipeline.store.open import Connection
+from eval_pipeline.store.project import Store
 
 DATA_VERSION = "dagster/data_version"
 IS_OWN_VERSION = "dagster/data_version_is_user_provided"
@@ -222,7 +222,7 @@ def _raw_parts(listener: Listener) -> dg.AssetsDefinition:
     def compute(context: dg.AssetExecutionContext, store: StoreResource) -> Results:
         run_ids = list(context.partition_keys)
         with listener.hearing_errors(), store.limited():
-            report = take_in_runs(store.project(notify=listener.notify), set(run_ids))
+            report = take_in_runs(store.project(listener=listener), set(run_ids))
             with store.reading() as con:
                 if report.golden_sets or report.archives:
                     _report_sources(context.instance, con)
@@ -283,10 +283,9 @@ def _raw_metadata(part: RunPart | None, run_id: str, report: LoadReport) -> dict
 
 def report_existing(
     instance: dg.DagsterInstance,
-    con: Connection,
+    store: Store,
     inbox: Inbox,
     *,
-    now: dt.datetime,
     may_move: bool,
     most_moves: int | None = None,
 ) -> list[WaitingRun]:
@@ -294,7 +293,7 @@ def report_existing(
 
     Runs that wait are registered too: whoever launches them must not find them taken out by somebody else.
     """
-    waiting = waiting_runs(con, inbox)
-    register_runs(instance, run_order(con, waiting, now=now), may_move=may_move, most_moves=most_moves)
-    _report_sources(instance, con)
+    waiting = waiting_runs(store.con, inbox)
+    register_runs(instance, run_order(store, waiting), may_move=may_move, most_moves=most_moves)
+    _report_sources(instance, store.con)
     return waiting

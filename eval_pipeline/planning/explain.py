@@ -19,14 +19,12 @@ from eval_pipeline.computing.scope import Scope, visible_catalogue
 from eval_pipeline.computing.scratch import Outcome, chain_of, compute_under
 from eval_pipeline.errors import RefusedError, UsageError
 from eval_pipeline.formulas.catalogue import find_definition
-from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.formulas.text_columns import read_here
 from eval_pipeline.planning.reports import Contributor, ExplainedPoint, ExplainReport
-from eval_pipeline.settings import Settings
 from eval_pipeline.stats.shapley import Step, World, mean_step, steps_of
 from eval_pipeline.store.frozen import emptied_places
-from eval_pipeline.store.lock import Notify
-from eval_pipeline.store.open import Connection, open_reader
+from eval_pipeline.store.open import Connection
+from eval_pipeline.store.project import Project
 from eval_pipeline.store.runs import RunRow, find_run
 
 FACTORS = ("system", "formula", "labels")
@@ -62,25 +60,26 @@ class _Worlds:
 
 
 def explain_movement(
-    settings: Settings,
-    registry: Registry,
+    project: Project,
     metric: str,
     runs: tuple[str, str],
     *,
     as_of: tuple[str | None, str | None] = (None, None),
-    notify: Notify | None = None,
 ) -> ExplainReport:
     """Why the metric moved between the two runs, or the two points of one."""
+    registry = project.definitions()
     definition = find_definition(registry, metric)
     key = metric if metric in definition.keys else next(iter(definition.keys))
-    with open_reader(settings.db, notify=notify, guarded=True) as con:
-        first = _end(con, key, runs[0], as_of[0])
-        second = _end(con, key, runs[1], as_of[1])
-        emptied = _emptied(con, first, second)
-        with visible_catalogue(con, registry.helpers.values()) as store:
-            _refuse_forgotten(con, store, key, (first, second), emptied)
-            worlds = _worlds(con, store, key, first, second)
-        names = dict(con.execute(f'select query_key, query_id from "{store}".raw.query_ids').fetchall())
+    with project.read(guarded=True) as store:
+        first = _end(store.con, key, runs[0], as_of[0])
+        second = _end(store.con, key, runs[1], as_of[1])
+        emptied = _emptied(store.con, first, second)
+        with visible_catalogue(store.con, registry.helpers.values()) as catalogue:
+            _refuse_forgotten(store.con, catalogue, key, (first, second), emptied)
+            worlds = _worlds(store.con, catalogue, key, first, second)
+        names = dict(
+            store.con.execute(f'select query_key, query_id from "{catalogue}".raw.query_ids').fetchall()
+        )
     terms = _terms(first, second, worlds)
     contributors, counts = _contributors(worlds, names, terms)
     return ExplainReport(
@@ -126,12 +125,12 @@ def _emptied(con: Connection, first: _End, second: _End) -> dict[str, frozenset[
 
 
 def _refuse_forgotten(
-    con: Connection, store: str, key: str, ends: Sequence[_End], emptied: Mapping[str, frozenset[str]]
+    con: Connection, catalogue: str, key: str, ends: Sequence[_End], emptied: Mapping[str, frozenset[str]]
 ) -> None:
     """What was computed from texts cannot be computed again without them."""
     if not any(emptied.values()):
         return
-    chains = [chain_of(con, store, end.stored.source, end.stored.fingerprint) or () for end in ends]
+    chains = [chain_of(con, catalogue, end.stored.source, end.stored.fingerprint) or () for end in ends]
     read = {place for chain in chains for definition, _ in chain for place in read_here(definition)}
     for run_id, places in emptied.items():
         if read & places:
@@ -142,7 +141,7 @@ def _refuse_forgotten(
             )
 
 
-def _worlds(con: Connection, store: str, key: str, first: _End, second: _End) -> _Worlds:
+def _worlds(con: Connection, catalogue: str, key: str, first: _End, second: _End) -> _Worlds:
     known: dict[tuple[str, int, int], Outcome] = {}
 
     def world(meaning: _End, labels: _End, rows: _End) -> Outcome:
@@ -153,7 +152,7 @@ def _worlds(con: Connection, store: str, key: str, first: _End, second: _End) ->
             scope = Scope(rows.dataset_key, golden.stored.golden_key, [rows.run.run_key])
             outcome = compute_under(
                 con,
-                store,
+                catalogue,
                 formula=meaning.stored.source,
                 fingerprint=meaning.stored.fingerprint,
                 key=key,

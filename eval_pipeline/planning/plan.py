@@ -30,11 +30,10 @@ from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.lock_file import is_locked
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.planning.reports import Offer, PlannedAsset, PlanReport
-from eval_pipeline.settings import Settings, product_version, utc_now
+from eval_pipeline.settings import product_version
 from eval_pipeline.showing.runs import unknown_runs
-from eval_pipeline.store.lock import Notify
-from eval_pipeline.store.open import Connection, open_reader, own_table
-from eval_pipeline.store.project import Store
+from eval_pipeline.store.open import Connection, own_table
+from eval_pipeline.store.project import Project, Store
 from eval_pipeline.store.runs import run_ids
 
 
@@ -127,27 +126,21 @@ class StaleCells:
         )
 
 
-def find_plan(
-    settings: Settings,
-    registry: Registry,
-    selection: Selection | None = None,
-    *,
-    notify: Notify | None = None,
-) -> PlanReport:
+def find_plan(project: Project, selection: Selection | None = None) -> PlanReport:
     """What is stale and what computing it would cost, without the preview."""
-    with open_reader(settings.db, notify=notify) as con:
+    with project.read() as store:
         chosen = selection or Selection()
-        return _plan_document(_find_stale_cells(con, registry, chosen), registry, chosen)
+        return _plan_document(store, _find_stale_cells(store, chosen), chosen)
 
 
-def _plan_document(cells: StaleCells, registry: Registry, selection: Selection) -> PlanReport:
+def _plan_document(store: Store, cells: StaleCells, selection: Selection) -> PlanReport:
     """The plan for these cells."""
-    con = cells.con
+    registry = store.definitions()
     reasons = _stale_by_reason(cells)
-    pairs = _stale_pairs(cells.states, registry, selection)
+    pairs = _stale_pairs(store, cells.states, selection)
     runs = _runs_of_plan(cells, pairs, selection)
-    seconds = _seconds_of_cells(cells) + estimated_seconds(con, pairs)
-    meanings = _old_versions(con, registry)
+    seconds = _seconds_of_cells(cells) + estimated_seconds(store.con, pairs)
+    meanings = _old_versions(store)
     because = _because(cells, registry)
     assets = [
         _asset(one, reasons[one.name], meanings.get(one.name), because.get(one.name))
@@ -163,7 +156,7 @@ def _plan_document(cells: StaleCells, registry: Registry, selection: Selection) 
         judge_calls=0,
         warnings=[
             *_warnings(registry, meanings),
-            *unknown_baselines(con, registry),
+            *unknown_baselines(store),
             *_frozen(cells.states, selection),
         ],
         assets=assets,
@@ -179,13 +172,14 @@ def _seconds_of_cells(cells: StaleCells) -> float:
     return float(sum(n_cells * costs.of(definition, source) for definition, source, n_cells in rows))
 
 
-def _find_stale_cells(con: Connection, registry: Registry, selection: Selection) -> StaleCells:
+def _find_stale_cells(store: Store, selection: Selection) -> StaleCells:
     """What is selected of all that is stale."""
+    con = store.con
     _check_runs(con, selection)
-    states = states_of_cells(Store(con, lambda: registry, utc_now))
+    states = states_of_cells(store)
     parameters = {**selection.parameters, "with_pinned": selection.is_with_pinned}
     cells = StaleCells(states, own_table(con, "stale_cells", _STALE.format(states=states.table), parameters))
-    _add_what_is_read(cells, registry)
+    _add_what_is_read(cells, store.definitions())
     if selection.since is not None:
         con.execute(
             f"delete from {cells.table} where run_key in (select run_key from ledger.runs_in_order "
@@ -254,14 +248,14 @@ def _check_runs(con: Connection, selection: Selection) -> None:
         raise UnknownName("run", run_id, run_ids(con))
 
 
-def _stale_pairs(states: States, registry: Registry, selection: Selection) -> list[PairState]:
+def _stale_pairs(store: Store, states: States, selection: Selection) -> list[PairState]:
     """The comparisons that are to be made, once the cells they rest on are."""
     if selection.definitions is not None and PAIRS not in selection.definitions:
         return []
     since = parse_day(selection.since) if selection.since is not None else None
     return [
         one
-        for one in find_pairs(states.con, registry, states)
+        for one in find_pairs(store, states)
         if is_due(one, reasons=None, run_ids=selection.run_ids)
         and (since is None or one.b_at.date() >= since)
     ]
@@ -281,16 +275,17 @@ def _runs_of_plan(cells: StaleCells, pairs: Sequence[PairState], selection: Sele
     return [run_id for (run_id,) in rows]
 
 
-def _old_versions(con: Connection, registry: Registry) -> dict[str, StoredVersion]:
+def _old_versions(store: Store) -> dict[str, StoredVersion]:
     """The meaning that most stored cells of a definition were computed with."""
-    most_used = con.execute(
+    registry = store.definitions()
+    most_used = store.con.execute(
         "select definition, arg_max(fingerprint, n) from (select definition, fingerprint, count(*) as n "
         "from ledger.cells where source = '' group by definition, fingerprint) group by definition"
     ).fetchall()
     used = dict(most_used)
     renamed = {f"{one.schema}.{one.header.was}": one.name for one in registry if one.header.was}
     found: dict[str, StoredVersion] = {}
-    for meaning in versions_of(con, [*registry.definitions, *renamed]):
+    for meaning in versions_of(store.con, [*registry.definitions, *renamed]):
         name = renamed.get(meaning.name, meaning.name)
         if used.get(meaning.name) == meaning.fingerprint or name not in used:
             found[name] = meaning

@@ -15,15 +15,12 @@ from eval_pipeline.computing.scope import Scope, visible_catalogue
 from eval_pipeline.computing.scratch import KeyPreview, compare_with_stored, drop, evaluate
 from eval_pipeline.documents import UNSET
 from eval_pipeline.formulas.definition import Definition
-from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.planning.plan import Selection, StaleCells, _find_stale_cells, _plan_document
 from eval_pipeline.planning.preview_verdicts import MOST_PAIRS, _preview_verdicts
 from eval_pipeline.planning.reports import MetricPreview, Movement, PlanReport, Quantiles, Verdicts
-from eval_pipeline.settings import Settings
 from eval_pipeline.showing.document import rounding_of
 from eval_pipeline.store.engine import interruptible
-from eval_pipeline.store.lock import Notify
-from eval_pipeline.store.open import Connection, open_reader
+from eval_pipeline.store.project import Project, Store
 
 QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
 NO_VERDICTS: Final = Verdicts(pairs=0, of=0, flips=[])
@@ -41,30 +38,29 @@ class PreviewedRun:
 
 
 def find_preview(
-    settings: Settings,
-    registry: Registry,
+    project: Project,
     selection: Selection | None = None,
     *,
     sample: int | None = None,
     most_pairs: int = MOST_PAIRS,
-    notify: Notify | None = None,
     progress: Progress | None = None,
 ) -> PlanReport:
     """The plan with `preview`: per metric the queries that change and each run's old and new aggregate.
 
     And with `verdicts`: what of the newest pairs of runs would be decided otherwise.
     """
-    with open_reader(settings.db, notify=notify, guarded=True) as con, interruptible(con):
+    registry = project.definitions()
+    with project.read(guarded=True) as store, interruptible(store.con):
         chosen = selection or Selection()
-        cells = _find_stale_cells(con, registry, chosen)
-        plan = _plan_document(cells, registry, chosen)
+        cells = _find_stale_cells(store, chosen)
+        plan = _plan_document(store, cells, chosen)
         scopes, runs = _scopes(cells, sample=sample)
-        with visible_catalogue(con, registry.helpers.values()) as store:
-            found = _preview(con, store, registry, scopes, progress=progress)
+        with visible_catalogue(store.con, registry.helpers.values()) as catalogue:
+            found = _preview(store, catalogue, scopes, progress=progress)
         changed = [key for key, preview in found.items() if preview.changed]
         verdicts = NO_VERDICTS
         if changed and most_pairs:
-            verdicts = _preview_verdicts(cells, registry, scopes, changed, most_pairs=most_pairs)
+            verdicts = _preview_verdicts(store, cells, scopes, changed, most_pairs=most_pairs)
     units = {key: _unit_of(one) for one in registry.metrics for key in one.keys}
     sampled = {key for scope, _ in scopes for key in scope.run_keys}
     return replace(
@@ -119,21 +115,18 @@ def _scopes(
 
 
 def _preview(
-    con: Connection,
-    store: str,
-    registry: Registry,
-    scopes: Sequence[tuple[Scope, set[str]]],
-    *,
-    progress: Progress | None,
+    store: Store, catalogue: str, scopes: Sequence[tuple[Scope, set[str]]], *, progress: Progress | None
 ) -> dict[str, KeyPreview]:
+    registry = store.definitions()
+    con = store.con
     found: dict[str, KeyPreview] = {}
     for number, (scope, stale) in enumerate(scopes, start=1):
         chain = [one for one in registry if one.name in stale and one.schema in ("facts", "metrics")]
-        evaluate(con, store, chain, scope)
+        evaluate(con, catalogue, chain, scope)
         for one in _metrics(chain):
             for key in one.keys:
                 found.setdefault(key, KeyPreview())
-            compare_with_stored(con, store, one, scope, found, rounding=rounding_of(registry))
+            compare_with_stored(con, catalogue, one, scope, found, rounding=rounding_of(registry))
         drop(con, [one.name for one in chain])
         if progress:
             progress(number, len(scopes))

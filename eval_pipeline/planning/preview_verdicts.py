@@ -31,9 +31,7 @@ from eval_pipeline.errors import UsageError
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.planning.plan import StaleCells
 from eval_pipeline.planning.reports import Flip, Verdicts
-from eval_pipeline.settings import utc_now
 from eval_pipeline.stats import PairedResult, seed_for
-from eval_pipeline.store.open import Connection
 from eval_pipeline.store.project import Store
 
 MOST_PAIRS: Final = 6
@@ -53,8 +51,8 @@ class Judged:
 
 
 def _preview_verdicts(
+    store: Store,
     cells: StaleCells,
-    registry: Registry,
     scopes: Sequence[tuple[Scope, set[str]]],
     keys: Collection[str],
     *,
@@ -64,32 +62,29 @@ def _preview_verdicts(
 
     `cells` are the plan's; `scopes` are what of them was previewed.
     """
-    con, expected = cells.con, cells.expected()
-    stale = {key for (key,) in con.execute(f"select distinct run_key from {expected}").fetchall()}
+    expected = cells.expected()
+    stale = {key for (key,) in store.con.execute(f"select distinct run_key from {expected}").fetchall()}
     previewed = {run_key for scope, _ in scopes for run_key in scope.run_keys}
-    touched = _pairs(con, registry, previewed, left_out=stale - previewed)
+    touched = _pairs(store, previewed, left_out=stale - previewed)
     pairs, n_pairs = touched[:most_pairs], len(touched)
     if not pairs:
         return Verdicts(pairs=0, of=n_pairs, flips=[])
     run_keys = [key for one in pairs for key in (one.run_a_key, one.run_b_key)]
-    behind = runs_behind(con, run_keys, most=NIGHTS)
-    now = utc_now()
-    before = {one: _judge(con, registry, one, keys) for one in pairs}
-    with scratch_catalogue(Store(con, lambda: registry, lambda: now), behind, expected=expected) as store:
-        _compute(con, registry, _within(scopes, set(behind)))
-        lay_over(Store(con, lambda: registry, lambda: now), store, registry.definitions, registry.helpers)
-        after = {one: _judge(con, registry, one, keys, before[one]) for one in pairs}
+    behind = runs_behind(store.con, run_keys, most=NIGHTS)
+    before = {one: _judge(store, one, keys) for one in pairs}
+    with scratch_catalogue(store, behind, expected=expected) as catalogue:
+        _compute(store, _within(scopes, set(behind)))
+        lay_over(store, catalogue)
+        after = {one: _judge(store, one, keys, before[one]) for one in pairs}
     flips = [flip for one in pairs for flip in _flips(one, before[one], after[one])]
     return Verdicts(pairs=len(pairs), of=n_pairs, flips=flips)
 
 
-def _pairs(
-    con: Connection, registry: Registry, previewed: set[int], *, left_out: set[int]
-) -> list[PairState]:
+def _pairs(store: Store, previewed: set[int], *, left_out: set[int]) -> list[PairState]:
     """The pairs with a run that was previewed and none that should have been; the newest first, then gated ones."""
     touched = [
         one
-        for one in find_pairs(con, registry)
+        for one in find_pairs(store)
         if not one.is_left
         and not previewed.isdisjoint((one.run_a_key, one.run_b_key))
         and left_out.isdisjoint((one.run_a_key, one.run_b_key))
@@ -105,37 +100,36 @@ def _within(scopes: Sequence[tuple[Scope, set[str]]], run_keys: set[int]) -> lis
     ]
 
 
-def _compute(con: Connection, registry: Registry, scopes: Sequence[tuple[Scope, set[str]]]) -> None:
-    with visible_catalogue(con, registry.helpers.values()) as store:
+def _compute(store: Store, scopes: Sequence[tuple[Scope, set[str]]]) -> None:
+    registry = store.definitions()
+    con = store.con
+    with visible_catalogue(con, registry.helpers.values()) as catalogue:
         for scope, stale in scopes:
             chain = [one for one in registry if one.name in stale and one.schema in ("facts", "metrics")]
-            evaluate(con, store, chain, scope)
-            keep_computed(con, store, chain, registry.definitions[RUN_METRICS], scope)
+            evaluate(con, catalogue, chain, scope)
+            keep_computed(con, catalogue, chain, registry.definitions[RUN_METRICS], scope)
             drop(con, [one.name for one in chain])
 
 
 def _judge(
-    con: Connection,
-    registry: Registry,
-    one: PairState,
-    keys: Collection[str],
-    before: Judged | None = None,
+    store: Store, one: PairState, keys: Collection[str], before: Judged | None = None
 ) -> Judged | None:
     """What is said of the pair by the catalogue that is read; None where nothing can be said.
 
     Of the metrics that are not among `keys` what was found `before` holds.
     """
+    registry = store.definitions()
     try:
-        a, b = find_pair(con, one.run_a, one.run_b)
-        paired = read_pair(con, registry, a, b)
+        a, b = find_pair(store.con, one.run_a, one.run_b)
+        paired = read_pair(store, a, b)
     except UsageError:
         return None
     held = is_gated(registry, (one.run_a, one.run_b), suite=b.suite, dataset=b.dataset)
-    gate = judge_pair(con, registry, paired) if held else None
+    gate = judge_pair(store, paired) if held else None
     tests = _tests(paired, registry, {} if before is None else before.tests, keys)
     return Judged(
         tests=tests,
-        metrics=_metric_verdicts(con, registry, paired, tests, keys),
+        metrics=_metric_verdicts(store, paired, tests, keys),
         gate=gate.verdict if gate else None,
         reasons=[*gate.preconditions, *_failing(gate)] if gate else [],
     )
@@ -159,12 +153,10 @@ def _tests(
 
 
 def _metric_verdicts(
-    con: Connection,
-    registry: Registry,
-    paired: Paired,
-    tests: Mapping[str, PairedResult],
-    keys: Collection[str],
+    store: Store, paired: Paired, tests: Mapping[str, PairedResult], keys: Collection[str]
 ) -> dict[str, str]:
+    registry = store.definitions()
+    con = store.con
     formulas = registry.keys()
     shown = [key for key in keys if key in tests]
     entries = dict(zip(tests, entries_of(list(tests.values())), strict=True))

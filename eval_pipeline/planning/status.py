@@ -7,32 +7,30 @@ from collections.abc import Iterable
 
 from eval_pipeline.comparing.pairs import PAIRS, VERSION, count_pairs, find_pairs, own_fingerprint
 from eval_pipeline.computing.states import states_of_cells
-from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.loading.deliveries import count_problems
 from eval_pipeline.loading.lint import Finding, all_findings, count_findings
 from eval_pipeline.planning.reports import AssetStatus, CellCounts, StatusReport
-from eval_pipeline.settings import Settings, utc_now
-from eval_pipeline.store.lock import Notify
-from eval_pipeline.store.open import first_value, open_reader
-from eval_pipeline.store.project import Store
+from eval_pipeline.store.open import first_value
+from eval_pipeline.store.project import Project
 from eval_pipeline.store.runs import attempts, waiting_runs
 
 StateCount = tuple[str, str | None, int]
 STATES = ("fresh", "stale", "missing", "pinned", "frozen")
 
 
-def find_status(settings: Settings, registry: Registry, *, notify: Notify | None = None) -> StatusReport:
+def find_status(project: Project) -> StatusReport:
     """What is fresh, stale and missing of everything that there should be."""
-    with open_reader(settings.db, notify=notify) as con:
-        states = states_of_cells(Store(con, lambda: registry, utc_now))
+    registry = project.definitions()
+    with project.read() as store:
+        states = states_of_cells(store)
         rows = states.counts()
-        pairs = [(state, reason, 1) for state, reason in count_pairs(find_pairs(con, registry, states))]
-        runs = int(first_value(con, "select count(*) from raw.runs"))
-        waiting = waiting_runs(con)
+        pairs = [(state, reason, 1) for state, reason in count_pairs(find_pairs(store, states))]
+        runs = int(first_value(store.con, "select count(*) from raw.runs"))
+        waiting = waiting_runs(store.con)
         frozen = states.frozen_runs()
-        known = attempts(con).values()
-        warnings = count_findings(con)
-        quarantined = count_problems(con)
+        known = attempts(store.con).values()
+        warnings = count_findings(store.con)
+        quarantined = count_problems(store.con)
     counted: dict[str, list[StateCount]] = {}
     for name, state, reason, n in rows:
         counted.setdefault(name, []).append((state, reason, n))
@@ -70,7 +68,7 @@ def _asset(name: str, version: int, fingerprint: str, counted: Iterable[StateCou
     )
 
 
-def find_lint(settings: Settings, *, notify: Notify | None = None) -> list[Finding]:
+def find_lint(project: Project) -> list[Finding]:
     """What looks odd in the golden sets and in the runs, as `status --lint` shows it."""
-    with open_reader(settings.db, notify=notify) as con:
-        return list(all_findings(con))
+    with project.read() as store:
+        return list(all_findings(store.con))

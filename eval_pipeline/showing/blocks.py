@@ -23,7 +23,6 @@ from eval_pipeline.computing.history import (
     run_file,
     still_stands,
 )
-from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.loading.cases import ExpectedCases
 from eval_pipeline.metrics import EXTRACTION_FORMULA_VERSION
 from eval_pipeline.showing.run_report import (
@@ -40,6 +39,7 @@ from eval_pipeline.showing.run_report import (
     Tokens,
 )
 from eval_pipeline.store.open import Connection, first_value
+from eval_pipeline.store.project import Store
 from eval_pipeline.store.runs import RunRow
 from eval_pipeline.words import rounded
 
@@ -198,13 +198,14 @@ def _rates(summary: Row, average: str) -> Rates:
     return Rates(**{rate: summary.get(f"{average}_{rate}") for rate in RATES})
 
 
-def guide_version(con: Connection, registry: Registry, run: RunRow) -> str:
+def guide_version(store: Store, run: RunRow) -> str:
     """The version of the Metric Computation Guide that scored the run's cases; another reading of it says so.
 
     Of a run that none has scored yet: the one that would.
     """
+    registry = store.definitions()
     would = registry.definitions[CASES].header.parameters if CASES in registry.definitions else {}
-    policy = (computed_parameters(con, CASES, run) or would).get("fn_policy", "code")
+    policy = (computed_parameters(store.con, CASES, run) or would).get("fn_policy", "code")
     return EXTRACTION_FORMULA_VERSION + ("" if policy == "code" else f"+fn_policy={policy}")
 
 

@@ -10,12 +10,12 @@ from typing import Final
 from eval_pipeline.bundle.layout import INDEX_REPORT, ROW_PARTS
 from eval_pipeline.computing.derived import table_columns, table_of
 from eval_pipeline.formulas.definition import Definition, quoted
-from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.loading.cases import expected_cases
 from eval_pipeline.loading.lint import Finding, all_findings, stale_label_counts
 from eval_pipeline.showing.blocks import UNSTABLE_ABOVE, judge_config_problems
 from eval_pipeline.showing.runs import unknown_runs
 from eval_pipeline.store.open import Connection, first_value
+from eval_pipeline.store.project import Store
 from eval_pipeline.words import decimal
 
 REASONS_NAMED = 3
@@ -155,8 +155,10 @@ def _is_wrong(definition: Definition, key: str) -> str:
     return " or ".join(wrong)
 
 
-def unscored_queries(con: Connection, registry: Registry, run_ids: Collection[str] | None) -> Faults:
+def unscored_queries(store: Store, run_ids: Collection[str] | None) -> Faults:
     """Runs in which a golden query with a result lacks its row in a metric; those without a result are listed."""
+    registry = store.definitions()
+    con = store.con
     con.execute(_CHECKED, {"run_ids": _asked(run_ids)})
     faults: dict[str, list[str]] = {}
     for one in registry.formulas:
@@ -217,7 +219,7 @@ def _asked(run_ids: Collection[str] | None) -> list[str] | None:
     return None if run_ids is None else sorted(run_ids)
 
 
-def badly_configured_judges(con: Connection, registry: Registry, run_ids: Collection[str] | None) -> Faults:
+def badly_configured_judges(con: Connection, run_ids: Collection[str] | None) -> Faults:
     """Runs whose judge is not pinned to one model, prompt and temperature 0 (S2.16)."""
     if not table_columns(con, JUDGE):
         return {}
@@ -238,7 +240,7 @@ order by r.run_id
 """
 
 
-def unstable_judges(con: Connection, registry: Registry, run_ids: Collection[str] | None) -> Faults:
+def unstable_judges(con: Connection, run_ids: Collection[str] | None) -> Faults:
     """Runs whose spot check disagrees with the judge too often (S2.28)."""
     if not table_columns(con, JUDGE):
         return {}
@@ -258,15 +260,16 @@ order by r.run_id
 """
 
 
-def missed_extraction_targets(con: Connection, registry: Registry, run_ids: Collection[str] | None) -> Faults:
+def missed_extraction_targets(store: Store, run_ids: Collection[str] | None) -> Faults:
     """Runs whose extraction does not reach its target before rounding (S1.17), or lacks a case that it should hold."""
+    con = store.con
     if not table_columns(con, EXTRACTION):
         return {}
     rows = con.execute(_MISSED, {"run_ids": _asked(run_ids)}).fetchall()
     faults = {
         run_id: _missed(f1, n, target=target) if n else "no case was scored" for run_id, f1, n, target in rows
     }
-    for run_id, expected in expected_cases(con, registry.config, _asked(run_ids)).items():
+    for run_id, expected in expected_cases(con, store.definitions().config, _asked(run_ids)).items():
         if expected.why_undecided:
             faults[run_id] = f"undecided: {expected.why_undecided}"
     return dict(sorted(faults.items()))

@@ -19,12 +19,10 @@ from eval_pipeline.errors import UsageError
 from eval_pipeline.formulas.definition import Definition, Helper, quoted
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.formulas.text_columns import text_columns
-from eval_pipeline.settings import Settings
 from eval_pipeline.showing.sqlite_base import _is_knowledge_base, _write_back
 from eval_pipeline.store.frozen import emptied_places
-from eval_pipeline.store.lock import Notify
-from eval_pipeline.store.open import Connection, first_value, open_reader, transaction
-from eval_pipeline.store.project import project_of
+from eval_pipeline.store.open import Connection, first_value, transaction
+from eval_pipeline.store.project import Project
 from eval_pipeline.store.runs import RunRow, find_run
 from eval_pipeline.words import rounded
 
@@ -33,7 +31,7 @@ def _compute_document(
     con: Connection,
     run: RunRow,
     *,
-    definitions: Sequence[Definition],
+    wanted: Sequence[Definition],
     helpers: Mapping[str, Helper],
     rounding: str,
     as_stored: Collection[str] = (),
@@ -45,15 +43,15 @@ def _compute_document(
     dataset_key = first_value(con, "select dataset_key from raw.runs where run_key = ?", [run.run_key])
     assert run.golden_key is not None
     scope = Scope(dataset_key, run.golden_key, [run.run_key])
-    with visible_catalogue(con, helpers.values()) as store:
-        evaluate(con, store, definitions, scope)
+    with visible_catalogue(con, helpers.values()) as catalogue:
+        evaluate(con, catalogue, wanted, scope)
         values = {
             key: _mean(con, one, key, rounding=rounding)
-            for one in definitions
+            for one in wanted
             for key in one.keys
             if key in DOCUMENT_KEYS
         }
-        document = read_documents(con, store, [run.run_key])[run.run_key]
+        document = read_documents(con, catalogue, [run.run_key])[run.run_key]
 
     def value(key: str, stored: float | None) -> float | None:
         return stored if key in as_stored else values.get(key)
@@ -89,23 +87,22 @@ def _put_document(con: Connection, run: RunRow, text: str) -> None:
         con.execute("insert into aggregates.run_documents values (?, ?)", [run.run_key, text])
 
 
-def compute_aggregate(
-    settings: Settings, registry: Registry, run_id: str, *, notify: Notify | None = None
-) -> dict[str, Any]:
+def compute_aggregate(project: Project, run_id: str) -> dict[str, Any]:
     """The summary under the formulas that hold now; nothing is written. Frozen values are taken as they are stored."""
-    with open_reader(settings.db, notify=notify, guarded=True) as con:
-        run = find_run(con, run_id)
+    registry = project.definitions()
+    with project.read(guarded=True) as store:
+        run = find_run(store.con, run_id)
         if run.golden_key is None:
             raise UsageError(
                 f"run {run_id!r} waits for its golden set: load datasets/{run.dataset}/ with `eval-pipeline load PATH`"
             )
-        emptied = emptied_places(con, run.run_key)
+        emptied = emptied_places(store.con, run.run_key)
         definitions = _behind_the_document(registry, run.dataset)
         frozen = [one for one in definitions if text_columns(registry, one) & emptied]
         return _compute_document(
-            con,
+            store.con,
             run,
-            definitions=[one for one in definitions if one not in frozen],
+            wanted=[one for one in definitions if one not in frozen],
             helpers=registry.helpers,
             rounding=rounding_of(registry),
             as_stored={key for one in frozen for key in one.keys},
@@ -134,20 +131,17 @@ def _behind_the_document(registry: Registry, dataset: str) -> list[Definition]:
     return [one for one in registry if one.name in wanted]
 
 
-def store_aggregate(
-    settings: Settings, run_id: str, aggregate: Mapping[str, Any], *, notify: Notify | None = None
-) -> None:
+def store_aggregate(project: Project, run_id: str, aggregate: Mapping[str, Any]) -> None:
     """Make the aggregate the run's aggregate_json; an unknown run is an error, no other run changes."""
-    if _is_knowledge_base(settings.db):
-        _write_back(settings.db, run_id, to_json(_checked_document(aggregate, run_id=run_id)))
+    if _is_knowledge_base(project.settings.db):
+        _write_back(project.settings.db, run_id, to_json(_checked_document(aggregate, run_id=run_id)))
         return
     # Asked read-only first: an unknown name, or no store at all, must not leave a new file behind.
-    with open_reader(settings.db, notify=notify) as con:
-        find_run(con, run_id)
+    with project.read() as store:
+        find_run(store.con, run_id)
     document = _checked_document(aggregate, run_id=run_id)
-    with project_of(settings, notify=notify).write() as store:
-        con = store.con
-        _put_document(con, find_run(con, run_id), to_json(document))
+    with project.write() as store:
+        _put_document(store.con, find_run(store.con, run_id), to_json(document))
 
 
 def _checked_document(aggregate: Mapping[str, Any], *, run_id: str) -> dict[str, Any]:

@@ -15,14 +15,12 @@ from eval_pipeline.computing.history import Row, computed_parameters, computed_r
 from eval_pipeline.documents import as_json
 from eval_pipeline.errors import UsageError
 from eval_pipeline.formulas.definition import PER_QUERY
-from eval_pipeline.formulas.registry import Registry
-from eval_pipeline.settings import Settings
 from eval_pipeline.showing.blocks import CASES, _case_metrics, guide_version
 from eval_pipeline.showing.marks import _states_of_run
 from eval_pipeline.showing.run_report import Extraction
 from eval_pipeline.showing.show import FORMAT, run_report
-from eval_pipeline.store.lock import Notify
-from eval_pipeline.store.open import Connection, open_reader
+from eval_pipeline.store.open import Connection
+from eval_pipeline.store.project import Project, Store
 from eval_pipeline.store.runs import RunRow, computed_with, find_run, per_query_values
 
 METRICS = "metrics.json"
@@ -36,32 +34,28 @@ DOCUMENTS = (METRICS, CONFIG, EVAL_RESULTS)
 Files = dict[str, Callable[[Path], object]]
 
 
-def export_run(
-    settings: Settings, registry: Registry, run_id: str, folder: Path, *, notify: Notify | None = None
-) -> list[Path]:
+def export_run(project: Project, run_id: str, folder: Path) -> list[Path]:
     """Write the run's files into the folder, over earlier ones; returns their paths."""
-    with open_reader(settings.db, notify=notify) as con:
-        run = find_run(con, run_id)
-        files = _documents(con, registry, run)
-        files[PER_QUERY_TABLE] = _as_parquet(_per_query_table(con, registry, run))
-        files[JUDGE_INPUTS] = _as_lines(_judge_inputs(con, run))
+    with project.read() as store:
+        run = find_run(store.con, run_id)
+        files = _documents(store, run)
+        files[PER_QUERY_TABLE] = _as_parquet(_per_query_table(store, run))
+        files[JUDGE_INPUTS] = _as_lines(_judge_inputs(store.con, run))
     return _write_all(folder, files)
 
 
-def export_documents(
-    settings: Settings, registry: Registry, run_id: str, folder: Path, *, notify: Notify | None = None
-) -> list[Path]:
+def export_documents(project: Project, run_id: str, folder: Path) -> list[Path]:
     """Write only the run's three documents: its numbers, its configuration and its extraction results."""
-    with open_reader(settings.db, notify=notify) as con:
-        files = _documents(con, registry, find_run(con, run_id))
+    with project.read() as store:
+        files = _documents(store, find_run(store.con, run_id))
     return _write_all(folder, files)
 
 
-def _documents(con: Connection, registry: Registry, run: RunRow) -> Files:
-    report = replace(run_report(con, registry, run), states=_states_of_run(con, registry, run))
+def _documents(store: Store, run: RunRow) -> Files:
+    report = replace(run_report(store, run), states=_states_of_run(store, run))
     identity = {"format": FORMAT, "run_id": run.run_id, "dataset": run.dataset}
-    config = identity | masked(run_file(con, run).get("config") or {}) | identity
-    results = _eval_results(con, registry, run, report.extraction)
+    config = identity | masked(run_file(store.con, run).get("config") or {}) | identity
+    results = _eval_results(store, run, report.extraction)
     return {METRICS: _as_json(report), CONFIG: _as_json(config), EVAL_RESULTS: _as_json(results)}
 
 
@@ -73,8 +67,9 @@ def _write_all(folder: Path, files: Files) -> list[Path]:
         raise UsageError(f"{folder} cannot be written to: {error.strerror or error}") from error
 
 
-def _eval_results(con: Connection, registry: Registry, run: RunRow, extraction: Extraction | None) -> Row:
+def _eval_results(store: Store, run: RunRow, extraction: Extraction | None) -> Row:
     """Every extraction case and their aggregate, with the version of the formulas that computed them."""
+    con = store.con
     outcomes: dict[str, dict[str, str]] = {}
     for row in computed_rows(con, "facts.field_outcomes", run):
         outcomes.setdefault(row["case_id"], {})[row["field"]] = row["outcome"]
@@ -87,7 +82,7 @@ def _eval_results(con: Connection, registry: Registry, run: RunRow, extraction: 
         "formula": {
             **computed_with(con, run).get(CASES, {"version": None, "fingerprint": None}),
             "parameters": computed_parameters(con, CASES, run),
-            "guide_version": guide_version(con, registry, run),
+            "guide_version": guide_version(store, run),
         },
         "eval_results": [
             {
@@ -117,14 +112,15 @@ def _fields(rows: Sequence[Row]) -> Row:
     }
 
 
-def _per_query_table(con: Connection, registry: Registry, run: RunRow) -> pa.Table:
+def _per_query_table(store: Store, run: RunRow) -> pa.Table:
     """Wide: a row per scored query in golden order, a column per key, unrounded; null where it does not apply."""
+    registry = store.definitions()
     formulas = [
         one
         for one in sorted(registry.metrics, key=lambda one: one.name)
         if one.grain == PER_QUERY and registry.applies_to(one, run.dataset)
     ]
-    values = per_query_values(con, run, formulas)
+    values = per_query_values(store.con, run, formulas)
     columns: dict[str, pa.Array] = {
         "run_id": pa.array([run.run_id] * len(values), pa.string()),
         "query_id": pa.array(list(values), pa.string()),

@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from eval_pipeline.computing.states import states_of_cells
-from eval_pipeline.formulas.registry import Registry
-from eval_pipeline.settings import utc_now
 from eval_pipeline.showing.run_report import TableState
-from eval_pipeline.store.open import Connection
 from eval_pipeline.store.project import Store
 from eval_pipeline.store.runs import RunRow
 
 Mark = tuple[str, str | None]
 
 
-def marks_of_runs(con: Connection, registry: Registry, run_keys: Sequence[int]) -> dict[int, dict[str, Mark]]:
+def marks_of_runs(store: Store, run_keys: Sequence[int]) -> dict[int, dict[str, Mark]]:
     """run_key → definition → (state, reason), of what is not fresh; an aggregate's mark belongs to its formula."""
-    with states_of_cells(Store(con, lambda: registry, utc_now), runs=run_keys) as states:
+    with states_of_cells(store, runs=run_keys) as states:
         marked = states.rows(
             "run_key, case when source = '' then definition else source end, reason, is_pinned, is_frozen",
             "(reason is not null or is_frozen) "
@@ -34,11 +31,11 @@ def marks_of_runs(con: Connection, registry: Registry, run_keys: Sequence[int]) 
     return found
 
 
-def _states_of_run(con: Connection, registry: Registry, run: RunRow) -> list[TableState]:
+def _states_of_run(store: Store, run: RunRow) -> list[TableState]:
     """The tables with values of the run that are stale, missing, pinned or frozen; none of them when all are fresh."""
-    marks = marks_of_runs(con, registry, [run.run_key]).get(run.run_key, {})
+    marks = marks_of_runs(store, [run.run_key]).get(run.run_key, {})
     return [
         TableState(table=one.name, state=marks[one.name][0], reason=marks[one.name][1])
-        for one in registry
+        for one in store.definitions()
         if one.name in marks and one.schema != "facts"
     ]

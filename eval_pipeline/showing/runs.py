@@ -10,11 +10,9 @@ from typing import Final
 from eval_pipeline.computing.derived import table_columns
 from eval_pipeline.errors import UnknownName
 from eval_pipeline.formulas.definition import quoted
-from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.loading.inbox import WaitingRun
-from eval_pipeline.settings import Settings
-from eval_pipeline.store.lock import Notify
-from eval_pipeline.store.open import Connection, open_reader
+from eval_pipeline.store.open import Connection
+from eval_pipeline.store.project import Project, Store
 from eval_pipeline.store.runs import run_ids, waiting_runs
 
 EXTRACTION: Final = "aggregates.extraction_summary"
@@ -42,17 +40,15 @@ PART_HEADLINES: Final = (
 )
 
 
-def part_headlines(
-    con: Connection, registry: Registry, run_ids: Collection[str]
-) -> Mapping[str, Mapping[str, tuple[float, int]]]:
+def part_headlines(store: Store, run_ids: Collection[str]) -> Mapping[str, Mapping[str, tuple[float, int]]]:
     """Run → headline → (value, n) of extraction and speed; what a run did not record is left out."""
     found: dict[str, dict[str, tuple[float, int]]] = {}
     for headline in PART_HEADLINES:
-        one = registry.definitions.get(headline.table)
-        if one is None or not {headline.column, headline.n} <= table_columns(con, one.name).keys():
+        one = store.definitions().definitions.get(headline.table)
+        if one is None or not {headline.column, headline.n} <= table_columns(store.con, one.name).keys():
             continue
         value, n = quoted(headline.column), quoted(headline.n)
-        rows = con.execute(
+        rows = store.con.execute(
             f"select r.run_id, t.{value}, t.{n} from aggregates.{quoted(one.short_name)} t "
             f"join raw.runs r using (run_key) where t.{n} > 0 and r.run_id in (select unnest(?))",
             [list(run_ids)],
@@ -62,48 +58,44 @@ def part_headlines(
     return found
 
 
-def check_runs(settings: Settings, wanted: Collection[str], *, notify: Notify | None = None) -> None:
+def check_runs(project: Project, wanted: Collection[str]) -> None:
     """Refuse names of runs that are not there."""
-    with open_reader(settings.db, notify=notify) as con:
-        known = run_ids(con)
+    with project.read() as store:
+        known = run_ids(store.con)
     for run_id in wanted:
         if run_id not in known:
             raise UnknownName("run", run_id, known)
 
 
-def runs_without_golden_set(
-    settings: Settings, wanted: Collection[str], *, notify: Notify | None = None
-) -> list[str]:
+def runs_without_golden_set(project: Project, wanted: Collection[str]) -> list[str]:
     """Those of these runs (of all, when none is named) that cannot be scored yet."""
-    with open_reader(settings.db, notify=notify) as con:
-        waiting = waiting_runs(con)
+    with project.read() as store:
+        waiting = waiting_runs(store.con)
     return [run_id for run_id in waiting if not wanted or run_id in wanted]
 
 
-def headline_table(
-    settings: Settings, registry: Registry, keys: Sequence[str]
-) -> list[tuple[str, list[float | None]]]:
+def headline_table(project: Project, keys: Sequence[str]) -> list[tuple[str, list[float | None]]]:
     """Every run in run order with its values of these metrics."""
-    with open_reader(settings.db) as con:
-        ordered = run_ids(con)
+    with project.read() as store:
+        ordered = run_ids(store.con)
         values = {
             (run_id, metric): value
-            for run_id, metric, value in con.execute(
+            for run_id, metric, value in store.con.execute(
                 "select r.run_id, m.metric, m.value from aggregates.run_metrics m join raw.runs r using (run_key) "
                 "where m.slice = '' and list_contains(?, m.metric)",
                 [list(keys)],
             ).fetchall()
         }
-    known = registry.keys()
+    known = project.definitions().keys()
     return [(run_id, [values.get((run_id, key)) for key in keys if key in known]) for run_id in ordered]
 
 
-def run_order(con: Connection, waiting: Sequence[WaitingRun] = (), *, now: dt.datetime) -> list[str]:
+def run_order(store: Store, waiting: Sequence[WaitingRun] = ()) -> list[str]:
     """Every run of the store and of the inbox by its time (else the first load), then by name."""
-    rows = con.execute("select run_id, ordered_at from ledger.runs_in_order").fetchall()
+    rows = store.con.execute("select run_id, ordered_at from ledger.runs_in_order").fetchall()
     times: dict[str, dt.datetime] = dict(rows)
     for run in waiting:
-        times.setdefault(run.run_id, run.created_at or now)
+        times.setdefault(run.run_id, run.created_at or store.clock())
     return sorted(times, key=lambda run_id: (times[run_id], run_id))
 
 

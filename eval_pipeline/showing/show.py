@@ -14,19 +14,17 @@ from eval_pipeline.computing.history import Point, Row, computed_rows, parse_poi
 from eval_pipeline.documents import UNSET
 from eval_pipeline.errors import UsageError
 from eval_pipeline.formulas.definition import Definition
-from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.formulas.text_columns import text_columns
 from eval_pipeline.loading.cases import expected_cases
 from eval_pipeline.loading.deliveries import quarantined_parts
 from eval_pipeline.records import SLICES
-from eval_pipeline.settings import Settings
 from eval_pipeline.showing.blocks import NOW, RunBlocks, run_blocks
 from eval_pipeline.showing.marks import _states_of_run
 from eval_pipeline.showing.run_report import FormulaUsed, Metric, Night, OtherReading, RunReport, Slice
 from eval_pipeline.showing.undefined import undefined_of
 from eval_pipeline.store.frozen import emptied_places
-from eval_pipeline.store.lock import Notify
-from eval_pipeline.store.open import Connection, first_value, open_reader
+from eval_pipeline.store.open import Connection, first_value
+from eval_pipeline.store.project import Project, Store
 from eval_pipeline.store.runs import (
     RunRow,
     attempts,
@@ -46,13 +44,14 @@ SMALL_SLICE = 10
 Values = Mapping[str, tuple[float | None, int]]
 
 
-def _other_variants(con: Connection, registry: Registry, run: RunRow) -> dict[str, OtherReading]:
+def _other_variants(store: Store, run: RunRow) -> dict[str, OtherReading]:
     """Name → what it is a reading of, and its values; what is read per query stands among the metrics already."""
+    registry = store.definitions()
     found = {}
     for one in registry:
         if one.variant_of is None or not registry.applies_to(one, run.dataset):
             continue
-        values = dict(_values(one, computed_rows(con, one.name, run))) if _is_part(one) else {}
+        values = dict(_values(one, computed_rows(store.con, one.name, run))) if _is_part(one) else {}
         if values:
             found[one.short_name] = OtherReading(reading_of=one.variant_of.split(".", 1)[1], values=values)
     return found
@@ -79,22 +78,15 @@ def _values(one: Definition, rows: Sequence[Row]) -> Iterator[tuple[str, float |
                 yield key, whole[0][key]
 
 
-def show_run(
-    settings: Settings,
-    registry: Registry,
-    run_id: str,
-    *,
-    as_of: str | None = None,
-    notify: Notify | None = None,
-) -> RunReport:
+def show_run(project: Project, run_id: str, *, as_of: str | None = None) -> RunReport:
     """The run's aggregates and slices, with the definitions they were computed with."""
     point = parse_point(as_of)
-    with open_reader(settings.db, notify=notify) as con:
-        run = find_run(con, run_id)
-        report = run_report(con, registry, run)
+    with project.read() as store:
+        run = find_run(store.con, run_id)
+        report = run_report(store, run)
         if as_of is not None:
-            return _as_they_were(con, registry, run, point, now=report, as_of=as_of)
-        return replace(report, states=_states_of_run(con, registry, run))
+            return _as_they_were(store, run, point, report=report, as_of=as_of)
+        return replace(report, states=_states_of_run(store, run))
 
 
 def _night(con: Connection, run: RunRow) -> Night:
@@ -110,10 +102,10 @@ def _night(con: Connection, run: RunRow) -> Night:
     )
 
 
-def _as_they_were(
-    con: Connection, registry: Registry, run: RunRow, point: Point, *, now: RunReport, as_of: str
-) -> RunReport:
+def _as_they_were(store: Store, run: RunRow, point: Point, *, report: RunReport, as_of: str) -> RunReport:
     """Metrics, slices and meanings at an earlier point; a meaning asked for by fingerprint shows its own metrics."""
+    registry = store.definitions()
+    con = store.con
     stood = stood_at(con, run, point)
     if not stood:
         raise UsageError(f"nothing was computed for {run.run_id} at that point: {_first_computed(con, run)}")
@@ -127,9 +119,9 @@ def _as_they_were(
     versions = dict(con.execute("select fingerprint, version from ledger.definitions").fetchall())
     meanings = {stored.source: stored.fingerprint for stored in stood.get(("", ""), {}).values()}
     today = {one.name: one.fingerprint for one in registry.metrics}
-    blocks = _blocks(con, registry, run, point)
+    blocks = _blocks(store, run, point)
     return replace(
-        now,
+        report,
         metrics=metrics,
         slices=_slices(values, _slice_sizes(con, run), keys),
         **vars(blocks),
@@ -160,8 +152,10 @@ def _first_computed(con: Connection, run: RunRow) -> str:
     return f"its first values are of {first:%Y-%m-%d %H:%M} UTC" if first else "it has not been computed yet"
 
 
-def run_report(con: Connection, registry: Registry, run: RunRow) -> RunReport:
+def run_report(store: Store, run: RunRow) -> RunReport:
     """The run as it stands, without the states of its tables."""
+    registry = store.definitions()
+    con = store.con
     scored, missing, unknown = query_ids_of(con, run)
     aggregates = _aggregates_of(con, run)
     keys = [key for key, one in registry.keys().items() if registry.applies_to(one, run.dataset)]
@@ -176,18 +170,19 @@ def run_report(con: Connection, registry: Registry, run: RunRow) -> RunReport:
         unknown_query_ids=unknown,
         metrics=metrics,
         slices=_slices(aggregates, _slice_sizes(con, run), keys),
-        **vars(_blocks(con, registry, run)),
-        readings=_other_variants(con, registry, run),
-        formulas=_formulas_used(con, registry, run),
+        **vars(_blocks(store, run)),
+        readings=_other_variants(store, run),
+        formulas=_formulas_used(store, run),
         night=_night(con, run),
         quarantined=quarantined_parts(con, run.run_key),
         is_without_results=is_without_results(con, run.run_key),
-        undefined=undefined_of(con, registry, run, _without_value(metrics)),
+        undefined=undefined_of(store, run, _without_value(metrics)),
     )
 
 
-def _formulas_used(con: Connection, registry: Registry, run: RunRow) -> dict[str, FormulaUsed]:
-    computed, emptied = computed_with(con, run), emptied_places(con, run.run_key)
+def _formulas_used(store: Store, run: RunRow) -> dict[str, FormulaUsed]:
+    registry = store.definitions()
+    computed, emptied = computed_with(store.con, run), emptied_places(store.con, run.run_key)
     return {
         one.short_name: FormulaUsed(
             **computed.get(one.name, {"version": None, "fingerprint": None}),
@@ -198,8 +193,13 @@ def _formulas_used(con: Connection, registry: Registry, run: RunRow) -> dict[str
     }
 
 
-def _blocks(con: Connection, registry: Registry, run: RunRow, point: Point = NOW) -> RunBlocks:
-    return run_blocks(con, run, point, expected_cases(con, registry.config, [run.run_id]).get(run.run_id))
+def _blocks(store: Store, run: RunRow, point: Point = NOW) -> RunBlocks:
+    return run_blocks(
+        store.con,
+        run,
+        point,
+        expected_cases(store.con, store.definitions().config, [run.run_id]).get(run.run_id),
+    )
 
 
 def _metrics(values: Values, keys: list[str]) -> dict[str, Metric]:
@@ -223,14 +223,13 @@ def _slices(
     }
 
 
-def show_queries(
-    settings: Settings, registry: Registry, run_id: str, *, notify: Notify | None = None
-) -> Iterator[Row]:
+def show_queries(project: Project, run_id: str) -> Iterator[Row]:
     """One document per scored query, unrounded, in golden order."""
-    with open_reader(settings.db, notify=notify) as con:
-        run = find_run(con, run_id)
+    registry = project.definitions()
+    with project.read() as store:
+        run = find_run(store.con, run_id)
         formulas = [one for one in registry.formulas if registry.applies_to(one, run.dataset)]
-        values = per_query_values(con, run, sorted(formulas, key=lambda d: d.name))
+        values = per_query_values(store.con, run, sorted(formulas, key=lambda d: d.name))
     for query_id, metrics in values.items():
         yield {"query_id": query_id, "metrics": dict(metrics)}
 

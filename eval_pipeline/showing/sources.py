@@ -111,7 +111,7 @@ def _difference(
     tables: Sequence[str],
     owner: str,
     item: str,
-    now: int,
+    after: int,
     before: int | None,
     *,
     ignored: Sequence[str] = (),
@@ -125,7 +125,7 @@ def _difference(
             f"except select {item} from {first} where {owner} = ?)",
             [one, other],
         )
-        for one, other in ((now, before), (before, now))
+        for one, other in ((after, before), (before, after))
     )
     if before is None:
         return Difference(added, 0, 0)
@@ -134,7 +134,7 @@ def _difference(
         f"where {owner} = {one} except all select * exclude ({left_out if table == first else owner}) "
         f"from {table} where {owner} = {other}))"
         for table in tables
-        for one, other in ((now, before), (before, now))
+        for one, other in ((after, before), (before, after))
     ]
     touched = first_value(con, f"select count(distinct {item}) from ({' union all '.join(sides)})")
     return Difference(added, removed, touched - added - removed)

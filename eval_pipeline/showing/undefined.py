@@ -11,6 +11,7 @@ from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.formulas.tokens import canonical
 from eval_pipeline.store.open import Connection
+from eval_pipeline.store.project import Store
 from eval_pipeline.store.runs import RunRow, computed_with
 from eval_pipeline.words import count
 
@@ -91,16 +92,17 @@ _PARTS: Final = (
 )
 
 
-def undefined_of(con: Connection, registry: Registry, run: RunRow, keys: Collection[str]) -> dict[str, str]:
+def undefined_of(store: Store, run: RunRow, keys: Collection[str]) -> dict[str, str]:
     """Metric → why it has no value in this run, of these, which have none."""
+    registry = store.definitions()
     if not keys:
         return {}
     if run.golden_key is None:
         return dict.fromkeys(keys, f"no golden set for dataset {run.dataset}")
-    lacking = _lacking(con, run)
+    lacking = _lacking(store.con, run)
     if NO_RESULTS in lacking:
         return dict.fromkeys(keys, NO_RESULTS)
-    formulas, computed = registry.keys(), computed_with(con, run)
+    formulas, computed = registry.keys(), computed_with(store.con, run)
     return {
         key: _reason(registry, formulas[key], lacking) if formulas[key].name in computed else NOT_COMPUTED
         for key in keys

@@ -15,7 +15,6 @@ from typing import Any
 import duckdb
 
 from eval_pipeline.errors import StoreBusy, StoreMissing
-from eval_pipeline.settings import utc_now
 from eval_pipeline.store.damage import (
     _opening_failed,
     _refuse_foreign,
@@ -108,9 +107,9 @@ def says_what_failed(db: Path) -> Iterator[None]:
 
 
 @contextmanager
-def open_reader(
+def _open_reader(
     db: Path,
-    clock: Clock = utc_now,
+    clock: Clock,
     *,
     notify: Notify | None = None,
     for_others: bool = False,

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
+from eval_pipeline.errors import DefinitionError, EvalPipelineError
 from eval_pipeline.settings import Settings, utc_now
 from eval_pipeline.store.lock import Clock, Notify
-from eval_pipeline.store.open import Connection, _open_writer, open_reader
+from eval_pipeline.store.open import Connection, _open_reader, _open_writer
 
 if TYPE_CHECKING:
     from eval_pipeline.formulas.registry import Registry
@@ -40,22 +40,14 @@ class Project:
 
     @contextmanager
     def read(self, *, for_others: bool = False, guarded: bool = False) -> Iterator[Store]:
-        """The store for reading, for the length of a query or two; `for_others` than this package, by itself.
-
-        `guarded` is for computing formulas, as in `write`.
-        """
-        opening = open_reader(
-            self.settings.db, self.clock, notify=self.notify, for_others=for_others, guarded=guarded
-        )
-        with opening as con:
+        """The store for the length of a query or two; `for_others` than this package by itself, `guarded` as below."""
+        db, told = self.settings.db, self.notify
+        with _open_reader(db, self.clock, notify=told, for_others=for_others, guarded=guarded) as con:
             yield Store(con, self.definitions, _standing(self.clock))
 
     @contextmanager
     def write(self, *, guarded: bool = False) -> Iterator[Store]:
-        """The store for reading and writing; created, or brought up to date, when needed.
-
-        `guarded` is for computing formulas: whatever they say, no other file is opened.
-        """
+        """For reading and writing; created, or brought up to date. `guarded`: formulas that open no other file."""
         with _open_writer(self.settings.db, self.clock, notify=self.notify, guarded=guarded) as con:
             yield Store(con, self.definitions, _standing(self.clock))
 
@@ -67,16 +59,22 @@ def project_of(settings: Settings, *, notify: Notify | None = None, clock: Clock
     def definitions() -> Registry:
         from eval_pipeline.formulas.registry import load_registry
 
-        return load_registry(settings)
+        # Asked for while the store is open, what is wrong with them is still no fault of its file: no cause stays.
+        try:
+            return load_registry(settings)
+        except EvalPipelineError as error:
+            raise error from None
+        except OSError as error:
+            raise DefinitionError(f"{error.filename} cannot be read: {error.strerror or error}") from None
 
     return Project(settings, definitions, notify, clock)
 
 
 def at_one_time(project: Project) -> Project:
-    """The project for one command that opens the store more than once: all that it writes carries the same time."""
+    """The project for a command that opens the store more than once: all that it writes carries the same time."""
     return replace(project, clock=_standing(project.clock))
 
 
-def _standing(clock: Clock) -> Callable[[], dt.datetime]:
+def _standing(clock: Clock) -> Clock:
     now = clock()
     return lambda: now

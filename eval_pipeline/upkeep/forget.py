@@ -140,7 +140,7 @@ def forget(
     if not is_there(settings.db):
         raise StoreMissing(f"there is no store at {settings.db}: nothing to forget")
     if request.text:
-        # What is wrong with them is said before anything is touched.
+        # What is wrong with one is said before anything is touched.
         project.definitions()
     report = ForgetReport(request.kind, request.name, request.scope)
     with project.write() as store:

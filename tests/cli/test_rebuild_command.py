@@ -232,7 +232,7 @@ def test_forgotten_texts_stay_forgotten_and_their_cells_frozen(secrets):
     settings, _ = secrets
     registry = load_registry(settings)
     forget(project_of(settings, registry, now=day(3)), Request("dataset", "kb", text=True))
-    before = {one["name"]: one["frozen"] for one in find_status(settings, registry)["assets"]}
+    before = {one["name"]: one["frozen"] for one in find_status(project_of(settings, registry))["assets"]}
     numbers = "select metric, value from run_metrics where run_id = 'told' and slice = '' order by all"
     stored = dict(ask(settings, numbers))
     cut_off(settings.db)
@@ -240,7 +240,9 @@ def test_forgotten_texts_stay_forgotten_and_their_cells_frozen(secrets):
     assert any("frozen" in one for one in document["not_back"])
     Path(document["moved_to"]).unlink()
     compute(settings, on=5)
-    assert {one["name"]: one["frozen"] for one in find_status(settings, registry)["assets"]} == before
+    assert {
+        one["name"]: one["frozen"] for one in find_status(project_of(settings, registry))["assets"]
+    } == before
     came_back = dict(ask(settings, numbers))
     assert came_back.items() <= stored.items()
     assert "groundedness" not in came_back and {"hit@1", "mrr", "error_rate"} <= came_back.keys()
@@ -262,7 +264,7 @@ def test_texts_that_were_delivered_again_are_there_after_rebuilding(secrets_in_p
     call(settings, "rebuild")
     compute(settings, registry, on=7, definitions=ANSWERS)
     assert derived_tables(settings)["metrics.answer_strings"] == before != []
-    assert find_status(settings, registry)["cells"]["frozen"] == 0
+    assert find_status(project_of(settings, registry))["cells"]["frozen"] == 0
 
 
 def test_a_store_that_can_be_read_is_made_anew_only_when_asked_to(secrets_in_part, capsys):

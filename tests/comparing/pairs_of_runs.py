@@ -9,7 +9,8 @@ from typing import Any
 
 from eval_pipeline.comparing.compare import compare
 from eval_pipeline.settings import Settings
-from tests.bundle_files import Row, compute, hits, load, registry_of, settings_in, write_golden, write_run
+from tests.bundle_files import Row, compute, hits, load, settings_in, write_golden, write_run
+from tests.projects import project_of
 
 SAME_CHUNKER = {"chunker_version": "v1", "top_k": 10}
 
@@ -66,7 +67,7 @@ def store_of(
 
 
 def compared(settings: Settings, a: str = "run-a", b: str = "run-b", **options: Any) -> dict[str, Any]:
-    return compare(settings, registry_of(settings), a, b, **options)
+    return compare(project_of(settings), a, b, **options)
 
 
 def query(document: Mapping[str, Any], query_id: str) -> dict[str, Any]:

@@ -11,8 +11,9 @@ import pytest
 
 from eval_pipeline.comparing.pair_states import PAIR_FACTS
 from eval_pipeline.comparing.verdicts import ComparisonOptions
-from tests.bundle_files import compute, load, registry_of, settings_in
+from tests.bundle_files import compute, load, settings_in
 from tests.comparing.pairs_of_runs import compared
+from tests.projects import registry_of
 from tests.reference import compare as reference
 from tests.reference.bundles import (
     Bundle,

@@ -13,6 +13,7 @@ from eval_pipeline.comparing.verdicts import ComparisonOptions
 from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.settings import Settings
 from tests.bundle_files import compute, hits, load, settings_in, write_golden, write_run
+from tests.projects import project_of
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +39,7 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
 
 def compared(settings: Settings, toml: str, **options: Any) -> dict[str, Any]:
     settings.config.write_text(toml, "utf-8")
-    return compare(settings, load_registry(settings), "a", "b", **options)
+    return compare(project_of(settings), "a", "b", **options)
 
 
 def kinds(document: dict[str, Any]) -> dict[str, str]:

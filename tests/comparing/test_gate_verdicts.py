@@ -11,10 +11,10 @@ import pytest
 from eval_pipeline.comparing.gate import gate
 from eval_pipeline.documents import as_json
 from eval_pipeline.errors import InvalidConfig, UnknownName, UsageError
-from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.settings import Settings
-from tests.bundle_files import compute, load, registry_of, write_golden, write_lines, write_run
+from tests.bundle_files import compute, load, write_golden, write_lines, write_run
 from tests.comparing.pairs_of_runs import answered, copied, expecting_one, ranked, store_of
+from tests.projects import project_of
 
 N = 100
 NIGHTS = 16
@@ -74,7 +74,7 @@ def settings(tmp_path_factory):
 def asked(
     settings: Settings, candidate: str, baseline: str | None = "base", *, config: Path | None = None
 ) -> dict[str, Any]:
-    return gate(settings, registry_of(settings), candidate, baseline, config_file=config)
+    return gate(project_of(settings), candidate, baseline, config_file=config)
 
 
 def rule_of(document: dict[str, Any], label: str) -> dict[str, Any]:
@@ -207,7 +207,7 @@ def test_a_gate_by_values_that_are_stale_for_both_runs_says_so(settings, tmp_pat
     copy = copied(settings, tmp_path)
     file = tmp_path / "eval-pipeline.toml"
     file.write_text("[formulas.reciprocal_rank]\ncutoff = 3\n")
-    document = gate(copy, load_registry(copy), "same", "base")
+    document = gate(project_of(copy), "same", "base")
     assert document["verdict"] == "pass"
     (note,) = document["notes"]
     assert "stale for both runs: reciprocal_rank" in note

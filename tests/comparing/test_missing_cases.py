@@ -30,9 +30,9 @@ from eval_pipeline.showing.export import export_run
 from eval_pipeline.showing.show import show_run
 from eval_pipeline.upkeep.forget import Request, forget
 from eval_pipeline.upkeep.rebuild import rebuild
-from tests.bundle_files import Row, ask, day, load, registry_of, settings_in, write_lines
+from tests.bundle_files import Row, ask, day, load, settings_in, write_lines
 from tests.comparing.extracted import BAD, GOOD, TRUTH, store_of_cases
-from tests.projects import open_reader, project_of
+from tests.projects import open_reader, project_of, registry_of, store_with
 
 LISTED = [{"case_id": case["case_id"], "ground_truth": TRUTH} for case in (*GOOD, BAD)]
 SAID = "1 of 5 expected cases is missing: e5"
@@ -65,11 +65,11 @@ def numbered(settings: Settings, number: int) -> None:
 
 
 def shown(settings: Settings, run_id: str = FOUR) -> Any:
-    return show_run(settings, registry_of(settings), run_id)["extraction"]
+    return show_run(project_of(settings), run_id)["extraction"]
 
 
 def judged(settings: Settings, candidate: str = FOUR, baseline: str = FIVE) -> Any:
-    return gate(settings, registry_of(settings), candidate, baseline)
+    return gate(project_of(settings), candidate, baseline)
 
 
 def expectation(extraction: Any) -> tuple[Any, ...]:
@@ -82,7 +82,7 @@ def test_earlier_runs_only_warn(settings: Settings) -> None:
     said = "1 of 5 cases of earlier runs is missing: e5"
     assert expectation(shown(settings)) == (5, ["e5"], "earlier runs", True, said)
     assert judged(settings)["verdict"] == "pass"
-    assert said in run_page(settings, registry_of(settings), FOUR)
+    assert said in run_page(project_of(settings), FOUR)
 
 
 def test_a_listed_case_that_is_missing_leaves_target_and_gate_open(settings: Settings) -> None:
@@ -94,10 +94,12 @@ def test_a_listed_case_that_is_missing_leaves_target_and_gate_open(settings: Set
     found = judged(settings)
     (rule,) = found["rules"]
     assert (found["verdict"], rule["verdict"], rule["reason"]) == ("inconclusive", "inconclusive", SAID)
-    page = run_page(settings, registry_of(settings), FOUR)
+    page = run_page(project_of(settings), FOUR)
     assert SAID in page and "target undecided" in page and "target met" not in page
     with open_reader(settings.db) as con:
-        assert missed_extraction_targets(con, registry_of(settings), None) == {FOUR: f"undecided: {SAID}"}
+        assert missed_extraction_targets(store_with(con, registry_of(settings)), None) == {
+            FOUR: f"undecided: {SAID}"
+        }
 
 
 def test_whoever_holds_all_listed_cases_is_judged_as_ever(settings: Settings) -> None:
@@ -124,21 +126,21 @@ def test_a_number_that_counts_nothing_is_refused(settings: Settings, number: str
 
 def test_exported_results_say_what_is_missing(settings: Settings, tmp_path: Path) -> None:
     listed(settings)
-    export_run(settings, registry_of(settings), FOUR, tmp_path / "out")
+    export_run(project_of(settings), FOUR, tmp_path / "out")
     results = json.loads((tmp_path / "out" / "eval-results.json").read_text("utf-8"))
     assert expectation(results["aggregate"])[:2] == (5, ["e5"])
     assert results["aggregate"]["target_met"] is None
 
 
 def test_a_comparison_names_the_cases_of_one_run_and_tests_those_of_both(settings: Settings) -> None:
-    document = compare(settings, registry_of(settings), FIVE, FOUR)
+    document = compare(project_of(settings), FIVE, FOUR)
     cases = document["cases"]
     assert (cases["only_in_a"], cases["only_in_b"], cases["in_both"]) == (["e5"], [], 4)
     (warning,) = document["warnings"]
     assert warning.startswith("1 case only in a: e5;") and "macro F1 moved by 0.0000" in warning
     tested = document["parts"]["extraction.macro_f1"]
     assert (tested["n"], tested["ci_low"], tested["ci_high"], cases["macro_f1_delta_in_both"]) == (4, 0, 0, 0)
-    other = compare(settings, registry_of(settings), FOUR, FIVE)
+    other = compare(project_of(settings), FOUR, FIVE)
     assert other["cases"]["only_in_b"] == ["e5"]
 
 
@@ -149,7 +151,7 @@ def test_a_list_moves_no_value_and_makes_nothing_stale(settings: Settings) -> No
     before = ask(settings, cells), ask(settings, "from aggregates.extraction_summary order by all")
     listed(settings)
     assert (ask(settings, cells), ask(settings, "from aggregates.extraction_summary order by all")) == before
-    states = show_run(settings, registry_of(settings), FOUR)["states"]
+    states = show_run(project_of(settings), FOUR)["states"]
     assert not [one for one in states if one["state"] == "stale"]
 
 
@@ -240,9 +242,7 @@ def kept_lists(settings: Settings) -> list[str]:
 
 def test_forgetting_a_dataset_takes_its_list_along(settings: Settings) -> None:
     listed(settings)
-    forget(
-        project_of(settings, registry_of(settings), now=day(4)), Request("dataset", "forms"), compacts=False
-    )
+    forget(project_of(settings, now=day(4)), Request("dataset", "forms"), compacts=False)
     assert ask(settings, "from ledger.expected_cases") == ask(settings, "from raw.case_ids") == []
     assert kept_lists(settings) == []
     assert listed(settings, on=5).forgotten == ["forms"]
@@ -251,7 +251,7 @@ def test_forgetting_a_dataset_takes_its_list_along(settings: Settings) -> None:
 def test_forgetting_texts_leaves_the_names_of_the_cases(settings: Settings) -> None:
     listed(settings)
     forget(
-        project_of(settings, registry_of(settings), now=day(4)),
+        project_of(settings, now=day(4)),
         Request("dataset", "forms", text=True),
         compacts=False,
     )
@@ -276,13 +276,13 @@ def test_a_page_from_before_a_list_is_published_again(settings: Settings) -> Non
     registry = registry_of(settings)
     own = replace(settings, reports=settings.db.parent / "reports")
     before = day(2).replace(tzinfo=dt.UTC).timestamp()
-    for page in publish_pages(own, registry).pages:
+    for page in publish_pages(project_of(own, registry)).pages:
         os.utime(page.path, (before, before))
     with open_reader(own.db) as con:
-        assert due_pages(con, own, registry) == []
+        assert due_pages(store_with(con, registry), own) == []
     listed(own)
     with open_reader(own.db) as con:
-        assert {page.runs for page in due_pages(con, own, registry)} >= {(FIVE,), (FOUR,)}
+        assert {page.runs for page in due_pages(store_with(con, registry), own)} >= {(FIVE,), (FOUR,)}
 
 
 def test_a_list_in_the_inbox_waits_until_it_is_taken_in(settings: Settings) -> None:

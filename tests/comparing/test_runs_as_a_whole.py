@@ -7,8 +7,9 @@ import pytest
 from eval_pipeline.comparing.pair_states import PAIR_FACTS
 from eval_pipeline.report.markdown import render_report_md
 from eval_pipeline.showing.show import show_run
-from tests.bundle_files import compute, registry_of, write_lines
+from tests.bundle_files import compute, write_lines
 from tests.comparing.pairs_of_runs import answered, compared, copied, expecting_one, store_of
+from tests.projects import project_of
 
 COMPUTED = [
     *PAIR_FACTS,
@@ -49,7 +50,7 @@ def settings(tmp_path_factory):
 
 
 def shown(settings, run_id):
-    return show_run(settings, registry_of(settings), run_id)
+    return show_run(project_of(settings), run_id)
 
 
 def test_extraction_is_compared_although_no_query_moved(settings) -> None:

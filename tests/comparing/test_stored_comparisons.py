@@ -27,7 +27,6 @@ from eval_pipeline.planning.plan import find_plan, select_cells
 from eval_pipeline.planning.status import find_status
 from eval_pipeline.report.pages.collect import read_suites
 from eval_pipeline.settings import Settings
-from eval_pipeline.store.open import open_writer
 from eval_pipeline.store.runs import previous_complete_run
 from tests.bundle_files import (
     ask,
@@ -35,14 +34,13 @@ from tests.bundle_files import (
     day,
     hits,
     load,
-    registry_of,
     write_archive,
     write_golden,
     write_lines,
 )
 from tests.comparing.pairs_of_runs import compared, copied, ranked, store_of
 from tests.few_definitions import shipping, write_few
-from tests.projects import open_reader
+from tests.projects import open_reader, open_writer, project_of, registry_of, store_with
 
 GOLDEN = [
     {"query_id": "both|chunks", "expected_chunk_ids": ["d/1", "d/2"], "expected_doc_ids": ["d"]},
@@ -70,8 +68,8 @@ def make_all(settings: Settings, *, on: int = 5, **options: Any) -> list[tuple[s
     """Compare what is due for any reason; returns the pairs."""
     registry = registry_of(settings)
     with open_reader(settings.db) as con:
-        pairs = [(one.run_a, one.run_b) for one in due_pairs(con, registry, reasons=None)]
-    done = store_comparisons(settings, registry, pairs, now=day(on), **options)
+        pairs = [(one.run_a, one.run_b) for one in due_pairs(store_with(con, registry), reasons=None)]
+    done = store_comparisons(project_of(settings, registry, now=day(on)), pairs, **options)
     assert done.errors == {}
     return list(done.reasons)
 
@@ -80,7 +78,9 @@ def reasons(settings: Settings) -> dict[tuple[str, str], str]:
     """Of every pair that is not fresh."""
     with open_reader(settings.db) as con:
         return {
-            (one.run_a, one.run_b): one.reason for one in find_pairs(con, registry_of(settings)) if one.reason
+            (one.run_a, one.run_b): one.reason
+            for one in find_pairs(store_with(con, registry_of(settings)))
+            if one.reason
         }
 
 
@@ -178,7 +178,7 @@ def test_nothing_is_compared_a_second_time(changed: Settings) -> None:
 
 
 def test_a_comparison_that_is_asked_for_replaces_the_stored_one(changed: Settings) -> None:
-    store_comparisons(changed, registry_of(changed), NIGHTS[:1], now=day(9), force=True)
+    store_comparisons(project_of(changed, now=day(9)), NIGHTS[:1], force=True)
     rows = ask(changed, "select count(*), max(computed_at) from comparisons.pairs")
     assert rows == [(len(NIGHTS), day(9))]
     assert ask(changed, "select count(*) from comparison_queries where run_b = 'night-2'") == [(3,)]
@@ -203,7 +203,7 @@ def test_a_changed_label_makes_pairs_stale_and_they_wait_for_their_runs(
     load(changed, write_golden(tmp_path / "again", rows).parents[2], on=6)
     assert set(reasons(changed).values()) == {"labels"}
     with open_reader(changed.db) as con:
-        assert not any(one.is_ready for one in find_pairs(con, registry_of(changed)))
+        assert not any(one.is_ready for one in find_pairs(store_with(con, registry_of(changed))))
     assert make_all(changed, on=7) == []
     compute(changed, on=8, reasons=None)
     assert make_all(changed, on=9) == NIGHTS
@@ -248,12 +248,12 @@ def test_another_reading_of_comparisons_makes_all_of_them_stale(changed: Setting
 
 def test_plan_and_status_count_comparisons_and_add_up(changed: Settings) -> None:
     registry = registry_of(changed)
-    status = find_status(changed, registry)
+    status = find_status(project_of(changed, registry))
     assert (entry_of(status["assets"])["fresh"], status["cells"]["missing"]) == (len(NIGHTS), 0)
-    assert find_plan(changed, registry)["assets"] == []
+    assert find_plan(project_of(changed, registry))["assets"] == []
     changed.config.write_text('[formulas.reciprocal_rank]\ncutoff = 1\n[baselines]\nnightly = "night-1"\n')
     registry = registry_of(changed)
-    plan, status = find_plan(changed, registry), find_status(changed, registry)
+    plan, status = find_plan(project_of(changed, registry)), find_status(project_of(changed, registry))
     # Pinned for night-2 it is the night before as well.
     assert entry_of(plan["assets"])["reasons"] == {"missing": 3, "parent": len(NIGHTS)}
     assert plan["cells"] == sum(asset["cells"] for asset in plan["assets"])
@@ -261,25 +261,25 @@ def test_plan_and_status_count_comparisons_and_add_up(changed: Settings) -> None
     assert plan["runs"] == list(RUNS)
     compute(changed, registry, on=6, reasons=None)
     make_all(changed, on=7)
-    assert find_plan(changed, registry)["cells"] == 0
-    assert find_status(changed, registry)["cells"]["stale"] == 0
+    assert find_plan(project_of(changed, registry))["cells"] == 0
+    assert find_status(project_of(changed, registry))["cells"]["stale"] == 0
 
 
 def test_a_plan_for_named_tables_or_runs_is_about_these(changed: Settings) -> None:
     changed.config.write_text("[formulas.reciprocal_rank]\ncutoff = 1\n")
     registry = registry_of(changed)
-    named = find_plan(changed, registry, select_cells(registry, only=["mrr"]))
+    named = find_plan(project_of(changed, registry), select_cells(registry, only=["mrr"]))
     assert PAIRS not in {asset["name"] for asset in named["assets"]}
-    pairs = find_plan(changed, registry, select_cells(registry, only=[PAIRS]))
+    pairs = find_plan(project_of(changed, registry), select_cells(registry, only=[PAIRS]))
     assert [asset["name"] for asset in pairs["assets"]] == [PAIRS]
-    one = find_plan(changed, registry, select_cells(registry, runs=["night-4"]))
+    one = find_plan(project_of(changed, registry), select_cells(registry, runs=["night-4"]))
     assert (one["runs"], entry_of(one["assets"])["cells"]) == (["night-4"], 1)
 
 
 def test_runs_left_on_older_definitions_leave_their_comparisons_fresh(changed: Settings) -> None:
     changed.config.write_text("[formulas.reciprocal_rank]\ncutoff = 1\n")
     registry = registry_of(changed)
-    pin_older(changed, registry, select_cells(registry, since="2026-12-01"), now=day(6))
+    pin_older(project_of(changed, registry, now=day(6)), select_cells(registry, since="2026-12-01"))
     assert reasons(changed) == {}
 
 
@@ -288,7 +288,7 @@ def test_beyond_the_newest_runs_a_comparison_stays_as_it_was_made(
 ) -> None:
     monkeypatch.setattr(comparison_pairs, "NEWEST_RUNS", 2)
     changed.config.write_text("[comparison]\ncompare_k = 1\n")
-    entry = entry_of(find_status(changed, registry_of(changed))["assets"])
+    entry = entry_of(find_status(project_of(changed))["assets"])
     assert (entry["stale"], entry["pinned"], entry["reasons"]) == (2, 2, {"formula": 2})
     assert make_all(changed, on=6) == NIGHTS[-2:]
 
@@ -304,7 +304,7 @@ def test_a_baseline_that_is_not_there_is_a_warning_and_one_that_is_no_name_an_er
     changed: Settings,
 ) -> None:
     changed.config.write_text('[baselines]\nnightly = "no-such-run"\n')
-    (warning,) = find_plan(changed, registry_of(changed))["warnings"]
+    (warning,) = find_plan(project_of(changed))["warnings"]
     assert "[baselines] nightly names 'no-such-run'" in warning
     for wrong in ("3", '""', '["night-1"]'):
         changed.config.write_text(f"[baselines]\nnightly = {wrong}\n")
@@ -314,7 +314,7 @@ def test_a_baseline_that_is_not_there_is_a_warning_and_one_that_is_no_name_an_er
 
 def test_a_pair_that_cannot_be_compared_keeps_no_other_from_it(changed: Settings) -> None:
     pairs = [("night-1", "nobody"), ("night-1", "night-4")]
-    done = store_comparisons(changed, registry_of(changed), pairs, now=day(6), force=True)
+    done = store_comparisons(project_of(changed, now=day(6)), pairs, force=True)
     assert list(done.reasons) == [("night-1", "night-4")]
     assert "night-1..nobody" in str(done.errors["night-1", "nobody"])
 
@@ -359,10 +359,10 @@ def test_a_run_that_is_held_against_its_baseline_has_its_verdict_stored(changed:
 def test_the_suite_shows_which_nights_the_gate_failed(changed: Settings) -> None:
     write_gate(changed)
     registry = registry_of(changed)
-    document = gate(changed, registry, "night-3", "night-2")
+    document = gate(project_of(changed, registry), "night-3", "night-2")
     assert document["verdict"] == "fail"
-    assert keep_verdict(changed, document, now=day(6))
-    (suite,) = read_suites(changed, registry)
+    assert keep_verdict(project_of(changed, now=day(6)), document)
+    (suite,) = read_suites(project_of(changed, registry))
     (judged,) = [run for run in suite.runs if run.gate]
     assert (judged.facts.run_id, judged.gate.verdict, judged.gate.baseline) == ("night-3", "fail", "night-2")
     assert judged.gate.metrics == {"hit@5": "fail"}
@@ -370,9 +370,9 @@ def test_the_suite_shows_which_nights_the_gate_failed(changed: Settings) -> None
 
 def test_the_same_verdict_again_writes_nothing(changed: Settings) -> None:
     write_gate(changed)
-    document = gate(changed, registry_of(changed), "night-3", "night-2")
-    assert keep_verdict(changed, document, now=day(6))
-    assert not keep_verdict(changed, document, now=day(7))
+    document = gate(project_of(changed), "night-3", "night-2")
+    assert keep_verdict(project_of(changed, now=day(6)), document)
+    assert not keep_verdict(project_of(changed, now=day(7)), document)
     assert ask(changed, "select judged_at from comparisons.gates") == [(day(6),)]
 
 
@@ -380,13 +380,12 @@ def test_a_verdict_that_another_version_kept_is_shown_for_what_this_one_knows_of
     changed: Settings,
 ) -> None:
     write_gate(changed)
-    registry = registry_of(changed)
-    keep_verdict(changed, gate(changed, registry, "night-3", "night-2"), now=day(6))
+    keep_verdict(project_of(changed, now=day(6)), gate(project_of(changed), "night-3", "night-2"))
     ((text,),) = ask(changed, "select document from comparisons.gates")
     other = json.loads(text) | {"weather": "rain"}
     other["rules"] = [rule | {"mood": "low"} for rule in other["rules"]]
     with open_writer(changed.db) as con:
         con.execute("update comparisons.gates set document = ?", [json.dumps(other)])
-    (suite,) = read_suites(changed, registry)
+    (suite,) = read_suites(project_of(changed))
     (judged,) = [run for run in suite.runs if run.gate]
     assert (judged.gate.verdict, judged.gate.metrics) == ("fail", {"hit@5": "fail"})

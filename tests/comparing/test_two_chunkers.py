@@ -11,6 +11,7 @@ from eval_pipeline.errors import RefusedError
 from eval_pipeline.formulas.registry import load_registry
 from tests.bundle_files import Row, compute, load, settings_in, write_archive, write_golden, write_run
 from tests.comparing.pairs_of_runs import compared, query
+from tests.projects import project_of
 
 
 def piece(chunk_id: str, *ranges: tuple[int, int], doc: str = "doc", span_doc: str | None = None) -> Row:
@@ -167,7 +168,7 @@ def test_fallback_metrics_have_the_cutoffs_that_the_formulas_have(settings, docu
     own.config.write_text(
         "[formulas.reciprocal_rank]\ncutoff = 1\n[formulas.hit_at_k]\nks = [1, 2]\n", "utf-8"
     )
-    with_own = compare(settings, load_registry(own), "run-a", "run-b")
+    with_own = compare(project_of(settings, load_registry(own)), "run-a", "run-b")
     metrics, tested = with_own["fallback_metrics"], with_own["fallback_significance"]
     assert list(metrics["deltas"]) == list(tested) == ["hit@1", "hit@2", "mrr"]
     ranks = [entry["a_hit_rank"] for entry in document["per_query"] if entry["kind"] not in UNUSABLE]

@@ -102,5 +102,5 @@ def taken_in(
 
 def blocks_of(settings: Settings, registry: Registry, run_id: str) -> Mapping[str, Any]:
     """The run-level part of `show RUN_ID --json`, in its order."""
-    document = as_json(show_run(settings, registry, run_id))
+    document = as_json(show_run(project_of(settings, registry), run_id))
     return {name: value for name, value in document.items() if name in BLOCKS}

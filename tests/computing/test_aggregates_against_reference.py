@@ -9,6 +9,7 @@ import pytest
 from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.showing.show import show_run
 from tests.bundle_files import ask, compute, load, settings_in
+from tests.projects import project_of
 from tests.reference.bundles import archive_states, random_bundle, write_bundle
 from tests.reference.runs import aggregate_json, score_run
 
@@ -49,7 +50,7 @@ def test_aggregates_and_slices_equal_the_reference(bundle, computed):
     for run_id in bundle.runs:
         golden, results, others = stored(bundle, run_id)
         expected = score_run(golden, results, **others)
-        shown = show_run(computed, registry, run_id)
+        shown = show_run(project_of(computed, registry), run_id)
         for field in ("total_queries", "failed_queries", "missing_query_ids", "unknown_query_ids"):
             assert shown[field] == expected[field], (run_id, field)
         wanted = [key for key in keys if key in expected["metrics"]]

@@ -13,13 +13,13 @@ from tests.bundle_files import (
     day,
     hits,
     load,
-    registry_of,
     settings_in,
     write_golden,
     write_lines,
     write_run,
 )
 from tests.comparing.extracted import GOOD, OF_EXTRACTION, write_extracted
+from tests.projects import project_of
 
 EDITED = '[formulas.extraction]\nfn_policy = "table"\n'
 HALF_READ = {"case_id": "e5", "ground_truth": {"a": 1, "b": 2}, "extracted": {"a": 3}}
@@ -49,7 +49,7 @@ def stale(settings: Settings) -> dict[str, int]:
     """Definition → of how many runs it is stale because it, or what it reads, was edited."""
     found = {
         asset["name"]: sum(n for reason, n in asset["reasons"].items() if reason in ("formula", "parent"))
-        for asset in find_plan(settings, registry_of(settings))["assets"]
+        for asset in find_plan(project_of(settings))["assets"]
     }
     return {name: n for name, n in found.items() if n}
 
@@ -95,7 +95,7 @@ def test_what_knows_which_parts_were_delivered_is_stale_for_every_run_when_it_is
 def test_two_runs_without_cases_stay_compared(settings):
     compute(settings)
     pair = ("asking-1", "asking-2")
-    assert store_comparisons(settings, registry_of(settings), [pair], now=day(3)).reasons == {pair: "missing"}
+    assert store_comparisons(project_of(settings, now=day(3)), [pair]).reasons == {pair: "missing"}
     settings.config.write_text(EDITED)
     compute(settings, reasons=None, on=4)
-    assert store_comparisons(settings, registry_of(settings), [pair], now=day(5)).reasons == {}
+    assert store_comparisons(project_of(settings, now=day(5)), [pair]).reasons == {}

@@ -8,9 +8,9 @@ import pytest
 from click.testing import CliRunner
 
 from eval_pipeline.cli.main import cli
-from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.showing.show import show_run
 from tests.bundle_files import compute, load, settings_in, write_golden, write_lines, write_run
+from tests.projects import project_of
 
 READINGS = """
 [formulas.extraction_by_table]
@@ -62,7 +62,7 @@ def settings(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def document(settings):
-    return show_run(settings, load_registry(settings), "r")
+    return show_run(project_of(settings), "r")
 
 
 def test_percentiles_by_the_nearest_value_stand_beside_interpolated_ones(document) -> None:

@@ -12,6 +12,7 @@ import pytest
 from eval_pipeline.metrics import compute_aggregate_metrics, compute_field_accuracy, find_discrepancies
 from eval_pipeline.showing.show import show_run
 from tests.computing.building import BLOCKS, blocks_of, settings_in, taken_in
+from tests.projects import project_of
 from tests.reference.bundles import Bundle, archive_states, random_bundle, write_bundle
 from tests.reference.runs import score_run
 
@@ -76,7 +77,7 @@ def test_the_stored_extraction_numbers_are_those_of_the_public_functions(tmp_pat
     compared = 0
     for run_id, parts in bundle.runs.items():
         cases = [case for case in parts["extractions"] or [] if not case.get("error")]
-        shown = show_run(settings, registry, run_id)["extraction"]
+        shown = show_run(project_of(settings, registry), run_id)["extraction"]
         if not cases:
             continue
         compared += 1

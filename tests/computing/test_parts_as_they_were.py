@@ -42,16 +42,16 @@ def test_a_replaced_summary_is_shown_as_it_was_and_an_untouched_one_as_it_is(tmp
     settings = settings_in(tmp_path, ONE_FORMULA)
     load_bundles([tmp_path], project_of(settings, now=NOW))
     compute(settings, NOW)
-    before = show_run(settings, load_registry(settings), "run")
+    before = show_run(project_of(settings), "run")
     settings = settings_in(tmp_path, TABLE)
     compute(settings, LATER)
-    after = show_run(settings, load_registry(settings), "run")
+    after = show_run(project_of(settings), "run")
     assert (before["extraction"]["macro"]["recall"], after["extraction"]["macro"]["recall"]) == (1.0, 0.5)
-    then = show_run(settings, load_registry(settings), "run", as_of=NOW.date().isoformat())
+    then = show_run(project_of(settings), "run", as_of=NOW.date().isoformat())
     assert then["extraction"]["macro"] == before["extraction"]["macro"]
     assert then["performance"] == before["performance"] == after["performance"]
     assert then["indexing"] == before["indexing"]
-    _, rows = ask(settings, "select definition, replaced_because from ledger.summary_history")
+    _, rows = ask(project_of(settings), "select definition, replaced_because from ledger.summary_history")
     assert rows == [["aggregates.extraction_summary", "formula"]]
 
 
@@ -64,12 +64,12 @@ def test_what_was_redelivered_is_shown_as_it_was_with_its_reasons(tmp_path: Path
     settings = settings_in(tmp_path, ONE_FORMULA)
     load_bundles([tmp_path], project_of(settings, now=NOW))
     compute(settings, NOW)
-    before = show_run(settings, load_registry(settings), "run")
+    before = show_run(project_of(settings), "run")
     write_run(tmp_path, "run", results=results, index_report={"chunks": []})
     load_bundles([tmp_path], project_of(settings, now=LATER))
     compute(settings, LATER)
-    assert show_run(settings, load_registry(settings), "run")["indexing"]["chunks_attempted"] == 0
-    then = show_run(settings, load_registry(settings), "run", as_of=NOW.date().isoformat())
+    assert show_run(project_of(settings), "run")["indexing"]["chunks_attempted"] == 0
+    then = show_run(project_of(settings), "run", as_of=NOW.date().isoformat())
     assert then["indexing"] == before["indexing"]
     assert then["indexing"]["skip_reasons"] == {"(none)": 1}
 
@@ -95,14 +95,18 @@ def delivered_and_computed(folder: Path, day: int, *, noted: int, found: int) ->
 def kept(folder: Path) -> list[tuple[int, ...]]:
     settings = settings_in(folder, ONE_FORMULA)
     return [
-        tuple(ask(settings, f"select count(*), count(distinct valid_from) from ledger.{table}")[1][0])
+        tuple(
+            ask(project_of(settings), f"select count(*), count(distinct valid_from) from ledger.{table}")[1][
+                0
+            ]
+        )
         for table in ("aggregate_history", "summary_history")
     ]
 
 
 def shown_metrics(folder: Path) -> dict[str, Any]:
     settings = settings_in(folder, ONE_FORMULA)
-    metrics: dict[str, Any] = show_run(settings, load_registry(settings), "run")["metrics"]
+    metrics: dict[str, Any] = show_run(project_of(settings), "run")["metrics"]
     return metrics
 
 
@@ -123,7 +127,9 @@ def test_the_same_numbers_computed_again_do_not_enter_the_history_again(tmp_path
     settings = settings_in(tmp_path, ONE_FORMULA)
     registry = load_registry(settings)
     for day in range(8):
-        then = show_run(settings, registry, "run", as_of=(NOW + dt.timedelta(days=day)).date().isoformat())
+        then = show_run(
+            project_of(settings, registry), "run", as_of=(NOW + dt.timedelta(days=day)).date().isoformat()
+        )
         assert then["metrics"] == (at_first if day < 6 else at_last)
         assert then["extraction"]["macro"]["recall"] == (1.0 if day < 6 else 0.0)
         assert then["performance"]["total_suite_ms"] == (1 if day < 6 else 2)

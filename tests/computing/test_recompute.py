@@ -18,7 +18,7 @@ from eval_pipeline.planning.status import find_status
 from eval_pipeline.showing.show import show_queries, show_run
 from eval_pipeline.store.open import transaction
 from tests.bundle_files import ask, compute, day, derived_tables, load, settings_in, write_lines
-from tests.projects import open_reader, open_writer
+from tests.projects import open_reader, open_writer, project_of
 from tests.reference.bundles import random_bundle, write_bundle
 
 PUBLIC = {
@@ -91,7 +91,7 @@ def test_per_query_lines_come_in_golden_order(bundle, computed, registry):
         parts = bundle.runs[run_id]
         have_result = {row["query_id"] for row in parts["results"]}
         in_order = [row.get("query_id") or row["id"] for row in bundle.datasets[parts["run"]["dataset"]]]
-        shown = [line["query_id"] for line in show_queries(computed, registry, run_id)]
+        shown = [line["query_id"] for line in show_queries(project_of(computed, registry), run_id)]
         assert shown == [query_id for query_id in in_order if query_id in have_result]
 
 
@@ -245,7 +245,7 @@ def test_a_corrected_label_is_due_only_when_asked_for_and_only_for_its_dataset(s
 
 def test_the_status_counts_every_cell_once_and_says_why_it_is_stale(settings, registry, bundle):
     n_runs = len(bundle.runs)
-    fresh = find_status(settings, registry)
+    fresh = find_status(project_of(settings, registry))
     *tables, pairs = fresh["assets"]
     assert fresh["cells"] == {
         "fresh": n_runs * len(tables),
@@ -257,7 +257,7 @@ def test_the_status_counts_every_cell_once_and_says_why_it_is_stale(settings, re
     assert [asset["name"] for asset in tables] == list(registry.definitions)
     assert pairs["name"] == "comparisons.pairs"
     changed_line(settings, next(iter(bundle.runs)))
-    status = find_status(settings, registry)
+    status = find_status(project_of(settings, registry))
     assert (status["format"], status["runs"], status["waiting"]) == (1, n_runs, [])
     *tables, pairs = status["assets"]
     assert sum(status["cells"].values()) == n_runs * len(tables) + pairs["missing"]
@@ -285,11 +285,11 @@ def test_a_run_without_a_dataset_is_listed_as_waiting_and_has_no_cells(settings,
     write_lines(folder / "results.jsonl", [{"query_id": "q"}])
     (folder / "run.json").write_text(json.dumps({"run_id": "waiting-1", "dataset": "not-there-yet"}))
     load(settings, folder, on=6)
-    status = find_status(settings, registry)
+    status = find_status(project_of(settings, registry))
     assert status["waiting"] == ["waiting-1"]
     assert status["runs"] == len(bundle.runs) + 1
     assert {asset["missing"] for asset in status["assets"][:-1]} == {0}
-    shown = show_run(settings, registry, "waiting-1")
+    shown = show_run(project_of(settings, registry), "waiting-1")
     assert (shown["total_queries"], shown["unknown_query_ids"]) == (0, ["q"])
     assert {entry["n"] for entry in shown["metrics"].values()} == {0}
 

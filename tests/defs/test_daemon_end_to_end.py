@@ -22,7 +22,7 @@ from eval_pipeline.defs.stale_memory import NOTHING_STALE
 from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.planning.status import find_status
 from eval_pipeline.settings import Settings, load_settings, shipped_sql
-from tests.projects import open_reader
+from tests.projects import open_reader, project_of
 
 from .deliveries import CHANGED, compute, deliver_golden, deliver_run, load
 
@@ -187,5 +187,5 @@ def assert_exactly_the_stale_cells_ran(instance: dg.DagsterInstance, settings: S
     assert computed == [("aggregates.run_metrics", CHANGED, 2), (CHANGED, "", 2)]
     assert others == total - 4
     assert first_value == 0.5
-    cells = find_status(settings, registry)["cells"]
+    cells = find_status(project_of(settings, registry))["cells"]
     assert cells["stale"] == cells["missing"] == 0

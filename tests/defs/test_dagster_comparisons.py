@@ -28,7 +28,7 @@ from eval_pipeline.launch import run_in_dagster
 from eval_pipeline.report.pages.writing import due_pages
 from eval_pipeline.settings import default_file
 from tests.few_definitions import shipping, write_few
-from tests.projects import open_reader
+from tests.projects import open_reader, project_of, store_with
 
 from .deliveries import (
     CHANGED,
@@ -39,7 +39,6 @@ from .deliveries import (
     deliver_run,
     load,
     make_settings,
-    utc_now,
 )
 
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
@@ -104,12 +103,12 @@ def published(compared, tmp_path_factory):
 def make_pairs(settings):
     registry = load_registry(settings)
     with open_reader(settings.db) as con:
-        pairs = [(one.run_a, one.run_b) for one in due_pairs(con, registry, reasons=None)]
-    store_comparisons(settings, registry, pairs, now=utc_now())
+        pairs = [(one.run_a, one.run_b) for one in due_pairs(store_with(con, registry), reasons=None)]
+    store_comparisons(project_of(settings, registry), pairs)
 
 
 def execute(settings, instance, first, last, *, tags=None):
-    job = build_definitions(settings).resolve_job_def("new_comparisons")
+    job = build_definitions(project_of(settings)).resolve_job_def("new_comparisons")
     return job.execute_in_process(
         instance=instance,
         tags={RANGE_START: first, RANGE_END: last, **(tags or {})},
@@ -120,7 +119,7 @@ def execute(settings, instance, first, last, *, tags=None):
 
 def publish(settings, instance):
     """What the job that writes pages says of them."""
-    job = build_definitions(settings).resolve_job_def("publish_pages")
+    job = build_definitions(project_of(settings)).resolve_job_def("publish_pages")
     result = job.execute_in_process(instance=instance, run_config=QUIET)
     (metadata,) = materializations(result, PAGES).values()
     return metadata
@@ -199,7 +198,7 @@ def test_the_tables_of_a_comparison_are_made_in_one_step_and_each_says_what_it_h
 
 
 def test_the_columns_shown_of_comparisons_are_those_of_their_tables_in_their_order(done):
-    graph = build_definitions(done.settings).resolve_asset_graph()
+    graph = build_definitions(project_of(done.settings)).resolve_asset_graph()
     words = {"VARCHAR": "text", "VARCHAR[]": "list of text"}
     for table in TABLES:
         metadata = graph.get(dg.AssetKey(["comparisons", table])).metadata
@@ -210,7 +209,7 @@ def test_the_columns_shown_of_comparisons_are_those_of_their_tables_in_their_ord
 
 def test_of_a_range_only_the_pairs_that_were_stale_are_shown(computed, tmp_path, instance):
     settings = copied(computed, tmp_path)
-    store_comparisons(settings, load_registry(settings), [("r1", "r2")], now=utc_now())
+    store_comparisons(project_of(settings), [("r1", "r2")])
     register_comparisons(instance, PAIRS, may_move=True)
     result = execute(settings, instance, *PAIRS, tags={ONLY_STALE: "true"})
     assert result.success
@@ -260,7 +259,7 @@ def test_a_fresh_pair_is_left_alone_unless_it_is_asked_for(done):
 
 
 def test_pairs_depend_on_whole_tables_and_pages_on_pairs(done):
-    graph = build_definitions(done.settings).resolve_asset_graph()
+    graph = build_definitions(project_of(done.settings)).resolve_asset_graph()
     aggregates = dg.AssetKey(["aggregates", "run_metrics"])
     assert aggregates in graph.get(COMPARISONS).parent_keys
     mapping = graph.get(COMPARISONS).partition_mappings[aggregates]
@@ -289,7 +288,7 @@ def test_a_pair_of_runs_that_are_not_there_fails_and_the_others_are_stored(compu
 
 def test_the_command_line_compares_what_it_computed_and_publishes_where_asked(loaded, tmp_path):
     settings = copied(loaded, tmp_path)
-    found = run_in_dagster(settings, reasons=NEW_DATA_REASONS, pages=True)
+    found = run_in_dagster(project_of(settings), reasons=NEW_DATA_REASONS, pages=True)
     assert found.computed.cells["comparisons.pairs"] == 2
     assert rows(settings, "select count(*) from comparisons.pairs") == [(2,)]
     assert {path.name for path in settings.reports.iterdir()} == {
@@ -302,15 +301,15 @@ def test_the_command_line_compares_what_it_computed_and_publishes_where_asked(lo
         assert set(found_beside) == {"metrics.json", "config.json", "eval-results.json"}
         metrics = json.loads(found_beside["metrics.json"].read_text("utf-8"))
         assert metrics["run_id"] == run_id and "judge_reliability" in metrics
-    again = run_in_dagster(settings, reasons=NEW_DATA_REASONS)
+    again = run_in_dagster(project_of(settings), reasons=NEW_DATA_REASONS)
     assert (again.n_cells, again.dagster_run_ids) == (0, ())
 
 
 def test_an_applied_formula_takes_its_comparisons_with_it(compared, tmp_path):
     settings = copied(compared, tmp_path)
     change_a_formula(settings, cutoff=1)
-    assert run_in_dagster(settings, reasons=NEW_DATA_REASONS).n_cells == 0
-    found = run_in_dagster(settings, reasons=None)
+    assert run_in_dagster(project_of(settings), reasons=NEW_DATA_REASONS).n_cells == 0
+    found = run_in_dagster(project_of(settings), reasons=None)
     assert found.computed.cells == {CHANGED: 3, "aggregates.run_metrics": 3, "comparisons.pairs": 2}
 
 
@@ -401,4 +400,4 @@ def test_a_page_has_a_file_of_its_own_whatever_its_run_is_called(tmp_path):
 
 def test_there_is_no_page_of_what_is_not_computed(loaded):
     with open_reader(loaded.db) as con:
-        assert due_pages(con, loaded, load_registry(loaded)) == []
+        assert due_pages(store_with(con, load_registry(loaded)), loaded) == []

@@ -10,7 +10,7 @@ from eval_pipeline.defs.location import build_definitions
 from eval_pipeline.defs.partitions import register_runs
 from eval_pipeline.defs.tags import ONLY_STALE, RANGE_END, RANGE_START, REASONS
 from eval_pipeline.errors import DefinitionError
-from tests.projects import open_reader, open_writer
+from tests.projects import open_reader, open_writer, project_of
 
 from .deliveries import (
     CHANGED,
@@ -51,7 +51,7 @@ def computed(loaded, tmp_path_factory, few_definitions):
 
 
 def execute(settings, instance, first, last, *, assets=None, tags=None, job="nightly_evaluation"):
-    definitions = build_definitions(settings)
+    definitions = build_definitions(project_of(settings))
     return definitions.resolve_job_def(job).execute_in_process(
         instance=instance,
         tags={RANGE_START: first, RANGE_END: last, **(tags or {})},
@@ -257,7 +257,7 @@ def test_values_outside_of_the_declared_range_and_nan_fail_the_check(computed, t
                 "where run_key = (select run_key from raw.runs where run_id = ?)",
                 [run_id],
             )
-    job = build_definitions(settings).resolve_implicit_global_asset_job_def()
+    job = build_definitions(project_of(settings)).resolve_implicit_global_asset_job_def()
     checks = {
         dg.AssetCheckKey(dg.AssetKey(["metrics", name]), "values_in_range")
         for name in ("hit_at_k", "reciprocal_rank")
@@ -304,7 +304,9 @@ def test_the_error_of_a_definition_reaches_the_listener_as_it_was_raised(loaded,
         "select run_key, query_key, no_such_column as broken from facts.chunk_ranks\n"
     )
     listener = Listener()
-    definitions = build_definitions(replace(settings, own_sql=tmp_path / "mine"), listener=listener)
+    definitions = build_definitions(
+        project_of(replace(settings, own_sql=tmp_path / "mine")), listener=listener
+    )
     register_runs(instance, RUNS, may_move=True)
     definitions.resolve_job_def("nightly_evaluation").execute_in_process(
         instance=instance,

@@ -13,7 +13,7 @@ from eval_pipeline.defs.resources import StoreResource
 from eval_pipeline.errors import InvalidConfig, StoreError
 from eval_pipeline.formulas.registry import Registry, load_registry
 from eval_pipeline.settings import load_settings
-from tests.projects import open_reader
+from tests.projects import open_reader, project_of
 
 from .deliveries import make_settings
 
@@ -36,7 +36,7 @@ def registry() -> Registry:
 
 @pytest.fixture(scope="module")
 def definitions(tmp_path_factory: pytest.TempPathFactory) -> dg.Definitions:
-    return build_definitions(make_settings(tmp_path_factory.mktemp("empty")))
+    return build_definitions(project_of(make_settings(tmp_path_factory.mktemp("empty"))))
 
 
 def graph_of(definitions: dg.Definitions):
@@ -107,7 +107,7 @@ def test_a_new_file_in_ones_own_folder_appears_as_an_asset_with_its_check(tmp_pa
     own = tmp_path / "mine"
     (own / "metrics").mkdir(parents=True)
     (own / "metrics" / "found_twice.sql").write_text(OWN_FORMULA)
-    found = build_definitions(replace(make_settings(tmp_path), own_sql=own))
+    found = build_definitions(project_of(replace(make_settings(tmp_path), own_sql=own)))
     graph = graph_of(found)
     key = dg.AssetKey(["metrics", "found_twice"])
     assert graph.get(key).parent_keys == {dg.AssetKey(["facts", "chunk_ranks"])}

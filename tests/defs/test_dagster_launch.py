@@ -30,7 +30,7 @@ from eval_pipeline.defs.processes import PROCESS_TAG, fail_dead_runs, this_proce
 from eval_pipeline.errors import DefinitionError, StoreBusy, StoreMissing, UsageError
 from eval_pipeline.launch import open_ui, prepare_home, run_in_dagster, ui_environment
 from eval_pipeline.settings import load_settings
-from tests.projects import open_reader, open_writer
+from tests.projects import open_reader, open_writer, project_of
 
 from .deliveries import (
     CHANGED,
@@ -42,7 +42,6 @@ from .deliveries import (
     deliver_run,
     load,
     make_settings,
-    utc_now,
 )
 
 pytestmark = pytest.mark.usefixtures("few_definitions")
@@ -84,7 +83,9 @@ def launched(tmp_path_factory, new_home, few_definitions):
     settings = loaded(tmp_path_factory.mktemp("launched"), new_home, 2, 3, 4)
     seen: list[tuple[int, int]] = []
     found = run_in_dagster(
-        settings, reasons=NEW_DATA_REASONS, progress=lambda done, total: seen.append((done, total))
+        project_of(settings),
+        reasons=NEW_DATA_REASONS,
+        progress=lambda done, total: seen.append((done, total)),
     )
     return SimpleNamespace(settings=settings, found=found, progress=seen)
 
@@ -117,31 +118,33 @@ def test_a_launch_computes_what_is_missing_and_leaves_a_run_with_its_events(laun
 
 
 def test_a_second_launch_has_nothing_to_do(after_launch):
-    found = run_in_dagster(after_launch, reasons=NEW_DATA_REASONS)
+    found = run_in_dagster(project_of(after_launch), reasons=NEW_DATA_REASONS)
     assert (found.n_cells, found.dagster_run_ids) == (0, ())
 
 
 def test_only_the_named_runs_are_computed(one_run):
     load(one_run, deliver_run(one_run.db.parent / "bundle", "r2", day=2))
-    found = run_in_dagster(one_run, run_ids=["r2"], reasons=NEW_DATA_REASONS, definitions=[CHANGED])
+    found = run_in_dagster(
+        project_of(one_run), run_ids=["r2"], reasons=NEW_DATA_REASONS, definitions=[CHANGED]
+    )
     assert found.computed.runs == ("r2",)
 
 
 def test_a_stale_formula_is_left_unless_every_reason_counts(after_launch):
     change_a_formula(after_launch)
-    assert run_in_dagster(after_launch, reasons=NEW_DATA_REASONS).n_cells == 0
-    found = run_in_dagster(after_launch, reasons=None)
+    assert run_in_dagster(project_of(after_launch), reasons=NEW_DATA_REASONS).n_cells == 0
+    found = run_in_dagster(project_of(after_launch), reasons=None)
     assert set(found.computed.cells) == {CHANGED, "aggregates.run_metrics"}
 
 
 def test_what_was_computed_past_dagster_is_shown_by_nobody_and_computed_again_by_nobody(one_run):
     compute(one_run)
-    assert run_in_dagster(one_run, reasons=NEW_DATA_REASONS).dagster_run_ids == ()
+    assert run_in_dagster(project_of(one_run), reasons=NEW_DATA_REASONS).dagster_run_ids == ()
 
 
 def test_an_older_run_that_is_loaded_later_stands_before_the_others(after_launch, tmp_path):
     load(after_launch, deliver_run(tmp_path / "bundle", "r1", day=1))
-    found = run_in_dagster(after_launch, reasons=NEW_DATA_REASONS)
+    found = run_in_dagster(project_of(after_launch), reasons=NEW_DATA_REASONS)
     assert found.computed.runs == ("r1",)
     with open_home(after_launch.dagster_home) as instance:
         assert registered_runs(instance) == ["r1", "r2", "r3", "r4"]
@@ -149,10 +152,10 @@ def test_an_older_run_that_is_loaded_later_stands_before_the_others(after_launch
 
 def test_each_version_of_a_golden_set_is_one_materialization_with_its_hash(after_launch, tmp_path):
     settings = after_launch
-    run_in_dagster(settings, reasons=NEW_DATA_REASONS)
+    run_in_dagster(project_of(settings), reasons=NEW_DATA_REASONS)
     deliver_golden(tmp_path / "bundle", [GOLDEN[0], {**GOLDEN[1], "tags": ["new"]}])
     load(settings, tmp_path / "bundle")
-    run_in_dagster(settings, reasons=NEW_DATA_REASONS)
+    run_in_dagster(project_of(settings), reasons=NEW_DATA_REASONS)
     with open_reader(settings.db) as con:
         hashes = [
             row[0]
@@ -184,7 +187,7 @@ def test_a_broken_formula_is_raised_as_it_is_after_everything_else_was_computed(
         "select run_key, query_key, no_such_column as broken from facts.chunk_ranks\n"
     )
     with pytest.raises(DefinitionError, match="no_such_column"):
-        run_in_dagster(replace(settings, own_sql=tmp_path / "mine"), reasons=NEW_DATA_REASONS)
+        run_in_dagster(project_of(replace(settings, own_sql=tmp_path / "mine")), reasons=NEW_DATA_REASONS)
     with open_reader(settings.db) as con:
         assert con.sql(f"select count(*) from {CHANGED}").fetchall() == [(2,)]
     with open_home(settings.dagster_home) as instance:
@@ -198,7 +201,7 @@ def test_an_interrupt_ends_the_command_and_not_just_one_run(one_run, monkeypatch
 
     monkeypatch.setattr(assets, "measure", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        run_in_dagster(one_run, reasons=NEW_DATA_REASONS)
+        run_in_dagster(project_of(one_run), reasons=NEW_DATA_REASONS)
     with open_home(one_run.dagster_home) as instance:
         (run,) = instance.get_runs()
         assert run.status == dg.DagsterRunStatus.FAILURE
@@ -207,20 +210,22 @@ def test_an_interrupt_ends_the_command_and_not_just_one_run(one_run, monkeypatch
 def test_a_failing_check_is_in_the_summary(one_run):
     with open_writer(one_run.db) as con:
         con.execute("delete from raw.results where row_no = 1")
-    failed = "\n".join(run_in_dagster(one_run, reasons=NEW_DATA_REASONS, definitions=[CHANGED]).failed_checks)
+    failed = "\n".join(
+        run_in_dagster(project_of(one_run), reasons=NEW_DATA_REASONS, definitions=[CHANGED]).failed_checks
+    )
     assert ("raw/results: every_row_accounted_for: r1: 2 results were delivered") in failed
 
 
 def test_nothing_is_said_on_the_terminal_and_the_environment_stays_as_it_was(one_run, capfd):
     before = {name: os.environ.get(name) for name in ENVIRONMENT}
-    run_in_dagster(one_run, reasons=NEW_DATA_REASONS)
+    run_in_dagster(project_of(one_run), reasons=NEW_DATA_REASONS)
     assert capfd.readouterr() == ("", "")
     assert {name: os.environ.get(name) for name in ENVIRONMENT} == before
 
 
 def test_a_store_that_is_not_there_is_said_before_anything_runs(project):
     with pytest.raises(StoreMissing, match="eval-pipeline load"):
-        run_in_dagster(project, reasons=NEW_DATA_REASONS)
+        run_in_dagster(project_of(project), reasons=NEW_DATA_REASONS)
 
 
 def test_dagsters_own_storage_reads_what_was_written_in_batches(launched):
@@ -307,7 +312,7 @@ def test_the_next_command_cleans_up_after_one_that_was_killed_and_computes_the_r
     with open_home(settings.dagster_home) as instance:
         (run,) = instance.get_runs()
         assert run.status == dg.DagsterRunStatus.STARTED
-    assert run_in_dagster(settings, reasons=NEW_DATA_REASONS).computed.runs == ("r1",)
+    assert run_in_dagster(project_of(settings), reasons=NEW_DATA_REASONS).computed.runs == ("r1",)
     with open_home(settings.dagster_home) as instance:
         assert instance.get_run_by_id(run.run_id).status == dg.DagsterRunStatus.FAILURE
 
@@ -361,13 +366,13 @@ def test_broken_files_of_dagster_are_named_and_computing_goes_on(after_launch, n
     spoil, fault, way_out = HOME_FAULTS[name]
     spoil(after_launch.dagster_home)
     said: list[str] = []
-    found = run_in_dagster(after_launch, reasons=NEW_DATA_REASONS, notify=said.append)
+    found = run_in_dagster(project_of(after_launch, notify=said.append), reasons=NEW_DATA_REASONS)
     assert "late" in found.computed.runs
     (line,) = [line for line in said if line.startswith("Dagster is not told what is computed: ")]
     assert str(after_launch.dagster_home) in line
     assert fault in line
     assert way_out in line
-    assert run_in_dagster(after_launch, reasons=NEW_DATA_REASONS, notify=said.append).n_cells == 0
+    assert run_in_dagster(project_of(after_launch, notify=said.append), reasons=NEW_DATA_REASONS).n_cells == 0
 
 
 def test_what_is_moved_away_is_begun_anew(after_launch):
@@ -376,7 +381,12 @@ def test_what_is_moved_away_is_begun_anew(after_launch):
     deliver_run(after_launch.inbox, "late", day=9)
     load(after_launch, after_launch.inbox)
     said: list[str] = []
-    assert "late" in run_in_dagster(after_launch, reasons=NEW_DATA_REASONS, notify=said.append).computed.runs
+    assert (
+        "late"
+        in run_in_dagster(
+            project_of(after_launch, notify=said.append), reasons=NEW_DATA_REASONS
+        ).computed.runs
+    )
     assert said == []
 
 
@@ -420,7 +430,7 @@ def test_a_port_that_is_taken_is_refused_by_name(tmp_path):
         taken.listen()
         port = taken.getsockname()[1]
         with pytest.raises(UsageError, match=str(port)):
-            open_ui(make_settings(tmp_path), port)
+            open_ui(project_of(make_settings(tmp_path)), port)
 
 
 def refused_once(monkeypatch):
@@ -441,7 +451,7 @@ def test_a_run_of_the_night_that_the_store_refuses_tries_again(one_run, monkeypa
     refused_once(monkeypatch)
     with open_home(one_run.dagster_home) as instance:
         instance.add_dynamic_partitions("eval_run", ["r1"])
-        night = build_definitions(one_run).resolve_job_def(NIGHTLY_EVALUATION)
+        night = build_definitions(project_of(one_run)).resolve_job_def(NIGHTLY_EVALUATION)
         range_tags = {"dagster/asset_partition_range_start": "r1", "dagster/asset_partition_range_end": "r1"}
         done = night.execute_in_process(
             instance=instance, tags=range_tags, run_config=QUIET, raise_on_error=False
@@ -458,4 +468,4 @@ def test_an_hour_of_the_schedule_that_the_store_refuses_is_tried_again(one_run):
 def test_a_command_that_the_store_refuses_says_so_at_once(one_run, monkeypatch):
     refused_once(monkeypatch)
     with pytest.raises(StoreBusy, match="process 7"):
-        run_in_dagster(one_run, reasons=None)
+        run_in_dagster(project_of(one_run), reasons=None)

@@ -23,7 +23,7 @@ from eval_pipeline.showing.checks import (
 )
 from tests.bundle_files import hits, load, write_archive, write_golden, write_lines, write_run
 from tests.few_definitions import shipping, write_few
-from tests.projects import open_reader
+from tests.projects import open_reader, project_of
 
 from .deliveries import compute, make_settings
 
@@ -108,7 +108,7 @@ def done(settings: Settings) -> Any:
     with dg.DagsterInstance.ephemeral() as instance:
         register_runs(instance, RUNS, may_move=True)
         result = (
-            build_definitions(settings)
+            build_definitions(project_of(settings))
             .resolve_job_def("nightly_evaluation")
             .execute_in_process(
                 instance=instance,

@@ -16,7 +16,6 @@ from eval_pipeline.defs.schedule import nightly
 from eval_pipeline.defs.sensors import new_comparisons, new_runs, stale_metrics
 from eval_pipeline.defs.tags import LAUNCH, ONLY_STALE, REASONS
 from eval_pipeline.errors import InvalidConfig
-from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.loading.inbox import look_into, take_in_runs, take_in_sources
 from eval_pipeline.report.pages.writing import publish_pages
 from eval_pipeline.settings import load_settings
@@ -320,7 +319,7 @@ def test_the_nightly_schedule_takes_sources_in_and_launches_what_arrived(setting
         # What is computed ends in pages; once these are written nothing is left to do.
         (ending,) = tick()
         assert ending.job_name == "publish_pages"
-        publish_pages(settings, load_registry(settings))
+        publish_pages(project_of(settings))
         assert tick().skip_message == "everything delivered is computed"
 
 

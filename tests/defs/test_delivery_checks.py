@@ -15,6 +15,7 @@ from eval_pipeline.defs.partitions import register_runs, register_sources
 from eval_pipeline.defs.sources import RAW_PARTS
 from eval_pipeline.defs.tags import RANGE_END, RANGE_START
 from eval_pipeline.settings import Settings
+from tests.projects import project_of
 
 from .deliveries import GOLDEN, deliver_golden, deliver_run, load, make_settings
 
@@ -45,7 +46,7 @@ def evaluations(
 ) -> dict[tuple[str, str], Any]:
     """(check, asset) → what it found, of materializing what is delivered."""
     result = (
-        build_definitions(settings)
+        build_definitions(project_of(settings))
         .resolve_job_def(job)
         .execute_in_process(
             instance=instance,

@@ -21,10 +21,10 @@ from eval_pipeline.formulas.lock_file import FILE
 from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.planning.plan import find_plan, select_cells
 from tests.few_definitions import shipping
-from tests.projects import open_writer
+from tests.projects import open_writer, project_of
 from tests.versions import of_version
 
-from .deliveries import CHANGED, change_a_formula, compute, copied, utc_now
+from .deliveries import CHANGED, change_a_formula, compute, copied
 from .ticks import NAMES, Watch, assets, ranges, record
 
 pytestmark = pytest.mark.usefixtures("few_definitions")
@@ -201,7 +201,7 @@ def test_what_the_sensor_predicts_is_what_the_plan_predicts(slow_watch, computed
     change_a_formula(computed)
     _, said = slow_watch.tick()
     registry = load_registry(computed)
-    plan = find_plan(computed, registry, select_cells(registry, only=[CHANGED]))
+    plan = find_plan(project_of(computed, registry), select_cells(registry, only=[CHANGED]))
     assert f"about {plan['estimated_seconds']:.1f} s" in said
 
 
@@ -259,7 +259,7 @@ def test_the_check_up_to_date_says_what_is_stale_how_long_it_takes_and_by_which_
 
 def test_the_check_up_to_date_can_be_asked_by_hand_and_is_in_no_run_of_a_job(computed, instance):
     change_a_formula(computed)
-    definitions = build_definitions(computed)
+    definitions = build_definitions(project_of(computed))
     keys = {
         dg.AssetCheckKey(dg.AssetKey(name.split(".")), "up_to_date") for name in (CHANGED, "metrics.hit_at_k")
     }

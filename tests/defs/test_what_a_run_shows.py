@@ -46,7 +46,7 @@ def eleven(tmp_path_factory, new_home, few_definitions):
     for day, run_id in enumerate(RUNS, start=1):
         deliver_run(root, run_id, day=day)
     load(settings, root)
-    run_in_dagster(settings, reasons=None)
+    run_in_dagster(project_of(settings), reasons=None)
     change_a_formula(settings)
     measure(project_of(settings), reasons=None, run_ids=FRESH)
     load(settings, deliver_run(root, AGAIN, day=7, hits={"q1": ["a"]}))
@@ -99,7 +99,7 @@ def assert_shown_as_computed(settings, dagster_run_ids):
 
 
 def test_a_command_shows_what_it_computed_and_nothing_of_the_runs_between(settings):
-    found = run_in_dagster(settings, reasons=None)
+    found = run_in_dagster(project_of(settings), reasons=None)
     assert_shown_as_computed(settings, list(found.dagster_run_ids))
     with dg.DagsterInstance.from_config(str(settings.dagster_home)) as instance:
         checked = {
@@ -112,14 +112,14 @@ def test_a_command_shows_what_it_computed_and_nothing_of_the_runs_between(settin
 
 
 def test_what_the_sensor_launches_shows_what_was_computed_and_nothing_of_the_runs_between(settings):
-    run_in_dagster(settings, reasons=("results",), run_ids=[AGAIN])
+    run_in_dagster(project_of(settings), reasons=("results",), run_ids=[AGAIN])
     with open_home(settings.dagster_home) as instance:
         requests, _ = Watch(stale_metrics(make_jobs(), NAMES), instance, StoreResource.of(settings)).tick()
         (request,) = requests
         assert ranges(requests) == [(RUNS[0], RUNS[-1])]
         assert assets(request) == {"metrics.reciprocal_rank", "aggregates.run_metrics"}
         result = (
-            build_definitions(settings)
+            build_definitions(project_of(settings))
             .resolve_job_def(request.job_name)
             .execute_in_process(
                 instance=instance,
@@ -148,7 +148,7 @@ def test_a_backfill_is_answered_for_every_partition_that_it_waits_for(settings):
             "eval_pipeline/only_stale": "true",
         }
         result = (
-            build_definitions(settings)
+            build_definitions(project_of(settings))
             .resolve_job_def("recompute_stale")
             .execute_in_process(instance=instance, asset_selection=[key], tags=tags)
         )

@@ -12,7 +12,7 @@ from eval_pipeline.formulas.registry import Registry, load_registry
 from eval_pipeline.settings import Settings, load_settings
 from eval_pipeline.showing.show import show_run
 from tests.called import EXAMPLE, demo_once, working_in
-from tests.projects import open_reader
+from tests.projects import open_reader, project_of
 
 BEFORE, AFTER, OTHER_CHUNKER, BEST = (f"nightly-2026-09-{day}" for day in ("08", "11", "14", "18"))
 KS = (1, 3, 5, 10)
@@ -79,7 +79,7 @@ def registry(settings: Settings) -> Registry:
 def documents(settings: Settings, registry: Registry) -> dict[str, Document]:
     with open_reader(settings.db) as con:
         runs = [run_id for (run_id,) in con.execute("select run_id from raw.runs").fetchall()]
-    return {run_id: show_run(settings, registry, run_id) for run_id in runs}
+    return {run_id: show_run(project_of(settings, registry), run_id) for run_id in runs}
 
 
 def values_in(block: Any, path: str = "") -> Iterator[str]:
@@ -144,18 +144,18 @@ def test_every_slice_dimension_has_values_beside_the_unlabelled(documents: Mappi
 def test_two_runs_of_one_chunker_show_wins_losses_and_regressions(
     settings: Settings, registry: Registry
 ) -> None:
-    document = compare(settings, registry, BEFORE, AFTER)
+    document = compare(project_of(settings, registry), BEFORE, AFTER)
     assert document["deltas"]["chunker_version_match"] == "exact"
     for kind in ("win", "draw", "rank_up", "rank_down", "not_applicable"):
         assert document["counts"][kind], kind
-    back = compare(settings, registry, AFTER, BEFORE)
+    back = compare(project_of(settings, registry), AFTER, BEFORE)
     assert back["counts"]["loss"] and back["counts"]["regressions"]
     assert any(entry["regressed_chunk_ids"] for entry in back["per_query"])
     assert any(document["deltas"][key] for key in ("hit@5", "mrr"))
 
 
 def test_two_chunkers_are_compared_by_document_and_span(settings: Settings, registry: Registry) -> None:
-    document = compare(settings, registry, AFTER, OTHER_CHUNKER)
+    document = compare(project_of(settings, registry), AFTER, OTHER_CHUNKER)
     assert document["deltas"]["chunker_version_match"] == "fallback_doc_span"
     found = document["fallback_metrics"]
     for key in (*(f"hit@{k}" for k in KS), "mrr"):

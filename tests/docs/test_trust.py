@@ -12,6 +12,7 @@ import pytest
 
 from eval_pipeline import launch
 from tests.bundle_files import hits, load, settings_in, write_golden, write_run
+from tests.projects import project_of
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "trust.md"
@@ -71,6 +72,6 @@ def test_the_web_interface_listens_on_this_machine_alone(
     started: list[list[str]] = []
     monkeypatch.setattr(os, "execve", lambda _, command, __: started.append(command))
     settings = settings_in(tmp_path, DAGSTER_HOME=str(tmp_path / "home"))
-    launch.open_ui(settings, 0)
+    launch.open_ui(project_of(settings), 0)
     (command,) = started
     assert command[command.index("-h") + 1] == "127.0.0.1"

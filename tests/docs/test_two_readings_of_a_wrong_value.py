@@ -66,7 +66,7 @@ def test_the_preview_of_the_other_reading_shows_what_counting_by_hand_gives(sett
     measure(project_of(settings, now=NOW))
     settings.config.write_text('[formulas.extraction]\nfn_policy = "table"\n')
     registry = load_registry(settings)
-    plan = find_preview(settings, registry, select_cells(registry, runs=["listings"]))
+    plan = find_preview(project_of(settings, registry), select_cells(registry, runs=["listings"]))
     preview = plan["preview"]["f1"]
     assert preview["unit"] == "cases"
     assert preview["changed_queries"] == 1

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from eval_pipeline.planning.status import find_status
-from tests.bundle_files import ask, derived_tables, load, registry_of, settings_in
+from tests.bundle_files import ask, derived_tables, load, settings_in
 from tests.faults.killed_at import load_and_compute
 from tests.few_definitions import shipping, write_few
 from tests.prepared import Copy, Prepared, wait_until
-from tests.projects import open_reader, open_writer
+from tests.projects import open_reader, open_writer, project_of
 from tests.reference.bundles import random_bundle, write_bundle
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -189,7 +189,7 @@ def test_run_killed_in_the_middle_of_its_dagster_run_is_finished_by_the_next_one
     assert running.wait() == -signal.SIGKILL
     second = command("run")
     assert second.wait() == 0, second.said
-    cells = find_status(settings, registry_of(settings))["cells"]
+    cells = find_status(project_of(settings))["cells"]
     assert (cells["missing"], cells["stale"]) == (0, 0)
     assert derived_tables(settings) == derived_tables(settings_in(untouched))
 

@@ -91,15 +91,15 @@ def test_a_formula_about_cases_or_percentiles_stays_out_of_what_is_averaged_over
         tmp_path, metrics__case_size=PER_CASE, metrics__slowest=SLOWEST, metrics__plain=PLAIN
     )
     own = {"size", "slow", "plain"}
-    document = show_run(settings, registry, "run")
+    document = show_run(project_of(settings, registry), "run")
     assert own & set(document["metrics"]) == {"plain"}
-    assert own & set(next(show_queries(settings, registry, "run"))["metrics"]) == {"plain"}
-    _, rows = ask(settings, "select distinct metric from per_query_metrics")
+    assert own & set(next(show_queries(project_of(settings, registry), "run"))["metrics"]) == {"plain"}
+    _, rows = ask(project_of(settings), "select distinct metric from per_query_metrics")
     assert own & {metric for (metric,) in rows} == {"plain"}
-    _, rows = ask(settings, "select distinct metric from run_metrics")
+    _, rows = ask(project_of(settings), "select distinct metric from run_metrics")
     assert own & {metric for (metric,) in rows} == {"plain"}
     assert {"case_size", "slowest", "plain"} <= set(document["formulas"])
-    _, rows = ask(settings, "select size from metrics.case_size order by case_key")
+    _, rows = ask(project_of(settings), "select size from metrics.case_size order by case_key")
     assert rows == [[float(len('{"a": 1}'))], [None]]
 
 
@@ -113,7 +113,9 @@ def test_the_catalogue_knows_every_key_and_what_its_rows_are_about(tmp_path: Pat
 
 def test_a_text_column_can_be_what_a_row_is_about_when_the_header_says_so(tmp_path: Path) -> None:
     settings, _ = computed(tmp_path, aggregates__errors_by_text=BY_TEXT)
-    _, rows = ask(settings, "select error, n from aggregates.errors_by_text order by error nulls first")
+    _, rows = ask(
+        project_of(settings), "select error, n from aggregates.errors_by_text order by error nulls first"
+    )
     assert rows == [[None, 1], ["late", 1]]
 
 

@@ -14,6 +14,7 @@ from eval_pipeline.planning.explain import explain_movement
 from eval_pipeline.planning.status import find_status
 from eval_pipeline.showing.show import show_queries, show_run
 from tests.bundle_files import ask, compute, hits, load, settings_in, write_golden, write_run
+from tests.projects import project_of
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +68,9 @@ def test_one_new_file_brings_table_catalogue_entry_values_and_cells(evaluated, t
     assert document["reads"] == ["facts.outcomes"]
 
     (cell,) = [
-        asset for asset in find_status(settings, registry)["assets"] if asset["name"] == "metrics.many_hits"
+        asset
+        for asset in find_status(project_of(settings, registry))["assets"]
+        if asset["name"] == "metrics.many_hits"
     ]
     assert (cell["missing"], cell["fresh"]) == (1, 0)
     done = compute(settings, registry, on=3)
@@ -76,17 +79,20 @@ def test_one_new_file_brings_table_catalogue_entry_values_and_cells(evaluated, t
         "aggregates.run_metrics": 1,
     }
     (cell,) = [
-        asset for asset in find_status(settings, registry)["assets"] if asset["name"] == "metrics.many_hits"
+        asset
+        for asset in find_status(project_of(settings, registry))["assets"]
+        if asset["name"] == "metrics.many_hits"
     ]
     assert (cell["missing"], cell["fresh"]) == (0, 1)
 
     assert ask(settings, "select query_key, many_hits from metrics.many_hits order by many_hits") != []
-    shown = show_run(settings, registry, "run-1")
+    shown = show_run(project_of(settings, registry), "run-1")
     assert shown["metrics"]["many_hits"] == {"value": 0.5, "n": 2}
     assert shown["slices"]["category"]["factual"]["metrics"]["many_hits"] == {"value": 1.0, "n": 1}
     assert shown["formulas"]["many_hits"]["fingerprint"] == registry.get("many_hits").fingerprint
     lines = [
-        (line["query_id"], line["metrics"]["many_hits"]) for line in show_queries(settings, registry, "run-1")
+        (line["query_id"], line["metrics"]["many_hits"])
+        for line in show_queries(project_of(settings, registry), "run-1")
     ]
     assert lines == [("a", 1.0), ("b", 0.0)]
 
@@ -129,8 +135,10 @@ def values_of(settings, name, text, *, on=3, **options):
     (settings.own_sql / "metrics" / name).write_text(text)
     registry = load_registry(settings)
     compute(settings, registry, on=on, **options)
-    shown = show_run(settings, registry, "run-1")["metrics"]
-    return shown, {line["query_id"]: line["metrics"] for line in show_queries(settings, registry, "run-1")}
+    shown = show_run(project_of(settings, registry), "run-1")["metrics"]
+    return shown, {
+        line["query_id"]: line["metrics"] for line in show_queries(project_of(settings, registry), "run-1")
+    }
 
 
 HEADER = '-- keys: {own: "Made up"}\n\n'
@@ -222,8 +230,6 @@ def test_what_an_older_python_formula_says_is_explained_and_leaves_no_file_behin
     )
     for on, weight in ((3, 1), (5, 4)):
         values_of(settings, "many.py", formula.replace("WEIGHT", str(weight)), on=on, reasons=None)
-    found = explain_movement(
-        settings, load_registry(settings), "many", ("run-1", "run-1"), as_of=("2026-09-05", None)
-    )
+    found = explain_movement(project_of(settings), "many", ("run-1", "run-1"), as_of=("2026-09-05", None))
     assert (found["a"]["value"], found["b"]["value"], found["formula"]) == (1.0, 4.0, 3.0)
     assert list((tmp_path / "temporary").iterdir()) == []

@@ -19,13 +19,12 @@ from tests.bundle_files import (
     day,
     hits,
     load,
-    registry_of,
     settings_in,
     write_archive,
     write_golden,
     write_run,
 )
-from tests.projects import project_of
+from tests.projects import project_of, registry_of
 
 GOLDEN = [{"query_id": "q1", "expected_chunk_ids": ["d/1"]}]
 
@@ -166,9 +165,9 @@ def test_a_delivery_that_was_moved_to_another_disk_and_linked_is_read_there(sett
     elsewhere = first.rename(tmp_path / "elsewhere")
     first.symlink_to(elsewhere)
     assert_rebuilt_as_it_was(settings)
-    forget(settings, registry_of(settings), Request("run", "run-1"), now=day(3))
+    forget(project_of(settings, now=day(3)), Request("run", "run-1"))
     assert not (elsewhere / "runs").exists()
-    forget(settings, registry_of(settings), Request("dataset", "kb"), now=day(4))
+    forget(project_of(settings, now=day(4)), Request("dataset", "kb"))
     assert not first.is_symlink() and not elsewhere.exists()
 
 

@@ -20,7 +20,7 @@ from eval_pipeline.report.pages.collect import read_suites
 from eval_pipeline.showing.show import show_run
 from eval_pipeline.store.runs import attempts, previous_complete_run, suite_attempts
 from tests.bundle_files import ask, compute, hits, load, settings_in, write_golden, write_lines, write_run
-from tests.projects import open_reader, open_writer
+from tests.projects import open_reader, open_writer, project_of
 
 QUERIES = ("q1", "q2")
 GOLDEN = [{"query_id": query_id, "expected_chunk_ids": ["d/1"]} for query_id in QUERIES]
@@ -281,7 +281,7 @@ def test_drift_and_trends_look_at_the_answers_only(settings, bundle, registry):
             "n3",
             "n4",
         ]
-    (suite,) = read_suites(settings, registry)
+    (suite,) = read_suites(project_of(settings, registry))
     # The fifth night has nothing better than an incomplete run; the page marks it.
     assert [(run.facts.run_id, run.is_complete) for run in suite.runs if run.is_shown] == [
         ("n1", True),
@@ -298,7 +298,7 @@ def test_a_comparison_says_that_a_run_is_incomplete_or_was_replaced(settings, bu
     write_run(bundle, "half", HALF, night="2026-09-02", **NIGHTLY)
     load(settings, bundle)
     compute(settings, registry, definitions=PAIR_FACTS)
-    said = "\n".join(compare(settings, registry, "one", "half")["warnings"])
+    said = "\n".join(compare(project_of(settings, registry), "one", "half")["warnings"])
     assert "a ('one') was replaced by 'one-again'" in said
     assert "b ('half') is incomplete: 1 query of 2 without a result" in said
 
@@ -308,9 +308,9 @@ def test_status_and_show_say_what_does_not_stand_for_its_night(settings, bundle,
     write_run(bundle, "one-again", ALL, night="2026-09-01", replaces="one", **NIGHTLY)
     write_run(bundle, "half", HALF, night="2026-09-02", **NIGHTLY)
     load(settings, bundle)
-    status = find_status(settings, registry)
+    status = find_status(project_of(settings, registry))
     assert (status["incomplete"], status["superseded"]) == (["half"], {"one": "one-again"})
-    assert show_run(settings, registry, "one")["night"] == {
+    assert show_run(project_of(settings, registry), "one")["night"] == {
         "night": "2026-09-01",
         "is_complete": True,
         "is_last_complete": False,

@@ -281,7 +281,7 @@ def test_show_counts_what_was_rejected_of_every_part(settings, bundle, registry)
     )
     write_lines(folder / "judge_spot_check.jsonl", [{"query_id": 1}, {"query_id": 2}])
     load(settings, bundle)
-    shown = show_run(settings, registry, "run-1")
+    shown = show_run(project_of(settings, registry), "run-1")
     assert shown["quarantined"] == {"extractions": 1, "judge_spot_check": 2, "results": 1}
     assert shown["missing_query_ids"] == ["q2"]
     printed = called("show", settings, "run-1", "--no-slices")

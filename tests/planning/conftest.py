@@ -95,7 +95,7 @@ class World:
         """definition → reason → cells, of every table of runs that is stale or missing."""
         return {
             asset["name"]: asset["reasons"]
-            for asset in find_plan(self.settings, self.registry)["assets"]
+            for asset in find_plan(project_of(self.settings, self.registry))["assets"]
             if asset["name"] != PAIRS
         }
 

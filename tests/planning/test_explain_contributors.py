@@ -7,6 +7,7 @@ import math
 import pytest
 
 from eval_pipeline.planning.explain import explain_movement
+from tests.projects import project_of
 
 RANK = "metrics/reciprocal_rank.sql"
 HALVED = (("cast(1 as double)", "cast(0.5 as double)"), ("-- version: 1", "-- version: 2"))
@@ -22,7 +23,9 @@ def two_meanings(world):
 
 
 def test_the_queries_of_every_term_add_up_to_it(two_meanings):
-    found = explain_movement(two_meanings.settings, two_meanings.registry, "mrr", ["alpha-1", "alpha-2"])
+    found = explain_movement(
+        project_of(two_meanings.settings, two_meanings.registry), "mrr", ["alpha-1", "alpha-2"]
+    )
     assert found["system"] and found["formula"]
     for term in TERMS:
         changes = [entry["change"] for entry in found["contributors"] if entry["term"] == term]
@@ -31,7 +34,9 @@ def test_the_queries_of_every_term_add_up_to_it(two_meanings):
 
 
 def test_of_equal_shares_those_come_first_that_go_where_the_term_goes(two_meanings):
-    found = explain_movement(two_meanings.settings, two_meanings.registry, "mrr", ["alpha-1", "alpha-2"])
+    found = explain_movement(
+        project_of(two_meanings.settings, two_meanings.registry), "mrr", ["alpha-1", "alpha-2"]
+    )
     for term in TERMS:
         largest = [entry["change"] for entry in found["contributors"] if entry["term"] == term]
         ties = [change for change in largest if math.isclose(abs(change), abs(largest[0]))]
@@ -41,7 +46,7 @@ def test_of_equal_shares_those_come_first_that_go_where_the_term_goes(two_meanin
 
 def test_the_other_way_round_every_term_and_every_query_has_the_other_sign(two_meanings):
     ahead, back = (
-        explain_movement(two_meanings.settings, two_meanings.registry, "mrr", runs)
+        explain_movement(project_of(two_meanings.settings, two_meanings.registry), "mrr", runs)
         for runs in (("alpha-1", "alpha-2"), ("alpha-2", "alpha-1"))
     )
     assert [back[term] for term in (*TERMS, "total")] == [-ahead[term] for term in (*TERMS, "total")]

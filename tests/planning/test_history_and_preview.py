@@ -13,7 +13,7 @@ from eval_pipeline.planning.plan import find_plan, select_cells
 from eval_pipeline.planning.preview import find_preview
 from eval_pipeline.planning.status import find_status
 from eval_pipeline.showing.show import show_run
-from tests.projects import open_reader
+from tests.projects import open_reader, project_of
 
 RANK = "metrics/reciprocal_rank.sql"
 WITH_MRR = {"metrics.reciprocal_rank", "aggregates.run_metrics:metrics.reciprocal_rank"}
@@ -31,13 +31,15 @@ def double_the_rank(world, version=1):
 
 
 def mrr(world, run_id, as_of=None):
-    return show_run(world.settings, world.registry, run_id, as_of=as_of)["metrics"]["mrr"]["value"]
+    return show_run(project_of(world.settings, world.registry), run_id, as_of=as_of)["metrics"]["mrr"][
+        "value"
+    ]
 
 
 def test_a_preview_shows_what_applying_then_stores_and_writes_nothing(world):
     before = {run: mrr(world, run) for run in ("alpha-1", "alpha-2", "beta-2")}
     double_the_rank(world, version=2)
-    preview = find_preview(world.settings, world.registry)["preview"]["mrr"]
+    preview = find_preview(project_of(world.settings, world.registry))["preview"]["mrr"]
     assert {run: preview["runs"][run]["old"] for run in before} == before
     assert {run: mrr(world, run) for run in before} == before
     world.compute(everything=True)
@@ -47,34 +49,34 @@ def test_a_preview_shows_what_applying_then_stores_and_writes_nothing(world):
 
 def test_a_preview_of_a_sample_says_which_runs_it_looked_at(world):
     double_the_rank(world)
-    preview = find_preview(world.settings, world.registry, sample=2)
+    preview = find_preview(project_of(world.settings, world.registry), sample=2)
     assert preview["sampled_runs"] == ["beta-1", "beta-2"]
     assert set(preview["preview"]["mrr"]["runs"]) == {"beta-1", "beta-2"}
 
 
 def test_a_preview_counts_queries_that_become_undefined(world):
     world.overlay(RANK, ("-- applies: n_expected > 0", "-- applies: n_expected > 0 and first_rank = 1"))
-    found = find_preview(world.settings, world.registry)["preview"]["mrr"]
+    found = find_preview(project_of(world.settings, world.registry))["preview"]["mrr"]
     assert found["newly_undefined"] > 0
     assert found["newly_defined"] == 0
 
 
 def test_the_plan_shows_the_difference_and_warns_of_an_unraised_version(world):
     double_the_rank(world)
-    plan = find_plan(world.settings, world.registry)
+    plan = find_plan(project_of(world.settings, world.registry))
     asset = next(one for one in plan["assets"] if one["name"] == "metrics.reciprocal_rank")
     assert "-    case when" in asset["diff"] and "cast(0.5 as double)" in asset["diff"]
     assert "raise `version`" in plan["warnings"][0]
     assert asset["old_fingerprint"] != asset["new_fingerprint"]
     double_the_rank(world, version=2)
-    assert find_plan(world.settings, world.registry)["warnings"] == []
+    assert find_plan(project_of(world.settings, world.registry))["warnings"] == []
 
 
 def test_what_a_report_said_before_stays_answerable_by_date_and_by_fingerprint(world):
     old_value = mrr(world, "alpha-1")
-    old_meaning = show_run(world.settings, world.registry, "alpha-1")["formulas"]["reciprocal_rank"][
-        "fingerprint"
-    ]
+    old_meaning = show_run(project_of(world.settings, world.registry), "alpha-1")["formulas"][
+        "reciprocal_rank"
+    ]["fingerprint"]
     double_the_rank(world)
     world.compute(everything=True, note="halved on purpose")
     new_value = mrr(world, "alpha-1")
@@ -91,7 +93,7 @@ def test_what_a_report_said_before_stays_answerable_by_date_and_by_fingerprint(w
 
 def test_asking_for_a_time_before_anything_was_computed_says_when_it_was(world):
     with pytest.raises(UsageError, match="2026-10-02"):
-        show_run(world.settings, world.registry, "alpha-1", as_of="2020-01-01")
+        show_run(project_of(world.settings, world.registry), "alpha-1", as_of="2020-01-01")
 
 
 def test_computing_the_same_again_leaves_no_history(world):
@@ -134,19 +136,23 @@ def test_a_renamed_formula_carries_its_values_and_history_over(world):
 def test_older_runs_can_be_left_on_the_old_definition_and_are_marked(world):
     double_the_rank(world)
     selection = select_cells(world.registry, since="2026-09-03")
-    assert find_plan(world.settings, world.registry, selection)["runs"] == ["alpha-3", "beta-1", "beta-2"]
-    assert pin_older(world.settings, world.registry, selection, note="season 1") == 4
+    assert find_plan(project_of(world.settings, world.registry), selection)["runs"] == [
+        "alpha-3",
+        "beta-1",
+        "beta-2",
+    ]
+    assert pin_older(project_of(world.settings, world.registry), selection, note="season 1") == 4
     before = mrr(world, "alpha-1")
     world.compute(everything=True)
     assert mrr(world, "alpha-1") == before
-    status = find_status(world.settings, world.registry)
+    status = find_status(project_of(world.settings, world.registry))
     assert status["cells"]["pinned"] == 4
     assert status["cells"]["stale"] == 0
 
 
 def test_a_pinned_run_that_is_delivered_anew_is_computed_with_todays_definitions(world):
     double_the_rank(world)
-    pin_older(world.settings, world.registry, select_cells(world.registry, since="2026-09-03"))
+    pin_older(project_of(world.settings, world.registry), select_cells(world.registry, since="2026-09-03"))
     world.write_run(
         "alpha-1", "alpha", {f"q{n}": [f"a{n}"] for n in range(6)}, created_at="2026-09-01T02:00:00Z"
     )
@@ -158,12 +164,14 @@ def test_a_pinned_run_that_is_delivered_anew_is_computed_with_todays_definitions
 def test_only_limits_the_plan_to_a_definition_and_what_it_feeds(world):
     double_the_rank(world)
     world.overlay("metrics/hit_at_k.sql", ("first_rank <= $k", "first_rank < $k"))
-    plan = find_plan(world.settings, world.registry, select_cells(world.registry, only=["hit_at_k"]))
+    plan = find_plan(
+        project_of(world.settings, world.registry), select_cells(world.registry, only=["hit_at_k"])
+    )
     assert [asset["name"] for asset in plan["assets"]] == ["metrics.hit_at_k", "aggregates.run_metrics"]
 
 
 def explain(world, *runs, as_of=(None, None)):
-    found = explain_movement(world.settings, world.registry, "mrr", runs, as_of=as_of)
+    found = explain_movement(project_of(world.settings, world.registry), "mrr", runs, as_of=as_of)
     assert found["total"] == pytest.approx(sum(found[term] for term in TERMS), abs=1e-12)
     return found
 

@@ -19,7 +19,7 @@ from eval_pipeline.planning.status import find_status
 from tests.bundle_files import ask
 from tests.called import call
 from tests.few_definitions import shipping
-from tests.projects import open_reader, project_of
+from tests.projects import open_reader, project_of, store_with
 from tests.versions import of_version
 
 VERSION, LATER = eval_pipeline.__version__, "9.0.0"
@@ -60,13 +60,16 @@ def with_another_rank(world):
 
 
 def because(world):
-    return {asset["name"]: asset["because"] for asset in find_plan(world.settings, world.registry)["assets"]}
+    return {
+        asset["name"]: asset["because"]
+        for asset in find_plan(project_of(world.settings, world.registry))["assets"]
+    }
 
 
 def test_what_a_release_made_stale_says_so_and_so_does_what_rests_on_it(world):
     later = with_another_rank(world)
     assert because(later) == {RANK: BECAUSE, "aggregates.run_metrics": BECAUSE, PAIRS: None}
-    assert list(find_plan(later.settings, later.registry)["assets"][0])[-1] == "because"
+    assert list(find_plan(project_of(later.settings, later.registry))["assets"][0])[-1] == "because"
     with shipping(later.shipped):
         code, out, _ = call(["plan", "--db", str(later.settings.db)], later.folder, apart=True)
         _, text, _ = call(
@@ -144,7 +147,7 @@ def with_a_new_formula(world):
 
 
 def document(world, **selection):
-    return find_plan(world.settings, world.registry, select_cells(world.registry, **selection))
+    return find_plan(project_of(world.settings, world.registry), select_cells(world.registry, **selection))
 
 
 def computed_for(world, name=NEW):
@@ -164,7 +167,9 @@ def test_a_new_shipped_formula_is_offered_for_older_runs_and_due_for_none_of_the
         assert (later.plan(), plan["offered"]) == ({}, [NEWS])
         assert list(plan)[-1] == "offered"
         tables = [
-            one for one in find_status(later.settings, later.registry)["assets"] if one["name"] != PAIRS
+            one
+            for one in find_status(project_of(later.settings, later.registry))["assets"]
+            if one["name"] != PAIRS
         ]
         assert {(one["stale"], one["missing"]) for one in tables} == {(0, 0)}
         assert later.compute(everything=True).cells == {}
@@ -224,7 +229,7 @@ def test_a_new_fact_is_computed_where_a_formula_that_reads_it_is(world):
     )
     assert later.plan()["facts.mine"] == {"missing": 5}
     assert document(later)["offered"] == []
-    assert "mrr" in find_preview(later.settings, later.registry)["preview"]
+    assert "mrr" in find_preview(project_of(later.settings, later.registry))["preview"]
     assert later.compute(everything=True).cells["facts.mine"] == 5
     assert later.plan() == {}
 
@@ -244,7 +249,7 @@ def test_the_same_version_finds_a_shipped_formula_due_that_was_added_to_it(world
 def test_pairs_of_runs_do_not_wait_for_what_is_only_offered(world):
     with of_version(VERSION):
         pairs = [(one.run_a, one.run_b) for one in find(world)]
-        store_comparisons(world.settings, world.registry, pairs, now=world.tomorrow())
+        store_comparisons(project_of(world.settings, world.registry, now=world.tomorrow()), pairs)
     assert pairs
     assert {one.reason for one in find(world)} == {None}
     assert {one.reason for one in find(with_a_new_formula(world))} == {None}
@@ -252,4 +257,4 @@ def test_pairs_of_runs_do_not_wait_for_what_is_only_offered(world):
 
 def find(world):
     with open_reader(world.settings.db) as con:
-        return find_pairs(con, world.registry)
+        return find_pairs(store_with(con, world.registry))

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.settings import Settings
 from eval_pipeline.showing.show import show_run
 from tests.bundle_files import Row, ask, compute, derived_tables, load, settings_in, write_golden, write_run
+from tests.projects import project_of
 
 GOLD = {"rel_path": "notes/dome.md", "heading_path": "Dome > Shutter"}
 FORMULAS = ("abstention", "hallucination", "failures", "anchor_any", "anchor_all", "hit_at_k")
@@ -75,7 +75,7 @@ def values(settings: Settings) -> dict[tuple[str, str], float | None]:
 
 @pytest.fixture(scope="module")
 def document(settings: Settings) -> dict[str, Any]:
-    return show_run(settings, load_registry(settings), "run-1")
+    return show_run(project_of(settings), "run-1")
 
 
 def test_a_match_survives_deeper_chunking_and_other_formatting_and_needs_the_whole_gold_heading(

@@ -15,6 +15,7 @@ from ir_measures import RR, P, Qrel, R, ScoredDoc, SetF, SetP, SetR, Success
 from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.showing.show import show_run
 from tests.bundle_files import Row, ask, compute, load, settings_in, write_golden, write_run
+from tests.projects import project_of
 
 KS = (1, 3, 5, 10)
 LABELLED = 60
@@ -205,7 +206,7 @@ def test_a_query_without_a_result_is_listed_as_missing_where_peers_drop_it_or_co
 ) -> None:
     assert "missing" not in own
     settings = settings_in(store_of_differences)
-    shown = show_run(settings, load_registry(settings), "run-1")
+    shown = show_run(project_of(settings), "run-1")
     assert (shown["total_queries"], shown["missing_query_ids"]) == (len(DIFFERENT), ["missing"])
     assert "missing" not in peer_of(tie={"a": 1.0})
     found = ir_measures.iter_calc(

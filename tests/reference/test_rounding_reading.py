@@ -18,6 +18,7 @@ from eval_pipeline.planning.preview import find_preview
 from eval_pipeline.settings import Settings
 from eval_pipeline.showing.document import compute_aggregate
 from tests.bundle_files import ask, compute, hits, load, settings_in, write_golden, write_run
+from tests.projects import project_of
 
 # Of 32 queries one is found: 1/32 = 0.03125 lies exactly between two numbers of 4 decimals.
 N_QUERIES = 32
@@ -85,12 +86,12 @@ def test_an_aggregate_at_a_tie_is_stored_as_its_reading_says_everywhere(settings
         ]
         (text,) = ask(settings, "select aggregate_json from runs")[0]
         assert json.loads(text)["hit_at_k"]["1"] == expected
-        assert compute_aggregate(settings, registry, "r")["hit_at_k"]["1"] == expected
+        assert compute_aggregate(project_of(settings, registry), "r")["hit_at_k"]["1"] == expected
 
 
 def test_a_preview_rounds_as_the_aggregates_will(settings: Settings) -> None:
     compute(settings, definitions=HIT_RATES)
     toml = '[formulas.run_metrics]\nrounding = "half_up"\n[formulas.hit_at_k]\nks = [1, 2]\n'
     settings.config.write_text(toml, "utf-8")
-    preview = find_preview(settings, load_registry(settings))["preview"]
+    preview = find_preview(project_of(settings))["preview"]
     assert preview["hit@1"]["runs"]["r"]["new"] == 0.0313

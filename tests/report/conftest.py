@@ -7,6 +7,7 @@ from typing import TypeVar
 
 import pytest
 
+from tests.projects import project_of
 from tests.report.hostile_world import World, build_world
 from tests.report.page_reader import PageReader
 
@@ -45,10 +46,10 @@ def pages(report_world: World) -> Mapping[str, str]:
     settings, registry = report_world.settings, report_world.registry
     return Lazily(
         {
-            "run": lambda: run_page(settings, registry, "run-b"),
-            "pair": lambda: pair_page(settings, registry, "run-a", "run-b"),
-            "fallback": lambda: pair_page(settings, registry, "run-a", "run-c"),
-            "suite": lambda: suite_page(settings, registry),
+            "run": lambda: run_page(project_of(settings, registry), "run-b"),
+            "pair": lambda: pair_page(project_of(settings, registry), "run-a", "run-b"),
+            "fallback": lambda: pair_page(project_of(settings, registry), "run-a", "run-c"),
+            "suite": lambda: suite_page(project_of(settings, registry)),
         }
     )
 

@@ -25,12 +25,12 @@ from tests.report.page_reader import PageReader
 
 @pytest.fixture(scope="session")
 def run_document(report_world: World) -> dict[str, Any]:
-    return show_run(report_world.settings, report_world.registry, "run-b")
+    return show_run(project_of(report_world.settings, report_world.registry), "run-b")
 
 
 @pytest.fixture(scope="session")
 def pair_document(report_world: World) -> dict[str, Any]:
-    return compare(report_world.settings, report_world.registry, "run-a", "run-b")
+    return compare(project_of(report_world.settings, report_world.registry), "run-a", "run-b")
 
 
 def test_every_defined_metric_stands_with_its_value_and_its_n(
@@ -103,7 +103,7 @@ def test_latency_judge_and_indexing_are_those_of_the_document(
 
 
 def test_missing_and_unknown_queries_are_named(report_world: World, readers: dict[str, PageReader]) -> None:
-    page = PageReader(run_page(report_world.settings, report_world.registry, "run-d-broken"))
+    page = PageReader(run_page(project_of(report_world.settings, report_world.registry), "run-d-broken"))
     assert "Missing (4)" in page.text
     assert "q15 " in page.text
     assert "nobody knows <me>" in readers["run"].text
@@ -123,7 +123,7 @@ def test_a_changed_formula_marks_its_values_as_stale(report_world: World, tmp_pa
     settings = load_settings(
         {"EVAL_PIPELINE_DB": str(report_world.settings.db), "EVAL_PIPELINE_CONFIG": str(config)}
     )
-    reader = PageReader(run_page(settings, load_registry(settings), "run-b"))
+    reader = PageReader(run_page(project_of(settings), "run-b"))
     assert reader.rows("formulas-table")["reciprocal_rank"][-1] == "stale: formula"
     assert "mrr stale: formula" in reader.rows("metrics-table")
     assert reader.rows("formulas-table")["hit_at_k"][-1] == "fresh"
@@ -175,7 +175,7 @@ def test_what_moved_stands_first_with_both_hit_lists(
 def test_runs_of_two_chunkers_explain_how_they_were_matched(
     readers: dict[str, PageReader], report_world: World
 ) -> None:
-    document = compare(report_world.settings, report_world.registry, "run-a", "run-c")
+    document = compare(project_of(report_world.settings, report_world.registry), "run-a", "run-c")
     rows = readers["fallback"].rows("fallback-table")
     metrics = document["fallback_metrics"]
     for key in ("hit@1", "mrr"):
@@ -191,8 +191,8 @@ def test_runs_of_two_chunkers_explain_how_they_were_matched(
 def test_no_text_leaves_out_questions_answers_errors_and_chunks(report_world: World) -> None:
     settings, registry = report_world.settings, report_world.registry
     for page in (
-        run_page(settings, registry, "run-b", with_text=False),
-        pair_page(settings, registry, "run-a", "run-b", with_text=False),
+        run_page(project_of(settings, registry), "run-b", with_text=False),
+        pair_page(project_of(settings, registry), "run-a", "run-b", with_text=False),
     ):
         text = PageReader(page).text
         for word in ("question 3", "hit 17", "archived 3", "yes <script>", "Error:"):
@@ -203,9 +203,9 @@ def test_no_text_leaves_out_questions_answers_errors_and_chunks(report_world: Wo
 
 def test_the_same_store_gives_the_same_bytes(report_world: World, pages: dict[str, str]) -> None:
     settings, registry = report_world.settings, report_world.registry
-    assert run_page(settings, registry, "run-b") == pages["run"]
-    assert pair_page(settings, registry, "run-a", "run-b") == pages["pair"]
-    assert suite_page(settings, registry, suite="nights") == pages["suite"]
+    assert run_page(project_of(settings, registry), "run-b") == pages["run"]
+    assert pair_page(project_of(settings, registry), "run-a", "run-b") == pages["pair"]
+    assert suite_page(project_of(settings, registry), suite="nights") == pages["suite"]
 
 
 def test_the_command_writes_the_page_and_prints_where(report_world: World) -> None:
@@ -259,7 +259,7 @@ def test_a_run_that_was_not_computed_has_a_page_all_the_same(report_world: World
     shutil.copytree(report_world.folder / "bundle" / "runs" / "run-b", bundle / "runs" / "run-b")
     settings = load_settings({"EVAL_PIPELINE_DB": str(tmp_path / "e.duckdb")})
     load_bundles([bundle], project_of(settings, now=NOW))
-    reader = PageReader(run_page(settings, load_registry(settings), "run-b"))
+    reader = PageReader(run_page(project_of(settings), "run-b"))
     assert "No headline metric is defined" in reader.text
     assert "missing:" in reader.text
     assert json.dumps("run-b").strip('"') in reader.text
@@ -271,7 +271,7 @@ def test_a_run_that_waits_for_its_golden_set_says_so(report_world: World, tmp_pa
     settings = load_settings({"EVAL_PIPELINE_DB": str(tmp_path / "e.duckdb")})
     load_bundles([bundle], project_of(settings, now=NOW))
     registry = load_registry(settings)
-    run = PageReader(run_page(settings, registry, "run-b"))
+    run = PageReader(run_page(project_of(settings, registry), "run-b"))
     assert run.rows("formulas-table")["hit_at_k"][-1] == "missing"
-    suite = PageReader(suite_page(settings, registry))
+    suite = PageReader(suite_page(project_of(settings, registry)))
     assert "waits for its golden set" in suite.text

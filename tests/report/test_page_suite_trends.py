@@ -136,7 +136,7 @@ def test_the_page_lists_every_run_with_what_is_missing(
     assert table["run-d-broken"][3].split() == ["incomplete", "replaced"]
     assert table["run-d-broken"][4:6] == ["12 of 16", "4"]
     assert table["run-d"][3].strip() == "complete"
-    (suite,) = read_suites(report_world.settings, report_world.registry)
+    (suite,) = read_suites(project_of(report_world.settings, report_world.registry))
     assert [run.facts.run_id for run in suite.runs if run.is_shown] == ["run-a", "run-b", "run-c", "run-d"]
 
 
@@ -152,7 +152,7 @@ def with_the_last_two_nights_remade(world: World, folder: Path, toml: str) -> Su
     measure(
         project_of(settings, registry, now=dt.datetime(2026, 10, 2)), reasons=None, run_ids=["run-c", "run-d"]
     )
-    (suite,) = read_suites(settings, registry)
+    (suite,) = read_suites(project_of(settings, registry))
     return suite
 
 

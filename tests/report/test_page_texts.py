@@ -9,12 +9,12 @@ from tests.bundle_files import (
     compute,
     hits,
     load,
-    registry_of,
     settings_in,
     write_archive,
     write_golden,
     write_run,
 )
+from tests.projects import project_of
 
 
 def test_the_datasets_own_archive_is_shown_over_a_shared_one_that_came_later(tmp_path: Path) -> None:
@@ -32,7 +32,7 @@ def test_the_datasets_own_archive_is_shown_over_a_shared_one_that_came_later(tmp
     load(settings, tmp_path / "later", on=2)
     compute(settings, on=3)
 
-    page = run_page(settings, registry_of(settings), "run")
+    page = run_page(project_of(settings), "run")
 
     assert "own words of doc/1" in page and "own words of doc/2" in page
     assert "shared words" not in page

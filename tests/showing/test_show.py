@@ -10,11 +10,11 @@ import pytest
 from click.testing import CliRunner
 
 from eval_pipeline.cli.main import cli, main
-from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.planning.apply import pin_older
 from eval_pipeline.planning.plan import Selection
 from eval_pipeline.settings import Settings, shipped_sql
 from tests.bundle_files import compute, day, hits, load, settings_in, write_golden, write_run
+from tests.projects import project_of
 
 CASE = {"case_id": "case", "ground_truth": {"a": 1, "b": 2}, "extracted": {"a": 1}}
 REPORT = {
@@ -138,7 +138,7 @@ def test_a_value_left_on_an_older_meaning_on_purpose_is_called_pinned(tmp_path: 
     compute(settings)
     changed = FORMULAS + "[formulas.reciprocal_rank]\ncutoff = 3\n"
     settings.config.write_text(changed, "utf-8")
-    pin_older(settings, load_registry(settings), Selection(since="2100-01-01"), now=day(3))
+    pin_older(project_of(settings, now=day(3)), Selection(since="2100-01-01"))
     assert document(settings, "old", toml=changed)["states"] == [
         {"table": "metrics.reciprocal_rank", "state": "pinned", "reason": "formula"}
     ]

@@ -21,8 +21,8 @@ from eval_pipeline.showing.run_report import RunReport
 from eval_pipeline.showing.show import show_run
 from eval_pipeline.showing.undefined import in_short, undefined_of
 from eval_pipeline.store.runs import find_run
-from tests.bundle_files import compute, load, registry_of, settings_in, write_archive, write_golden, write_run
-from tests.projects import open_reader
+from tests.bundle_files import compute, load, settings_in, write_archive, write_golden, write_run
+from tests.projects import open_reader, project_of, registry_of, store_with
 
 Row = dict[str, Any]
 SUPPORTS = [{"rel_path": "work/a.md", "recency": "newer"}, {"rel_path": "work/b.md"}]
@@ -119,7 +119,7 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
 
 
 def undefined_in(settings: Settings, run_id: str) -> dict[str, str]:
-    found: dict[str, str] = show_run(settings, registry_of(settings), run_id)["undefined"]
+    found: dict[str, str] = show_run(project_of(settings), run_id)["undefined"]
     return found
 
 
@@ -136,7 +136,7 @@ def test_what_is_taken_away_is_the_reason(settings: Settings, name: str) -> None
 
 @pytest.mark.parametrize("name", TAKEN)
 def test_every_metric_without_a_value_has_a_reason_and_no_other(settings: Settings, name: str) -> None:
-    document = show_run(settings, registry_of(settings), name)
+    document = show_run(project_of(settings), name)
     assert [key for key, entry in document["metrics"].items() if not entry["n"]] == list(
         document["undefined"]
     )
@@ -150,7 +150,9 @@ def test_a_run_that_waits_says_for_what(settings: Settings) -> None:
 def test_only_what_is_asked_for_is_answered(settings: Settings) -> None:
     with open_reader(settings.db) as con:
         run = find_run(con, "spans")
-        assert undefined_of(con, registry_of(settings), run, ["span_iou"]) == {"span_iou": "no spans"}
+        assert undefined_of(store_with(con, registry_of(settings)), run, ["span_iou"]) == {
+            "span_iou": "no spans"
+        }
 
 
 def test_the_terminal_names_the_parts_once_and_lists_the_metrics_when_asked(settings: Settings) -> None:
@@ -166,7 +168,7 @@ def test_the_terminal_names_the_parts_once_and_lists_the_metrics_when_asked(sett
 
 
 def pair(settings: Settings, run_a: str, run_b: str) -> CompareReport:
-    return compare(settings, registry_of(settings), run_a, run_b)
+    return compare(project_of(settings), run_a, run_b)
 
 
 def test_two_runs_that_lack_the_same_give_its_reason_and_else_each_says_in_which_run(

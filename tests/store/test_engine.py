@@ -172,7 +172,7 @@ def test_after_a_shut_off_query_the_same_process_loads_and_computes(tmp_path):
     write_golden(tmp_path / "bundle", [{"query_id": "q"}])
     run = write_run(tmp_path / "bundle", "run-1", [{"query_id": "q", "hits_top_k": hits("d/1")}])
     load(settings, tmp_path / "bundle")
-    assert ask_guarded(settings, "select run_id from runs")[1] == [["run-1"]]
+    assert ask_guarded(project_of(settings), "select run_id from runs")[1] == [["run-1"]]
     write_run(tmp_path / "bundle", "run-2", [{"query_id": "q", "hits_top_k": hits("d/2")}])
     assert load(settings, run.with_name("run-2")).runs == ["run-2"]
 

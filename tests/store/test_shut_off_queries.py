@@ -9,6 +9,7 @@ import pytest
 from eval_pipeline.errors import StoreMissing, UsageError
 from eval_pipeline.showing.query import ask
 from tests.bundle_files import hits, load, settings_in, write_golden, write_run
+from tests.projects import project_of
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +26,7 @@ def settings(tmp_path_factory):
 
 
 def test_the_public_views_can_be_asked(settings):
-    assert ask(settings, "select query_id, rank, chunk_id from hits") == (
+    assert ask(project_of(settings), "select query_id, rank, chunk_id from hits") == (
         ["query_id", "rank", "chunk_id"],
         [["q", 1, "d/1"]],
     )
@@ -92,14 +93,14 @@ def test_files_network_settings_and_writes_are_out_of_reach(settings, sql):
     folder = settings.db.parent
     before = sorted(path.name for path in folder.rglob("*"))
     with pytest.raises(UsageError):
-        ask(settings, sql.format(secret=folder / "secret.csv", folder=folder))
+        ask(project_of(settings), sql.format(secret=folder / "secret.csv", folder=folder))
     assert sorted(path.name for path in folder.rglob("*")) == before
-    assert ask(settings, "select count(*) from runs")[1] == [[1]]
+    assert ask(project_of(settings), "select count(*) from runs")[1] == [[1]]
 
 
 def test_a_refused_write_names_the_commands_that_do_write(settings):
     with pytest.raises(UsageError, match="`load`, `run` and `forget`"):
-        ask(settings, "delete from raw.runs")
+        ask(project_of(settings), "delete from raw.runs")
 
 
 @pytest.mark.parametrize(
@@ -119,7 +120,7 @@ def test_a_refused_write_names_the_commands_that_do_write(settings):
     ],
 )
 def test_every_kind_of_question_is_answered(settings, sql):
-    columns, rows = ask(settings, sql)
+    columns, rows = ask(project_of(settings), sql)
     assert columns
     assert rows
 
@@ -129,18 +130,18 @@ def test_every_kind_of_question_is_answered(settings, sql):
 )
 def test_anything_but_one_statement_is_refused(settings, sql):
     with pytest.raises(UsageError, match="expected one SQL statement"):
-        ask(settings, sql)
+        ask(project_of(settings), sql)
 
 
 @pytest.mark.parametrize("sql", ["select", "nonsense", "select nope from runs", "from no_such_table"])
 def test_a_mistake_in_the_sql_is_the_askers_and_shows_duckdbs_words(settings, sql):
     with pytest.raises(UsageError, match="Error"):
-        ask(settings, sql)
+        ask(project_of(settings), sql)
 
 
 def test_every_kind_of_value_is_one_that_json_knows(settings):
     _, rows = ask(
-        settings,
+        project_of(settings),
         "select 0.5, 1/0, 'nan'::double, '-inf'::double, date '2026-09-01', timestamp '2026-09-01 02:00', "
         "interval 1 day, blob 'x', [1, null], {'a': [0.25]}, map {'k': 2}, 170141183460469231731687303715884105727",
     )
@@ -150,11 +151,11 @@ def test_every_kind_of_value_is_one_that_json_knows(settings):
 
 
 def test_two_columns_of_one_name_keep_both_values(settings):
-    columns, rows = ask(settings, "select 1 as a, 2 as a, 3 as a, 4 as a_1")
+    columns, rows = ask(project_of(settings), "select 1 as a, 2 as a, 3 as a, 4 as a_1")
     assert dict(zip(columns, rows[0], strict=True)) == {"a": 1, "a_1": 2, "a_2": 3, "a_1_1": 4}
 
 
 def test_without_a_store_the_answer_says_how_to_make_one(tmp_path):
     with pytest.raises(StoreMissing, match="eval-pipeline load"):
-        ask(settings_in(tmp_path), "select 1")
+        ask(project_of(settings_in(tmp_path)), "select 1")
     assert list(tmp_path.iterdir()) == []

@@ -21,7 +21,7 @@ from tests.bundle_files import (
     write_golden,
     write_run,
 )
-from tests.projects import open_reader, project_of
+from tests.projects import open_reader, project_of, store_with
 from tests.upkeep.forgettable import SECRET, TWO_FORMULAS, own_copy, places_with, write_told
 
 
@@ -257,8 +257,8 @@ def test_a_comparison_goes_with_either_of_its_runs(secrets):
     settings, _ = secrets
     registry = load_registry(settings)
     with open_reader(settings.db) as con:
-        pairs = [(one.run_a, one.run_b) for one in find_pairs(con, registry)]
-    store_comparisons(settings, registry, pairs, now=day(3))
+        pairs = [(one.run_a, one.run_b) for one in find_pairs(store_with(con, registry))]
+    store_comparisons(project_of(settings, registry, now=day(3)), pairs)
     tables = ("comparisons.pairs", "comparisons.queries", "comparisons.deltas")
     assert all(ask(settings, f"select count(*) > 0 from {table}") == [(True,)] for table in tables)
     forget_it(settings, "told", on=4)

@@ -16,7 +16,7 @@ from eval_pipeline.showing.document import compute_aggregate
 from eval_pipeline.showing.show import show_run
 from eval_pipeline.upkeep.forget import Request, forget, lift_tombstones
 from tests.bundle_files import ask, compute, day, derived_tables, load, settings_in, write_golden
-from tests.projects import open_reader, project_of
+from tests.projects import open_reader, project_of, store_with
 from tests.upkeep.forgettable import SECRET, TWO_FORMULAS, own_copy, places_with, write_told
 
 OF_TEXTS = {"answer_strings", "citation_coverage", "extraction", "anchor_any", "attribution"}
@@ -101,22 +101,22 @@ def test_an_id_is_forgotten_when_it_is_no_id_of_anything_but_a_citation(told_for
 def test_an_error_stays_an_error_without_its_words(told_forgotten, registry):
     settings, _ = told_forgotten
     assert ask(settings, "select error from raw.results where error is not null") == [("(forgotten)",)]
-    assert show_run(settings, registry, "told")["failed_queries"] == 1
+    assert show_run(project_of(settings, registry), "told")["failed_queries"] == 1
 
 
 def test_what_reads_the_texts_is_frozen_and_nothing_else(told_forgotten, of_told, registry):
     settings, _ = told_forgotten
     frozen = {name.split(".", 1)[1] for name in of_told[1].frozen if name.startswith("metrics.")}
     assert frozen >= OF_TEXTS and not frozen & NOT_OF_TEXTS
-    status = find_status(settings, registry)
+    status = find_status(project_of(settings, registry))
     by_name = {asset["name"]: asset for asset in status["assets"]}
     assert by_name["metrics.answer_strings"]["frozen"] == 1
     assert by_name["metrics.answer_strings"]["fresh"] == 1
     assert by_name["metrics.hit_at_k"]["frozen"] == 0
     assert status["frozen_runs"] == ["told"]
-    marked = show_run(settings, registry, "told")["formulas"]
+    marked = show_run(project_of(settings, registry), "told")["formulas"]
     assert marked["answer_strings"]["frozen"] is True and "frozen" not in marked["hit_at_k"]
-    assert "frozen" not in show_run(settings, registry, "kept")["formulas"]["answer_strings"]
+    assert "frozen" not in show_run(project_of(settings, registry), "kept")["formulas"]["answer_strings"]
 
 
 def test_a_table_is_not_frozen_where_there_was_no_text_to_forget(secrets):
@@ -132,7 +132,7 @@ def test_frozen_cells_are_never_computed_again_and_the_others_are(told_forgotten
     registry = other_meaning(
         settings, answer_strings=("unlabelled_groundedness", '"include"'), reciprocal_rank=("cutoff", 0)
     )
-    plan = find_plan(settings, registry)
+    plan = find_plan(project_of(settings, registry))
     cells = {asset["name"]: asset["cells"] for asset in plan["assets"]}
     assert cells["metrics.answer_strings"] == 1 and cells["metrics.reciprocal_rank"] == 2
     assert any("frozen" in warning and "told" in warning for warning in plan["warnings"])
@@ -141,7 +141,9 @@ def test_frozen_cells_are_never_computed_again_and_the_others_are(told_forgotten
     after = run_values(settings, "told")
     moved = {old[0] for old, new in zip(before, after, strict=True) if old != new}
     assert moved == {"mrr"}
-    assert {asset["name"] for asset in find_plan(settings, registry)["assets"]} <= {"comparisons.pairs"}
+    assert {asset["name"] for asset in find_plan(project_of(settings, registry))["assets"]} <= {
+        "comparisons.pairs"
+    }
 
 
 def test_a_formula_that_is_new_has_no_value_where_its_texts_are_gone(told_forgotten):
@@ -151,42 +153,42 @@ def test_a_formula_that_is_new_has_no_value_where_its_texts_are_gone(told_forgot
     compute(settings, registry, on=4)
     runs = ask(settings, "select run_id from run_metrics where metric = 'loosely' and slice = ''")
     assert runs == [("kept",)]
-    status = find_status(settings, registry)["assets"]
+    status = find_status(project_of(settings, registry))["assets"]
     assert [one["missing"] for one in status if one["name"] == "metrics.loosely"] == [0]
 
 
 def test_a_preview_computes_nothing_from_forgotten_texts(told_forgotten):
     settings, _ = told_forgotten
     registry = other_meaning(settings, answer_strings=("unlabelled_groundedness", '"include"'))
-    preview = find_preview(settings, registry)["preview"]
+    preview = find_preview(project_of(settings, registry))["preview"]
     assert set(preview["groundedness"]["runs"]) == {"kept"}
 
 
 def test_to_explain_a_frozen_number_is_refused_with_the_reason(told_forgotten, computed_once, registry):
     settings, _ = told_forgotten
-    explain_movement(settings_in(computed_once), registry, "groundedness", ("told", "kept"))
+    explain_movement(project_of(settings_in(computed_once), registry), "groundedness", ("told", "kept"))
     with pytest.raises(RefusedError, match=r"groundedness of told is frozen.*answer_text_key"):
-        explain_movement(settings, registry, "groundedness", ("told", "kept"))
-    assert explain_movement(settings, registry, "mrr", ("told", "kept"))["metric"] == "mrr"
+        explain_movement(project_of(settings, registry), "groundedness", ("told", "kept"))
+    assert explain_movement(project_of(settings, registry), "mrr", ("told", "kept"))["metric"] == "mrr"
 
 
 def test_two_runs_can_still_be_compared_and_summed_up(kb_forgotten, computed_once, registry):
     settings, _ = kb_forgotten
-    before = compare(settings_in(computed_once), registry, "told", "kept")
-    summary = compute_aggregate(settings_in(computed_once), registry, "told")
-    after = compare(settings, registry, "told", "kept")
+    before = compare(project_of(settings_in(computed_once), registry), "told", "kept")
+    summary = compute_aggregate(project_of(settings_in(computed_once), registry), "told")
+    after = compare(project_of(settings, registry), "told", "kept")
     assert after["aggregate_a"] == before["aggregate_a"] and after["deltas"] == before["deltas"]
-    assert compute_aggregate(settings, registry, "told") == summary
+    assert compute_aggregate(project_of(settings, registry), "told") == summary
 
 
 def pairs(settings, registry):
     with open_reader(settings.db) as con:
-        return {(one.run_a, one.run_b): one.reason for one in find_pairs(con, registry)}
+        return {(one.run_a, one.run_b): one.reason for one in find_pairs(store_with(con, registry))}
 
 
 def test_a_stored_comparison_stays_as_fresh_as_the_frozen_numbers_it_rests_on(secrets, registry):
     settings, _ = secrets
-    store_comparisons(settings, registry, list(pairs(settings, registry)), now=day(3))
+    store_comparisons(project_of(settings, registry, now=day(3)), list(pairs(settings, registry)))
     assert set(pairs(settings, registry).values()) == {None}
     forget_texts(settings, "kb", kind="dataset")
     assert set(pairs(settings, registry).values()) == {None}
@@ -218,7 +220,7 @@ def test_a_delivery_does_not_bring_the_texts_back_until_the_tombstone_is_lifted(
     report = load(settings, bundle, on=6)
     assert report.runs == ["told"]
     assert "raw.texts.text" in places_with(settings)
-    assert find_status(settings, registry)["cells"]["frozen"] == 0
+    assert find_status(project_of(settings, registry))["cells"]["frozen"] == 0
     compute(settings, registry, on=7)
     assert run_values(settings, "told") == before
 
@@ -232,7 +234,7 @@ def test_lifted_texts_of_a_dataset_come_back_with_its_golden_set(kb_forgotten, r
         and report.archives == ["kb/v1"]
         and sorted(report.runs) == ["kept", "told"]
     )
-    assert find_status(settings, registry)["cells"]["frozen"] == 0
+    assert find_status(project_of(settings, registry))["cells"]["frozen"] == 0
     assert ask(settings, "select query from queries where query_id = 'q1'") == [(f"who is {SECRET}?",)]
 
 

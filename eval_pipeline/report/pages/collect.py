@@ -26,12 +26,11 @@ from eval_pipeline.report.pages.material import (
     SuiteMaterial,
     SuiteRun,
 )
-from eval_pipeline.settings import Settings
 from eval_pipeline.showing import page_rows
 from eval_pipeline.showing.marks import marks_of_runs
 from eval_pipeline.showing.runs import PART_HEADLINES, part_headlines
-from eval_pipeline.store.lock import Notify
-from eval_pipeline.store.open import Connection, open_reader
+from eval_pipeline.store.open import Connection
+from eval_pipeline.store.project import Project, Store
 from eval_pipeline.store.runs import RunRow, computed_with, find_run, per_query_values, suite_attempts
 
 HITS_READ: Final = 10
@@ -41,29 +40,15 @@ RUNS_SHOWN: Final = 400
 LABELLED_CHUNKS: Final = "labels.expected_chunks"
 
 
-def run_page(
-    settings: Settings,
-    registry: Registry,
-    run_id: str,
-    *,
-    with_text: bool = True,
-    notify: Notify | None = None,
-) -> str:
+def run_page(project: Project, run_id: str, *, with_text: bool = True) -> str:
     """The page of one run."""
     from eval_pipeline.report.pages.run_page import render_run_page
 
-    return render_run_page(_read_run(settings, registry, run_id, with_text=with_text, notify=notify))
+    return render_run_page(_read_run(project, run_id, with_text=with_text))
 
 
 def pair_page(
-    settings: Settings,
-    registry: Registry,
-    run_a: str,
-    run_b: str,
-    *,
-    document: CompareReport | None = None,
-    with_text: bool = True,
-    notify: Notify | None = None,
+    project: Project, run_a: str, run_b: str, *, document: CompareReport | None = None, with_text: bool = True
 ) -> str:
     """The page of two runs; `document` is their comparison where somebody has computed it already."""
     from eval_pipeline.report.pages.pair_page import render_pair_page
@@ -71,17 +56,15 @@ def pair_page(
     if document is None:
         from eval_pipeline.comparing.compare import compare
 
-        document = compare(settings, registry, run_a, run_b, notify=notify)
-    return render_pair_page(_read_pair(settings, registry, document, with_text=with_text, notify=notify))
+        document = compare(project, run_a, run_b)
+    return render_pair_page(_read_pair(project, document, with_text=with_text))
 
 
-def suite_page(
-    settings: Settings, registry: Registry, *, suite: str | None = None, notify: Notify | None = None
-) -> str:
+def suite_page(project: Project, *, suite: str | None = None) -> str:
     """The page of one suite, or of all."""
     from eval_pipeline.report.pages.suite_page import render_suite_page
 
-    return render_suite_page(read_suites(settings, registry, suite=suite, notify=notify))
+    return render_suite_page(read_suites(project, suite=suite))
 
 
 def write_page(page: str, path: Path) -> None:
@@ -95,60 +78,47 @@ def write_page(page: str, path: Path) -> None:
         raise UsageError(f"{path} cannot be written: {error.strerror or error}") from error
 
 
-def _read_run(
-    settings: Settings,
-    registry: Registry,
-    run_id: str,
-    *,
-    with_text: bool = True,
-    notify: Notify | None = None,
-) -> RunMaterial:
+def _read_run(project: Project, run_id: str, *, with_text: bool = True) -> RunMaterial:
     """Everything that the page of a run shows."""
+    registry = project.definitions()
     from eval_pipeline.showing.blocks import guide_version
     from eval_pipeline.showing.show import run_report
 
-    with open_reader(settings.db, notify=notify) as con:
-        run = find_run(con, run_id)
-        queries = [QueryRow(*row) for row in page_rows.query_rows(con, run)]
+    with project.read() as store:
+        run = find_run(store.con, run_id)
+        queries = [QueryRow(*row) for row in page_rows.query_rows(store.con, run)]
         formulas = [one for one in registry.formulas if registry.applies_to(one, run.dataset)]
         return RunMaterial(
-            document=run_report(con, registry, run),
-            facts=_facts(con, [run])[0],
+            document=run_report(store, run),
+            facts=_facts(store.con, [run])[0],
             metrics=_metric_facts(registry, run.dataset),
-            states=_states(con, registry, [run])[0],
+            states=_states(store, [run])[0],
             queries=queries,
-            values=per_query_values(con, run, formulas),
-            texts=_texts(con, [run], [row.query_key for row in queries[:QUERIES_READ]], queries),
-            latencies=page_rows.recorded_latencies(con, run),
-            field_errors=_field_errors(con, run),
-            guide_version=guide_version(con, registry, run),
+            values=per_query_values(store.con, run, formulas),
+            texts=_texts(store.con, [run], [row.query_key for row in queries[:QUERIES_READ]], queries),
+            latencies=page_rows.recorded_latencies(store.con, run),
+            field_errors=_field_errors(store.con, run),
+            guide_version=guide_version(store, run),
             with_text=with_text,
         )
 
 
-def _read_pair(
-    settings: Settings,
-    registry: Registry,
-    document: CompareReport,
-    *,
-    with_text: bool = True,
-    notify: Notify | None = None,
-) -> PairMaterial:
+def _read_pair(project: Project, document: CompareReport, *, with_text: bool = True) -> PairMaterial:
     """Everything that the page of two runs shows beside their comparison."""
     from eval_pipeline.report.comparison_rows import moved_queries
 
     moved = {entry.query_id for entry in moved_queries(document)[:QUERIES_READ]}
-    with open_reader(settings.db, notify=notify) as con:
-        a, b = find_run(con, document.run_a), find_run(con, document.run_b)
-        rows_a, rows_b = ([QueryRow(*row) for row in page_rows.query_rows(con, run)] for run in (a, b))
+    with project.read() as store:
+        a, b = find_run(store.con, document.run_a), find_run(store.con, document.run_b)
+        rows_a, rows_b = ([QueryRow(*row) for row in page_rows.query_rows(store.con, run)] for run in (a, b))
         wanted = [row for row in rows_b if row.query_id in moved]
         return PairMaterial(
             document=document,
-            facts=_two(_facts(con, [a, b])),
-            metrics=_metric_facts(registry, a.dataset, b.dataset),
-            states=_two(_states(con, registry, [a, b])),
+            facts=_two(_facts(store.con, [a, b])),
+            metrics=_metric_facts(project.definitions(), a.dataset, b.dataset),
+            states=_two(_states(store, [a, b])),
             queries=({row.query_id: row for row in rows_a}, {row.query_id: row for row in rows_b}),
-            texts=_texts(con, [a, b], [row.query_key for row in wanted], wanted),
+            texts=_texts(store.con, [a, b], [row.query_key for row in wanted], wanted),
             with_text=with_text,
         )
 
@@ -194,12 +164,13 @@ def _facts(con: Connection, runs: Sequence[RunRow]) -> list[RunFacts]:
     return [found[run.run_key] for run in runs]
 
 
-def _states(con: Connection, registry: Registry, runs: Sequence[RunRow]) -> list[dict[str, FormulaState]]:
+def _states(store: Store, runs: Sequence[RunRow]) -> list[dict[str, FormulaState]]:
     """Formula → what its values of each run rest on and whether that holds; of other tables only what does not."""
-    marks = marks_of_runs(con, registry, [run.run_key for run in runs])
+    registry = store.definitions()
+    marks = marks_of_runs(store, [run.run_key for run in runs])
     found = []
     for run in runs:
-        computed = computed_with(con, run)
+        computed = computed_with(store.con, run)
         own = marks.get(run.run_key, {})
         states = {}
         for one in registry:
@@ -258,29 +229,29 @@ def _field_errors(con: Connection, run: RunRow) -> dict[str, dict[str, int]]:
     }
 
 
-def read_suites(
-    settings: Settings, registry: Registry, *, suite: str | None = None, notify: Notify | None = None
-) -> list[SuiteMaterial]:
+def read_suites(project: Project, *, suite: str | None = None) -> list[SuiteMaterial]:
     """Every suite, or the one that is asked for; runs on several datasets are apart."""
-    with open_reader(settings.db, notify=notify) as con:
-        found = page_rows.suites(con, suite)
+    with project.read() as store:
+        found = page_rows.suites(store.con, suite)
         if not found and suite is not None:
-            raise UnknownName("suite", suite, page_rows.suite_names(con))
+            raise UnknownName("suite", suite, page_rows.suite_names(store.con))
         if not found:
             raise UsageError("there is no run yet: `eval-pipeline load PATH` takes runs in")
-        return [_suite(con, registry, name, dataset) for name, dataset in found]
+        return [_suite(store, name, dataset) for name, dataset in found]
 
 
-def _suite(con: Connection, registry: Registry, name: str | None, dataset: str) -> SuiteMaterial:
+def _suite(store: Store, name: str | None, dataset: str) -> SuiteMaterial:
+    registry = store.definitions()
+    con = store.con
     known = suite_attempts(con, name, dataset)
     shown = known[-RUNS_SHOWN:]
     keys = [run.run_key for run in shown]
     runs = [RunRow(run.run_key, run.run_id, dataset, None) for run in shown]
     quarantined = page_rows.quarantined_counts(con, keys)
     values = page_rows.whole_values(con, keys)
-    parts = part_headlines(con, registry, [run.run_id for run in shown])
+    parts = part_headlines(store, [run.run_id for run in shown])
     meanings = page_rows.versions_behind(con, keys)
-    marks = marks_of_runs(con, registry, keys)
+    marks = marks_of_runs(store, keys)
     verdicts = {key: _gate_verdict(one) for key, one in gate_verdicts(con, keys).items()}
     drafts = [
         SuiteRun(

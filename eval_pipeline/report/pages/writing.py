@@ -12,13 +12,12 @@ from eval_pipeline.comparing.pair_states import WantedPairs
 from eval_pipeline.comparing.pairs import wanted_pairs
 from eval_pipeline.computing.measure import Progress
 from eval_pipeline.errors import EvalPipelineError
-from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.records import CASES
 from eval_pipeline.report.pages.collect import pair_page, run_page, suite_page, write_page
 from eval_pipeline.settings import Settings, default_file, documents_beside
 from eval_pipeline.showing.export import DOCUMENTS, export_documents
-from eval_pipeline.store.lock import Notify
-from eval_pipeline.store.open import Connection, first_value, open_reader
+from eval_pipeline.store.open import Connection, first_value
+from eval_pipeline.store.project import Project, Store
 
 
 class ComputedRun(NamedTuple):
@@ -106,9 +105,10 @@ class Published:
     errors: Sequence[EvalPipelineError]
 
 
-def wanted_pages(con: Connection, settings: Settings, registry: Registry) -> list[Page]:
+def wanted_pages(store: Store, settings: Settings) -> list[Page]:
     """The pages of the newest runs of every suite, of their comparisons, and of the suites; oldest first."""
-    pairs = wanted_pairs(con, registry)
+    con = store.con
+    pairs = wanted_pairs(store)
     runs = _computed_recently(con, pairs)
     found = [_page(settings, (one.run_id,), one.made_at) for one in runs]
     found += [_page(settings, (a, b), made_at) for a, b, made_at in _stored_recently(con, pairs)]
@@ -127,28 +127,22 @@ def _page(settings: Settings, runs: tuple[str, ...], made_at: dt.datetime) -> Pa
     return Page(runs, None, default_file(settings, runs, None), made_at)
 
 
-def due_pages(con: Connection, settings: Settings, registry: Registry) -> list[Page]:
+def due_pages(store: Store, settings: Settings) -> list[Page]:
     """Those of the wanted pages that are missing or older than their numbers."""
-    return [page for page in wanted_pages(con, settings, registry) if page.is_due]
+    return [page for page in wanted_pages(store, settings) if page.is_due]
 
 
-def publish_pages(
-    settings: Settings,
-    registry: Registry,
-    *,
-    notify: Notify | None = None,
-    progress: Progress | None = None,
-) -> Published:
+def publish_pages(project: Project, *, progress: Progress | None = None) -> Published:
     """Write what is due into the folder of reports; a page that cannot be made keeps no other from being written."""
-    with open_reader(settings.db, notify=notify) as con:
-        due = due_pages(con, settings, registry)
+    with project.read() as store:
+        due = due_pages(store, project.settings)
     written: list[Page] = []
     errors: list[EvalPipelineError] = []
     for position, page in enumerate(due, start=1):
         try:
             if page.documents:
-                export_documents(settings, registry, page.runs[0], page.documents, notify=notify)
-            write_page(_text(settings, registry, page, notify=notify), page.path)
+                export_documents(project, page.runs[0], page.documents)
+            write_page(_text(project, page), page.path)
             written.append(page)
         except EvalPipelineError as error:
             errors.append(error)
@@ -157,9 +151,9 @@ def publish_pages(
     return Published(written, errors)
 
 
-def _text(settings: Settings, registry: Registry, page: Page, *, notify: Notify | None) -> str:
+def _text(project: Project, page: Page) -> str:
     if not page.runs:
-        return suite_page(settings, registry, suite=page.suite, notify=notify)
+        return suite_page(project, suite=page.suite)
     if len(page.runs) == 1:
-        return run_page(settings, registry, page.runs[0], notify=notify)
-    return pair_page(settings, registry, page.runs[0], page.runs[1], notify=notify)
+        return run_page(project, page.runs[0])
+    return pair_page(project, page.runs[0], page.runs[1])
