@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from eval_pipeline.showing.show import _json_value
-from eval_pipeline.store.guarded import asking_guarded
 from eval_pipeline.store.project import Project
+from eval_pipeline.store.questions import asking_store
 
 Rows = Iterator[list[Any]]
 
@@ -16,7 +16,7 @@ Rows = Iterator[list[Any]]
 @contextmanager
 def asking(project: Project, sql: str, *, timeout: float = 0) -> Iterator[tuple[list[str], Rows]]:
     """The query's columns, and its rows one after the other, as JSON knows them; writers wait for the block's end."""
-    with asking_guarded(project, sql, timeout=timeout) as (columns, rows):
+    with asking_store(project, sql, timeout=timeout) as (columns, rows):
         yield columns, ([_json_value(value) for value in row] for row in rows)
 
 

@@ -37,7 +37,7 @@ Answer = tuple[list[str], Iterator[tuple[Any, ...]]]
 
 
 @contextmanager
-def asking_guarded(project: Project, sql: str, *, timeout: float = 0) -> Iterator[Answer]:
+def asking_store(project: Project, sql: str, *, timeout: float = 0) -> Iterator[Answer]:
     """Run somebody's SQL without files, network, extensions and settings, for so many seconds at most (0: any).
 
     Rows come as they are asked for, nothing holds all of them; writers wait for the end of the block.
