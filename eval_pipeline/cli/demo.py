@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,9 @@ def command(project: Project) -> None:
     from eval_pipeline.showing.headlines import IN_BRIEF
     from eval_pipeline.showing.runs import headline_table
 
+    # Without one `doctor` would find fault with what this has made.
+    with suppress(OSError):
+        settings.inbox.mkdir(parents=True, exist_ok=True)
     say("Loading the example …")
     report = load_bundles([BUNDLE_FOLDER], project)
     with progress_bar("computing cells") as progress:

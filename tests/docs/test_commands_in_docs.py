@@ -186,6 +186,11 @@ def test_through_dagster_they_do_the_same(place, follow):
     follow(place)
 
 
+def test_after_the_demo_nothing_is_found_wrong(tmp_path_factory):
+    code, said, _ = call(["doctor"], demo_once(tmp_path_factory) / EXAMPLE)
+    assert (code, "Nothing is wrong." in said) == (0, True), said
+
+
 def test_a_shown_line_that_is_not_printed_is_found():
     printed = "run    hit@5\n────────\nmonday  0.5000\n"
     assert first_missing(("run  hit@5", "monday 0.5000"), printed) is None
