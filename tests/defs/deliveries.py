@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import json
 import shutil
 from pathlib import Path
@@ -74,10 +73,6 @@ def deliver_run(
         run = {"run_id": run_id, "dataset": dataset, "created_at": f"2026-09-{day:02}T02:00:00Z"}
         (folder / "run.json").write_text(json.dumps(run))
     return folder
-
-
-def utc_now() -> dt.datetime:
-    return dt.datetime.now(dt.UTC).replace(tzinfo=None)
 
 
 def load(settings: Settings, folder: Path) -> None:

@@ -29,7 +29,7 @@ from eval_pipeline.defs.partitions import registered_runs
 from eval_pipeline.defs.processes import PROCESS_TAG, fail_dead_runs, this_process
 from eval_pipeline.errors import DefinitionError, StoreBusy, StoreMissing, UsageError
 from eval_pipeline.launch import open_ui, prepare_home, run_in_dagster, ui_environment
-from eval_pipeline.settings import load_settings
+from eval_pipeline.settings import load_settings, utc_now
 from tests.projects import open_reader, open_writer, project_of
 
 from .deliveries import (

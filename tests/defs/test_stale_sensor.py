@@ -20,6 +20,7 @@ from eval_pipeline.errors import InvalidConfig
 from eval_pipeline.formulas.lock_file import FILE
 from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.planning.plan import find_plan, select_cells
+from eval_pipeline.settings import utc_now
 from tests.few_definitions import shipping
 from tests.projects import open_writer, project_of
 from tests.versions import of_version
