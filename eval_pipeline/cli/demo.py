@@ -32,7 +32,7 @@ def command(project: Project) -> None:
 
     # Without one `doctor` would find fault with what this has made.
     with suppress(OSError):
-        settings.inbox.mkdir(parents=True, exist_ok=True)
+        project.settings.inbox.mkdir(parents=True, exist_ok=True)
     say("Loading the example …")
     report = load_bundles([BUNDLE_FOLDER], project)
     with progress_bar("computing cells") as progress:
