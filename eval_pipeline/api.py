@@ -19,6 +19,7 @@ from eval_pipeline.showing import document
 from eval_pipeline.store.project import project_of
 
 if TYPE_CHECKING:
+    from eval_pipeline.computing.aggregates import Aggregate
     from eval_pipeline.store.open import Connection
 
 __all__ = [
@@ -51,12 +52,12 @@ def render_report_md(report: CompareReport | Mapping[str, Any]) -> str:
     return markdown.render_report_md(msgspec.convert(report, CompareReport))
 
 
-def compute_aggregate(run_id: str, *, db: str | Path | None = None) -> dict[str, Any]:
+def compute_aggregate(run_id: str, *, db: str | Path | None = None) -> Aggregate:
     """The run's summary from its stored results, under the formulas that hold now; nothing is written."""
     return document.compute_aggregate(project_of(load_settings(db=db)), run_id)
 
 
-def store_aggregate(run_id: str, aggregate: Mapping[str, Any], *, db: str | Path | None = None) -> None:
+def store_aggregate(run_id: str, aggregate: Mapping[str, object], *, db: str | Path | None = None) -> None:
     """Make this the run's `aggregate_json`; an unknown run raises UnknownName, no other run changes.
 
     `db` may also be a knowledge base in SQLite, whose table `eval_runs` has `run_id` and `aggregate_json`: one

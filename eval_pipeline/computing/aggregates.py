@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TypedDict
 
 from eval_pipeline.computing.scope import Scope
 from eval_pipeline.formulas.definition import Definition, literal, quoted, render
@@ -13,6 +13,20 @@ from eval_pipeline.store.open import Connection
 KS = (1, 3, 5, 10)
 PLAIN_KEYS = ("mrr", "citation_coverage", "groundedness", "empty_result_rate", "refusal_correctness")
 DOCUMENT_KEYS = frozenset((*PLAIN_KEYS, *(f"hit@{k}" for k in KS), *(f"recall@{k}_doc" for k in KS)))
+
+
+class Aggregate(TypedDict):
+    """The knowledge base's summary of a run, `aggregate_json`: a plain dictionary, because others take it in."""
+
+    hit_at_k: dict[str, float | None]
+    mrr: float | None
+    recall_at_k_doc: dict[str, float | None]
+    citation_coverage: float | None
+    groundedness: float | None
+    empty_result_rate: float | None
+    refusal_correctness: float | None
+    total_queries: int
+    failed_queries: int
 
 
 def compute_aggregates(
@@ -60,12 +74,12 @@ def _write_documents(con: Connection, catalogue: str, run_keys: Sequence[int]) -
     )
 
 
-def to_json(document: Mapping[str, Any]) -> str:
+def to_json(document: Aggregate) -> str:
     """The same document is the same text everywhere."""
     return json.dumps(document, ensure_ascii=False, allow_nan=False)
 
 
-def read_documents(con: Connection, catalogue: str, run_keys: Sequence[int]) -> dict[int, dict[str, Any]]:
+def read_documents(con: Connection, catalogue: str, run_keys: Sequence[int]) -> dict[int, Aggregate]:
     """The knowledge base's summary of each run, from its aggregates."""
     values: dict[int, dict[str, float | None]] = {key: {} for key in run_keys}
     rows = con.execute(
@@ -76,12 +90,12 @@ def read_documents(con: Connection, catalogue: str, run_keys: Sequence[int]) -> 
     for run_key, metric, value in rows:
         values[run_key][metric] = value
     counts = _query_counts(con, catalogue, run_keys)
-    return {key: _document(values[key], *counts.get(key, (0, 0))) for key in run_keys}
+    return {key: summary_of(values[key], *counts.get(key, (0, 0))) for key in run_keys}
 
 
-def empty_document() -> dict[str, Any]:
+def empty_document() -> Aggregate:
     """The summary of a run of which nothing is known."""
-    return _document({}, 0, 0)
+    return summary_of({}, 0, 0)
 
 
 def _query_counts(con: Connection, catalogue: str, run_keys: Sequence[int]) -> dict[int, tuple[int, int]]:
@@ -94,7 +108,8 @@ def _query_counts(con: Connection, catalogue: str, run_keys: Sequence[int]) -> d
     return {key: (total, failed) for key, total, failed in rows}
 
 
-def _document(values: Mapping[str, float | None], total: int, failed: int) -> dict[str, Any]:
+def summary_of(values: Mapping[str, float | None], total: int, failed: int) -> Aggregate:
+    """The summary with these values of metrics."""
     return {
         "hit_at_k": {str(k): values.get(f"hit@{k}") for k in KS},
         "mrr": values.get("mrr"),
@@ -105,4 +120,17 @@ def _document(values: Mapping[str, float | None], total: int, failed: int) -> di
         "refusal_correctness": values.get("refusal_correctness"),
         "total_queries": total,
         "failed_queries": failed,
+    }
+
+
+def values_in(summary: Aggregate) -> dict[str, float | None]:
+    """Metric: its value in the summary."""
+    return {
+        **{f"hit@{k}": value for k, value in summary["hit_at_k"].items()},
+        **{f"recall@{k}_doc": value for k, value in summary["recall_at_k_doc"].items()},
+        "mrr": summary["mrr"],
+        "citation_coverage": summary["citation_coverage"],
+        "groundedness": summary["groundedness"],
+        "empty_result_rate": summary["empty_result_rate"],
+        "refusal_correctness": summary["refusal_correctness"],
     }

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from eval_pipeline.computing.aggregates import (
     DOCUMENT_KEYS,
-    PLAIN_KEYS,
+    Aggregate,
     empty_document,
     read_documents,
+    summary_of,
     to_json,
+    values_in,
 )
 from eval_pipeline.computing.scope import Scope, visible_catalogue
 from eval_pipeline.computing.scratch import evaluate, scratch
@@ -35,7 +37,7 @@ def _compute_document(
     helpers: Mapping[str, Helper],
     rounding: str,
     as_stored: Collection[str] = (),
-) -> dict[str, Any]:
+) -> Aggregate:
     """The summary under these definitions, parents first; nothing is written. The run's golden set has to be there.
 
     The keys `as_stored` keep the values that stand in the store.
@@ -53,16 +55,8 @@ def _compute_document(
         }
         document = read_documents(con, catalogue, [run.run_key])[run.run_key]
 
-    def value(key: str, stored: float | None) -> float | None:
-        return stored if key in as_stored else values.get(key)
-
-    return document | {
-        "hit_at_k": {k: value(f"hit@{k}", old) for k, old in document["hit_at_k"].items()},
-        "recall_at_k_doc": {
-            k: value(f"recall@{k}_doc", old) for k, old in document["recall_at_k_doc"].items()
-        },
-        **{key: value(key, document[key]) for key in PLAIN_KEYS},
-    }
+    kept = {key: stored for key, stored in values_in(document).items() if key in as_stored}
+    return summary_of(values | kept, document["total_queries"], document["failed_queries"])
 
 
 def _mean(con: Connection, formula: Definition, key: str, *, rounding: str) -> float | None:
@@ -87,7 +81,7 @@ def _put_document(con: Connection, run: RunRow, text: str) -> None:
         con.execute("insert into aggregates.run_documents values (?, ?)", [run.run_key, text])
 
 
-def compute_aggregate(project: Project, run_id: str) -> dict[str, Any]:
+def compute_aggregate(project: Project, run_id: str) -> Aggregate:
     """The summary under the formulas that hold now; nothing is written. Frozen values are taken as they are stored."""
     registry = project.definitions()
     with project.read(guarded=True) as store:
@@ -131,7 +125,7 @@ def _behind_the_document(registry: Registry, dataset: str) -> list[Definition]:
     return [one for one in registry if one.name in wanted]
 
 
-def store_aggregate(project: Project, run_id: str, aggregate: Mapping[str, Any]) -> None:
+def store_aggregate(project: Project, run_id: str, aggregate: Mapping[str, object]) -> None:
     """Make the aggregate the run's aggregate_json; an unknown run is an error, no other run changes."""
     if _is_knowledge_base(project.settings.db):
         _write_back(project.settings.db, run_id, to_json(_checked_document(aggregate, run_id=run_id)))
@@ -144,14 +138,14 @@ def store_aggregate(project: Project, run_id: str, aggregate: Mapping[str, Any])
         _put_document(store.con, find_run(store.con, run_id), to_json(document))
 
 
-def _checked_document(aggregate: Mapping[str, Any], *, run_id: str) -> dict[str, Any]:
+def _checked_document(aggregate: Mapping[str, object], *, run_id: str) -> Aggregate:
     """The aggregate with its keys in their order and its values rounded as stored ones are; an error if it is none."""
     if not isinstance(aggregate, Mapping):
         raise UsageError(f"the aggregate of {run_id!r} is a {type(aggregate).__name__}, expected a mapping")
-    return _like(empty_document(), aggregate, place=f"the aggregate of {run_id!r}")
+    return cast(Aggregate, _like(empty_document(), aggregate, place=f"the aggregate of {run_id!r}"))
 
 
-def _like(pattern: Mapping[str, Any], given: Mapping[str, Any], *, place: str) -> dict[str, Any]:
+def _like(pattern: Mapping[str, object], given: Mapping[str, object], *, place: str) -> dict[str, object]:
     missing, unknown = sorted(pattern.keys() - given.keys()), sorted(map(str, given.keys() - pattern.keys()))
     if missing or unknown:
         wrong = f"lacks {missing[0]!r}" if missing else f"has {unknown[0]!r}"
