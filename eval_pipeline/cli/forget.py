@@ -16,7 +16,7 @@ from eval_pipeline.words import count
 if TYPE_CHECKING:
     from eval_pipeline.store.project import Project
     from eval_pipeline.store.tombstones import Kind
-    from eval_pipeline.upkeep.forget import ForgetReport, Request
+    from eval_pipeline.upkeep.forget import ForgetReport, ForgottenEntry, Request
 
 SHOWN_RUNS = 5
 
@@ -82,16 +82,16 @@ def _list(project: Project, *, as_json: bool) -> None:
         return
     table(
         ["kind", "name", "what", "when", "state"],
-        [(one["kind"], one["name"], one["scope"], one["forgotten_at"], _state(one)) for one in found],
+        [(one.kind, one.name, one.scope, one.forgotten_at, _state(one)) for one in found],
     )
 
 
-def _state(tombstone: dict[str, Any]) -> str:
-    if tombstone["lifted_at"]:
+def _state(tombstone: ForgottenEntry) -> str:
+    if tombstone.lifted_at:
         return "lifted"
-    if not tombstone["purged_at"]:
+    if not tombstone.purged_at:
         return "unfinished: call forget again"
-    return "stays out" if tombstone["compacted_at"] else "stays out; compact the file"
+    return "stays out" if tombstone.compacted_at else "stays out; compact the file"
 
 
 def _lift(project: Project, name: str, kind: Kind | None, *, as_json: bool) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from eval_pipeline.computing.history import Row
 from eval_pipeline.records import GoldenRow, Result
 
 ONLY_ARCHIVE = "only"
@@ -18,8 +19,6 @@ RESULT_NAMES = frozenset(one.name for one in msgspec.structs.fields(Result)) - {
 NAMES_OF_RUNS = frozenset(("extraction", "extractions", "index_report", "spot_checks", "results"))
 OTHER_NAMES = frozenset(("archive", "archives", "config", "run", "parameters"))
 NAMES = GOLDEN_NAMES | RESULT_NAMES | NAMES_OF_RUNS | OTHER_NAMES
-
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True)

@@ -24,10 +24,10 @@ from eval_pipeline.computing._example_files import (
     NAMES,
     NAMES_OF_RUNS,
     Delivery,
-    Row,
     archives_of,
     write_bundle,
 )
+from eval_pipeline.computing.history import Row
 from eval_pipeline.computing.measure import measure
 from eval_pipeline.computing.scope import visible_catalogue
 from eval_pipeline.config import Config

@@ -11,6 +11,7 @@ from typing import Any
 
 import yaml
 
+from eval_pipeline.computing.history import Row
 from eval_pipeline.settings import PACKAGE
 
 EXAMPLE = PACKAGE / "demo" / "bundle"
@@ -19,8 +20,6 @@ KEPT = frozenset(("query_id", "case_id"))
 TAKEN_FROM_ANOTHER_ROW, SHAKEN, LENGTHENED, LEFT_OUT = 0.3, 0.3, 0.15, 0.05
 # So many lists before a row's own one that it begins behind every usual cut-off.
 MOST_LISTS_BEFORE = 12
-
-Row = dict[str, Any]
 
 
 def write_random_bundle(folder: Path, seed: int) -> Path:

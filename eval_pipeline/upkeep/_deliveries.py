@@ -8,7 +8,6 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -17,6 +16,7 @@ from eval_pipeline.bundle.layout import ROW_PARTS
 from eval_pipeline.bundle.lines import BOM, BadRow, decode_object
 from eval_pipeline.bundle.parts import read_index_report
 from eval_pipeline.bundle.texts import removal_for_good, rows_without_texts, run_without_texts
+from eval_pipeline.computing.history import Row
 from eval_pipeline.errors import InputRejected, StoreError
 from eval_pipeline.records import CASES
 from eval_pipeline.store.durable import place_durably, remove_durably
@@ -74,7 +74,7 @@ def _remove(path: Path) -> bool:
     return path.name.endswith(".part")
 
 
-Documents = Iterator[tuple[int, dict[str, Any]]]
+Documents = Iterator[tuple[int, Row]]
 
 
 def _documents(part: str, ids: Collection[str], path: Path) -> Documents:
@@ -115,7 +115,7 @@ def _write(target: Path, documents: Documents) -> None:
             written = number
 
 
-def _rewrite_json(path: Path, change: Callable[[dict[str, Any]], dict[str, Any]]) -> bool:
+def _rewrite_json(path: Path, change: Callable[[Row], Row]) -> bool:
     try:
         document = change(decode_object(path.read_bytes().removeprefix(BOM)))
     except BadRow:

@@ -6,11 +6,11 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from eval_pipeline.computing.history import Row
 from eval_pipeline.records import CASES, SLICES
 from eval_pipeline.store.kept import KeptFile
 from eval_pipeline.store.open import Connection, first_value
 
-Row = dict[str, Any]
 # (line number, row): a row stands on the line that it came from.
 Rows = list[tuple[int, Row]]
 NO_LABEL = "(none)"
@@ -53,7 +53,7 @@ def _ask(con: Connection, sql: str, parameters: Sequence[object]) -> list[Row]:
     return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
 
 
-def _without_nulls(row: Mapping[str, Any]) -> Row:
+def _without_nulls(row: Row) -> Row:
     return {name: value for name, value in row.items() if value is not None}
 
 

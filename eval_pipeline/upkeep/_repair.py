@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from eval_pipeline.bundle.files import stem_of
+from eval_pipeline.computing.history import Row
 from eval_pipeline.errors import StoreError
 from eval_pipeline.records import CASES
 from eval_pipeline.store.durable import place_durably
 from eval_pipeline.store.kept import KeptFile
 from eval_pipeline.store.open import Connection, StatementError
 from eval_pipeline.upkeep._deliveries import PACKED, _write, describe
-from eval_pipeline.upkeep._from_rows import Row, Rows, n_quarantined, rows_of
+from eval_pipeline.upkeep._from_rows import Rows, n_quarantined, rows_of
 from eval_pipeline.upkeep.verify import KeptFinding
 from eval_pipeline.words import count
 

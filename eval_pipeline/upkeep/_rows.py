@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
+from eval_pipeline.computing.history import Row
 from eval_pipeline.store.frozen import ARCHIVE, GOLDEN_SET, RUN, count_of, remove_unused_texts
 from eval_pipeline.store.key_columns import StoredColumn, columns_with_key, stored_columns
 from eval_pipeline.store.open import Connection
@@ -156,7 +156,7 @@ def _remove_history(con: Connection, target: Target, removed: Removed, *, with_h
             )
 
 
-def _numbers_of(row: dict[str, Any]) -> dict[str, Any]:
+def _numbers_of(row: Row) -> Row:
     return {
         name: value if value is None or isinstance(value, bool | int | float) else None
         for name, value in row.items()

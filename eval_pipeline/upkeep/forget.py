@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Final
 
 from eval_pipeline.computing.measure import Progress
 from eval_pipeline.computing.states import states_of_cells
+from eval_pipeline.documents import Document, Help
 from eval_pipeline.errors import StoreMissing, UnknownName, UsageError
 from eval_pipeline.loading.cases import forget_what_is_expected
 from eval_pipeline.settings import Settings, default_file, documents_beside, who_calls
@@ -49,6 +50,8 @@ from eval_pipeline.upkeep._rows import (
 )
 
 KINDS: tuple[Kind, ...] = ("run", "dataset")
+
+TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
 
 
 @dataclass(frozen=True)
@@ -298,15 +301,38 @@ def lift_tombstones(project: Project, name: str, *, kind: Kind | None) -> list[s
     return sorted(set(lifted))
 
 
-def list_forgotten(project: Project) -> list[dict[str, Any]]:
-    """Every tombstone as a document."""
+class ForgottenEntry(Document, frozen=True):
+    """An entry of `forget --json`: a name that was forgotten. Times are in UTC."""
+
+    kind: Annotated[str, Help("`run` or `dataset`")]
+    name: Annotated[str, Help("The run or dataset")]
+    scope: Annotated[str, Help("`rows` for all of it, or `texts`")]
+    dataset: Annotated[str | None, Help("The dataset that the run was forgotten with; null where it was not")]
+    forgotten_at: Annotated[str, Help("When")]
+    forgotten_by: Annotated[str, Help("By whom")]
+    purged_at: Annotated[str | None, Help("When the last of it was removed; null while it is unfinished")]
+    compacted_at: Annotated[str | None, Help("When the file was written anew without it; null before that")]
+    lifted_at: Annotated[str | None, Help("When the name was let in again; null while it stays out")]
+
+
+def list_forgotten(project: Project) -> list[ForgottenEntry]:
+    """Everything that was forgotten here."""
     with project.read() as store:
-        found = read_tombstones(store.con)
-    return [
-        {
-            name: value.strftime("%Y-%m-%dT%H:%M:%SZ") if isinstance(value, dt.datetime) else value
-            for name, value in asdict(one).items()
-            if name != "run_key"
-        }
-        for one in found
-    ]
+        return [
+            ForgottenEntry(
+                kind=one.kind,
+                name=one.name,
+                scope=one.scope,
+                dataset=one.dataset,
+                forgotten_at=f"{one.forgotten_at:{TIME}}",
+                forgotten_by=one.forgotten_by,
+                purged_at=_time(one.purged_at),
+                compacted_at=_time(one.compacted_at),
+                lifted_at=_time(one.lifted_at),
+            )
+            for one in read_tombstones(store.con)
+        ]
+
+
+def _time(at: dt.datetime | None) -> str | None:
+    return None if at is None else f"{at:{TIME}}"
