@@ -48,11 +48,10 @@ class Performance(Document, frozen=True):
     total_suite_ms: Annotated[
         Number, Help("How long the whole run took, in milliseconds; null where that is not known.")
     ]
-    judge_tokens: Annotated[
-        Number, Help("Tokens that the judge read and wrote; null at a point where none are kept.")
-    ]
+    judge_tokens: Annotated[Number, Help("Tokens that the judge read and wrote; 0 where none was recorded.")]
     judge_cost: Annotated[
-        Number, Help("What these cost by the prices in run.json; null without prices or tokens.")
+        Number,
+        Help("What these cost by the prices in run.json; null without a recorded token or the price of one."),
     ]
 
 
@@ -67,7 +66,7 @@ class JudgeCoverage(Document, frozen=True):
     uncited_fives: Annotated[
         Count,
         Help(
-            "How many have it without a citation or reference; null of an earlier point whose outcomes are not kept."
+            "How many have it without a citation or reference; null with `--as-of` where that is not known any more."
         ),
     ]
 
@@ -85,12 +84,12 @@ class Rates(Document, frozen=True):
     """How well fields were extracted."""
 
     precision: Annotated[
-        Number, Help("Share of the extracted fields that are right; null without a scored case.")
+        Number, Help("Share of the extracted fields that are right; null before it is computed.")
     ]
     recall: Annotated[
-        Number, Help("Share of the expected fields that were found; null without a scored case.")
+        Number, Help("Share of the expected fields that were found; null before it is computed.")
     ]
-    f1: Annotated[Number, Help("Harmonic mean of the two; null without a scored case.")]
+    f1: Annotated[Number, Help("Harmonic mean of the two; null before it is computed.")]
 
 
 class ExtractionCase(Document, frozen=True):
@@ -103,23 +102,30 @@ class ExtractionCase(Document, frozen=True):
     f1_strict: Annotated[Number, Help("Harmonic mean of precision and strict recall.")]
     true_positives: Annotated[int, Help("How many fields are right.")]
     false_positives: Annotated[int, Help("How many fields are wrong or were not asked for.")]
-    false_negatives: Annotated[int, Help("How many expected fields count as missed.")]
+    false_negatives: Annotated[
+        int, Help("How many expected fields are missing; in another reading also those that are wrong.")
+    ]
     total_gt_fields: Annotated[int, Help("How many fields are expected.")]
-    correct_fields: Annotated[int, Help("How many of them are right.")]
+    correct_fields: Annotated[int, Help("How many fields are right, under their other name.")]
 
 
 class FieldAccuracy(Document, frozen=True):
-    """One field over all cases that have it."""
+    """One field over all cases."""
 
-    accuracy: Annotated[Number, Help("Share of the cases with the field in which it is right.")]
-    n: Annotated[int, Help("How many cases have the field.")]
+    accuracy: Annotated[
+        Number,
+        Help(
+            "Share of the cases that should have the field in which it is right; null where none shows that it should."
+        ),
+    ]
+    n: Annotated[int, Help("How many cases should have the field.")]
 
 
 class Extraction(Document, frozen=True):
     """The extraction cases of a run."""
 
-    macro: Annotated[Rates, Help("The mean of the cases.")]
-    micro: Annotated[Rates, Help("All fields of all cases pooled.")]
+    macro: Annotated[Rates, Help("The mean of the cases; zeros where none was scored.")]
+    micro: Annotated[Rates, Help("All fields of all cases pooled; zeros where none was scored.")]
     macro_strict: Annotated[Rates, Help("The mean of the cases, with strict recall.")]
     micro_strict: Annotated[Rates, Help("All fields pooled, with strict recall.")]
     total_true_positives: Annotated[Count, Help("How many fields are right; null before it is computed.")]
@@ -214,7 +220,7 @@ class Night(Document, frozen=True):
     """The run as an attempt at its night."""
 
     night: Annotated[str, Help("The night that the run belongs to.")]
-    is_complete: Annotated[bool, Help("Whether every golden query that was to be asked has a result.")]
+    is_complete: Annotated[bool, Help("Whether every golden query that could be asked has a result.")]
     is_last_complete: Annotated[bool, Help("Whether it stands for its night in trends and comparisons.")]
     superseded_by: Annotated[str | None, Help("The run that replaces it; null where none does.")]
     golden_queries: Annotated[int, Help("How many queries the golden set asks.")]

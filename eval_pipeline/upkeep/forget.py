@@ -304,15 +304,17 @@ def lift_tombstones(project: Project, name: str, *, kind: Kind | None) -> list[s
 class ForgottenEntry(Document, frozen=True):
     """An entry of `forget --json`: a name that was forgotten. Times are in UTC."""
 
-    kind: Annotated[str, Help("`run` or `dataset`")]
-    name: Annotated[str, Help("The run or dataset")]
-    scope: Annotated[str, Help("`rows` for all of it, or `texts`")]
-    dataset: Annotated[str | None, Help("The dataset that the run was forgotten with; null where it was not")]
-    forgotten_at: Annotated[str, Help("When")]
-    forgotten_by: Annotated[str, Help("By whom")]
-    purged_at: Annotated[str | None, Help("When the last of it was removed; null while it is unfinished")]
-    compacted_at: Annotated[str | None, Help("When the file was written anew without it; null before that")]
-    lifted_at: Annotated[str | None, Help("When the name was let in again; null while it stays out")]
+    kind: Annotated[str, Help("`run` or `dataset`.")]
+    name: Annotated[str, Help("The run or dataset.")]
+    scope: Annotated[str, Help("`rows` for all of it, or `texts`.")]
+    dataset: Annotated[
+        str | None, Help("The dataset that the run was forgotten with; null where it was not.")
+    ]
+    forgotten_at: Annotated[str, Help("When.")]
+    forgotten_by: Annotated[str, Help("By whom.")]
+    purged_at: Annotated[str | None, Help("When the last of it was removed; null while it is unfinished.")]
+    compacted_at: Annotated[str | None, Help("When the file was written anew without it; null before that.")]
+    lifted_at: Annotated[str | None, Help("When the name was let in again; null while it stays out.")]
 
 
 def list_forgotten(project: Project) -> list[ForgottenEntry]:
