@@ -108,15 +108,14 @@ def run_examples(project: Project, *, only: Collection[str] | None = None) -> li
         shipped = own.definitions()
         helpers = [one for one in shipped.helpers.values() if only is None or one.name in only]
         wanted = [one for one in shipped if only is None or {one.name, one.short_name} & set(only)]
-        found = list(_helper_results(own, shipped, helpers))
+        found = list(_helper_results(own, helpers))
         return found + _definition_results(shipped, wanted, project_of(settings, clock=project.clock))
 
 
-def _helper_results(
-    project: Project, registry: Registry, helpers: Sequence[Helper]
-) -> Iterator[ExampleResult]:
+def _helper_results(project: Project, helpers: Sequence[Helper]) -> Iterator[ExampleResult]:
     """An example of a helper is a call and its value."""
-    with project.write(guarded=True) as store, visible_catalogue(store.con, registry.helpers.values()):
+    known = project.definitions().helpers.values()
+    with project.write(guarded=True) as store, visible_catalogue(store.con, known):
         for helper in helpers:
             for example in helper.header.examples:
                 got, problem = None, None

@@ -46,9 +46,7 @@ _numbers = itertools.count(1)
 
 
 @contextmanager
-def _open_writer(
-    db: Path, clock: Clock, *, notify: Notify | None = None, guarded: bool = False
-) -> Iterator[Connection]:
+def _open_writer(db: Path, clock: Clock, notify: Notify | None, *, guarded: bool) -> Iterator[Connection]:
     """As `Project.write` says."""
     _refuse_others(db)
     with says_what_failed(db):
@@ -108,12 +106,7 @@ def says_what_failed(db: Path) -> Iterator[None]:
 
 @contextmanager
 def _open_reader(
-    db: Path,
-    clock: Clock,
-    *,
-    notify: Notify | None = None,
-    for_others: bool = False,
-    guarded: bool = False,
+    db: Path, clock: Clock, notify: Notify | None, *, for_others: bool, guarded: bool
 ) -> Iterator[Connection]:
     """As `Project.read` says."""
     _refuse_others(db)
@@ -131,7 +124,7 @@ def _open_reader(
             if _is_current(con):
                 yield con
                 return
-        with _open_writer(db, clock, notify=notify):
+        with _open_writer(db, clock, notify, guarded=False):
             pass
 
 

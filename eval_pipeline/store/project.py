@@ -8,15 +8,14 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
-from eval_pipeline.errors import DefinitionError, EvalPipelineError
+from eval_pipeline.errors import EvalPipelineError
 from eval_pipeline.settings import Settings, utc_now
-from eval_pipeline.store.lock import Clock, Notify
-from eval_pipeline.store.open import Connection, _open_reader, _open_writer
 
 if TYPE_CHECKING:
     from eval_pipeline.formulas.registry import Registry
+    from eval_pipeline.store.lock import Clock, Notify
+    from eval_pipeline.store.open import Connection
 
-# Read when they are first asked for: what needs none works although one is broken.
 Definitions = Callable[[], "Registry"]
 
 
@@ -41,31 +40,32 @@ class Project:
     @contextmanager
     def read(self, *, for_others: bool = False, guarded: bool = False) -> Iterator[Store]:
         """The store for the length of a query or two; `for_others` than this package by itself, `guarded` as below."""
-        db, told = self.settings.db, self.notify
-        with _open_reader(db, self.clock, notify=told, for_others=for_others, guarded=guarded) as con:
+        from eval_pipeline.store.open import _open_reader
+
+        given = (self.settings.db, self.clock, self.notify)
+        with _open_reader(*given, for_others=for_others, guarded=guarded) as con:
             yield Store(con, self.definitions, _standing(self.clock))
 
     @contextmanager
     def write(self, *, guarded: bool = False) -> Iterator[Store]:
         """For reading and writing; created, or brought up to date. `guarded`: formulas that open no other file."""
-        with _open_writer(self.settings.db, self.clock, notify=self.notify, guarded=guarded) as con:
+        from eval_pipeline.store.open import _open_writer
+
+        with _open_writer(self.settings.db, self.clock, self.notify, guarded=guarded) as con:
             yield Store(con, self.definitions, _standing(self.clock))
 
 
 def project_of(settings: Settings, *, notify: Notify | None = None, clock: Clock = utc_now) -> Project:
-    """The project of these settings, with the definitions that they name."""
+    """The project of these settings; definitions are read, as DuckDB is imported, when somebody first needs them."""
 
     @cache
     def definitions() -> Registry:
         from eval_pipeline.formulas.registry import load_registry
 
-        # Asked for while the store is open, what is wrong with them is still no fault of its file: no cause stays.
         try:
             return load_registry(settings)
         except EvalPipelineError as error:
-            raise error from None
-        except OSError as error:
-            raise DefinitionError(f"{error.filename} cannot be read: {error.strerror or error}") from None
+            raise error from None  # Raised while the store is open, it is still no fault of its file.
 
     return Project(settings, definitions, notify, clock)
 

@@ -186,6 +186,7 @@ HEAVY = ("dagster", "altair", "polars", "duckdb", "numpy", "pyarrow")
     [
         (["--help"], HEAVY),
         (["show", "--help"], HEAVY),
+        (["metrics", "mrr"], HEAVY),
         (["show", "some-run"], ("dagster", "altair", "polars", "numpy", "pyarrow")),
         (["status"], ("dagster", "altair", "polars", "numpy", "pyarrow")),
         (["compare", "a", "b"], ("dagster", "altair")),
