@@ -29,14 +29,11 @@ def bundle(tmp_path):
     return folder
 
 
-def write_broken(folder, kind="text"):
+def write_broken(folder):
     """A definition of one's own, where a command that works in this folder finds it."""
     path = folder / "sql" / "metrics" / "mine.sql"
     path.parent.mkdir(parents=True)
-    if kind == "folder":
-        path.mkdir()
-    else:
-        path.write_text("-- keys: {mine: x}\nselect nothing of all this")
+    path.write_text("-- keys: {mine: x}\nselect nothing of all this")
     return path
 
 
@@ -84,18 +81,26 @@ def test_what_needs_no_definition_works_although_one_is_broken(settings, bundle,
 @pytest.mark.parametrize(
     "words", [["status"], ["show", "run-1"], ["plan"], ["forget", "run-1", "--text", "--yes"]]
 )
-@pytest.mark.parametrize("kind", ["text", "folder"])
-def test_a_definition_that_cannot_be_read_is_named_and_the_store_is_not(
-    settings, bundle, tmp_path, words, kind
-):
+def test_a_broken_definition_is_named_and_the_store_is_not(settings, bundle, tmp_path, words):
     load(settings, bundle)
-    path = write_broken(tmp_path, kind)
+    path = write_broken(tmp_path)
     before = ask(settings, "from ledger.tombstones")
     code, _, said = call([*words, "--db", str(settings.db)], tmp_path, apart=True)
     assert code == DefinitionError.exit_code
     assert path.name in said
     assert settings.db.name not in said
     assert ask(settings, "from ledger.tombstones") == before
+
+
+def test_a_definition_without_the_right_to_read_it_is_no_fault_of_the_store_that_is_open(
+    settings, monkeypatch
+):
+    def unreadable(_settings):
+        raise DefinitionError("mine.sql: cannot be read") from PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("eval_pipeline.formulas.registry.load_registry", unreadable)
+    with pytest.raises(DefinitionError, match="mine.sql"), project_of(settings).write() as store:
+        store.definitions()
 
 
 def test_definitions_are_read_once_and_only_when_somebody_asks(settings, tmp_path):
