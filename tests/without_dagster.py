@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import uuid
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -16,13 +15,11 @@ from eval_pipeline.comparing.pairs import PAIRS, due_pairs, store_comparisons
 from eval_pipeline.comparing.stored import compared_by
 from eval_pipeline.computing.measure import measure
 from eval_pipeline.computing.progress import computed_by
-from eval_pipeline.formulas.registry import load_registry
-from eval_pipeline.settings import Settings
-from tests.projects import open_reader, project_of, store_with
+from eval_pipeline.store.project import Project, at_one_time
 
 
 def run_plainly(
-    settings: Settings,
+    project: Project,
     *,
     run_ids: Collection[str] | None = None,
     reasons: Collection[str] | None,
@@ -33,10 +30,10 @@ def run_plainly(
 ) -> launch.Summary:
     """What `run_in_dagster` computes, by the functions that its assets call."""
     assert not pages
-    registry = load_registry(settings)
-    named = {"now": dt.datetime.now(dt.UTC).replace(tzinfo=None), "dagster_run_id": str(uuid.uuid4())}
+    project = at_one_time(project)
+    named = {"dagster_run_id": str(uuid.uuid4())}
     measure(
-        project_of(settings, registry),
+        project,
         reasons=reasons,
         run_ids=run_ids,
         definitions=definitions,
@@ -45,14 +42,14 @@ def run_plainly(
         **named,
     )
     if definitions is None or PAIRS in definitions:
-        with open_reader(settings.db) as con:
-            due = due_pairs(store_with(con, registry), reasons=reasons, run_ids=run_ids)
+        with project.read() as store:
+            due = due_pairs(store, reasons=reasons, run_ids=run_ids)
         ready = [(one.run_a, one.run_b) for one in due if one.is_ready]
-        done = store_comparisons(project_of(settings, registry), ready, reasons=reasons, **told, **named)
+        done = store_comparisons(project, ready, reasons=reasons, **told, **named)
         assert done.errors == {}
-    with open_reader(settings.db) as con:
-        computed = computed_by(con, [named["dagster_run_id"]])
-        pairs = compared_by(con, [named["dagster_run_id"]])
+    with project.read() as store:
+        computed = computed_by(store.con, [named["dagster_run_id"]])
+        pairs = compared_by(store.con, [named["dagster_run_id"]])
     cells = computed.cells | ({PAIRS: len(pairs)} if pairs else {})
     runs = tuple(sorted({*computed.runs, *(run for _, run in pairs)}))
     return launch.Summary(replace(computed, cells=cells, runs=runs), (), ())
