@@ -99,7 +99,7 @@ def test_a_definition_without_the_right_to_read_it_is_no_fault_of_the_store_that
         raise DefinitionError("mine.sql: cannot be read") from PermissionError(13, "Permission denied")
 
     monkeypatch.setattr("eval_pipeline.formulas.registry.load_registry", unreadable)
-    with pytest.raises(DefinitionError, match="mine.sql"), project_of(settings).write() as store:
+    with pytest.raises(DefinitionError, match=r"mine\.sql"), project_of(settings).write() as store:
         store.definitions()
 
 
