@@ -5,6 +5,7 @@ EvalPipelineError
 │   ├── UnknownName          a run, dataset or definition that is not there
 │   └── InvalidConfig        eval-pipeline.toml says something impossible
 ├── DefinitionError          a formula file that cannot be used                exit code 2
+│   └── FormulaFailed        a formula that raises, or has no value where it applies   exit code 1
 ├── RefusedError             strict mode: the answer would mislead             exit code 5
 ├── StoreError               the DuckDB file cannot be used                    exit code 2
 │   ├── StoreBusy            somebody else held it for too long
@@ -20,6 +21,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from pathlib import Path
 
 
 class EvalPipelineError(Exception):
@@ -55,6 +57,24 @@ class InvalidConfig(UsageError):
 
 class DefinitionError(EvalPipelineError):
     """A definition file cannot be used; the message starts with its path and line."""
+
+
+class FormulaFailed(DefinitionError):
+    """A definition that raises, or gives no value where it applies; `text` says so without its file.
+
+    `is_everywhere`: it does whatever it is given. `lacks_values`: it gave none where it applies.
+    """
+
+    exit_code = 1
+
+    def __init__(
+        self, path: Path, text: str, *, is_everywhere: bool = False, lacks_values: bool = False
+    ) -> None:
+        super().__init__(f"{path}: {text}")
+        self.path = path
+        self.text = text
+        self.is_everywhere = is_everywhere
+        self.lacks_values = lacks_values
 
 
 class RefusedError(EvalPipelineError):

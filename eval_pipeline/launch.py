@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING
 from eval_pipeline.comparing.pairs import PAIRS, due_pairs, find_pairs, is_due
 from eval_pipeline.comparing.stored import compared_by
 from eval_pipeline.computing.measure import Progress
-from eval_pipeline.computing.progress import Computed, computed_by, stale_runs
+from eval_pipeline.computing.progress import Computed, computed_by, failures_of, stale_runs
 from eval_pipeline.computing.states import states_of_cells
 from eval_pipeline.defs.home_faults import EventsLost, events_lost, why_untold
 from eval_pipeline.errors import NotAStore, StoreError, StoreNewer, UsageError
 from eval_pipeline.loading.inbox import look_into
 from eval_pipeline.settings import CONFIG, OWN_SQL, PACKAGE, Settings, check_places, project_folder
 from eval_pipeline.store.project import Project
+from eval_pipeline.words import failed_sentence
 
 if TYPE_CHECKING:
     import dagster as dg
@@ -58,11 +59,15 @@ class Asked:
 
 @dataclass(frozen=True)
 class Summary:
-    """What one call computed, the Dagster runs that show it, and the checks that failed."""
+    """What one call computed, the Dagster runs that show it, and the checks that failed.
+
+    `failed` holds the asked tables that could not be computed, now or earlier, each with its reason.
+    """
 
     computed: Computed
     dagster_run_ids: tuple[str, ...]
     failed_checks: tuple[str, ...]
+    failed: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def n_cells(self) -> int:
@@ -84,8 +89,8 @@ def run_in_dagster(
 
     Tables of runs first, then the comparisons that rest on them, then with `pages` what is published of both.
     `definitions` and `run_ids` limit it; `note` is kept beside every number that is replaced. Everything
-    that can be computed is; then the first thing that went wrong is raised as it was. Where Dagster's own files stand
-    in the way, that is said, and the rest is computed by a Dagster that forgets it.
+    that can be computed is. What of a formula fails is told in the summary; the first other error is raised as it was.
+    Where Dagster's own files stand in the way, that is said, and the rest is computed by a Dagster that forgets it.
     """
     import dagster as dg
 
@@ -141,7 +146,13 @@ def _execute(
     with project.read() as store:
         computed = computed_by(store.con, work.started)
         pairs = compared_by(store.con, work.started)
-    return Summary(_with_comparisons(computed, pairs), tuple(work.started), tuple(work.failed_checks))
+        failed = failures_of(store, asked.definitions, asked.run_ids)
+    return Summary(
+        _with_comparisons(computed, pairs),
+        tuple(work.started),
+        tuple(work.failed_checks),
+        {name: failed_sentence(list(runs.items())) for name, runs in failed.items()},
+    )
 
 
 def _with_comparisons(computed: Computed, pairs: Sequence[tuple[str, str]]) -> Computed:
@@ -168,6 +179,7 @@ class Work:
         # Known before it begins: what it computed counts, also when Dagster cannot note the rest.
         run_id = str(uuid.uuid4())
         self.started.append(run_id)
+        self.listener.failed.clear()
         result = _execute_job(self, job, launch, asked, run_id=run_id)
         self.failed_checks += [
             f"{check.asset_key.to_user_string()}: {check.check_name}: {check.description}"
@@ -176,7 +188,7 @@ class Work:
         ]
         if _was_interrupted(result):
             raise KeyboardInterrupt
-        if not result.success and not self.listener.errors:
+        if not result.success and not self.listener.errors and not self.listener.failed:
             failure = _failure_of(result)
             if isinstance(failure, EventsLost):
                 raise failure

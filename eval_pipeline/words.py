@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Final
 
 # Of what is stored, and of what people read of it; `rounded` and `rounded_by` of sql/functions have as many.
@@ -12,6 +13,12 @@ DECIMALS: Final = 4
 def count(number: int, noun: str, *, plural: str | None = None) -> str:
     """`1 query`, `1,200 queries`."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def failed_sentence(failed: Sequence[tuple[str, str]]) -> str:
+    """Why a table failed, by its runs and what each failed on: the first of them in full."""
+    more = f" (and {count(len(failed) - 1, 'more run')})" if len(failed) > 1 else ""
+    return f"failed: {failed[0][1]}{more}"
 
 
 def target_words(is_met: bool | None) -> str:

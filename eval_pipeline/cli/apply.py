@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from eval_pipeline.cli.options import as_json, selecting, with_store
-from eval_pipeline.cli.output import print_json, print_line, progress_bar, say
+from eval_pipeline.cli.output import end_where_failed, print_json, print_line, progress_bar, say
 from eval_pipeline.words import count
 
 if TYPE_CHECKING:
@@ -67,14 +67,17 @@ def command(
                 note=reason,
                 progress=progress,
             )
-        cells, done = sum(summary.computed.cells.values()), sorted(summary.computed.runs)
+        cells, done, failed = summary.n_cells, sorted(summary.computed.runs), summary.failed
     else:
-        cells, done = 0, []
+        cells, done, failed = 0, [], {}
     if as_json:
-        print_json({"format": 1, "cells": cells, "runs": done, "pinned": n_left})
+        print_json({"format": 1, "cells": cells, "runs": done, "pinned": n_left, "failed": failed})
+        end_where_failed(failed)
         return
-    print_line(
-        f"Computed {count(cells, 'cell')} of {count(len(done), 'run')}." if cells else "Nothing is stale."
-    )
+    if cells or not failed:
+        print_line(
+            f"Computed {count(cells, 'cell')} of {count(len(done), 'run')}." if cells else "Nothing is stale."
+        )
     if n_left:
         print_line(f"{count(n_left, 'cell')} stay on their older definitions (pinned).")
+    end_where_failed(failed)

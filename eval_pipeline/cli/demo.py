@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from eval_pipeline.cli.options import with_store
-from eval_pipeline.cli.output import number, print_line, progress_bar, say, table
+from eval_pipeline.cli.output import end_where_failed, number, print_line, progress_bar, say, table
 from eval_pipeline.words import count
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ def command(project: Project) -> None:
         numbers=IN_BRIEF,
     )
     print_line(_next_commands(str(project.settings.db)))
+    end_where_failed(summary.failed)
 
 
 def _next_commands(db: str) -> str:

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 WIDTH = 80
+HOW_TO_MEND = (
+    "`eval-pipeline metrics --check NAME` shows the place. A formula that is mended is computed by "
+    "`eval-pipeline run`; `run --all` tries once more what is as it was."
+)
 
 
 def print_json(document: Any) -> None:
@@ -62,6 +66,16 @@ def console() -> Console:
 def say(message: str) -> None:
     """A remark that is no data."""
     sys.stderr.write(visible(message) + "\n")
+
+
+def end_where_failed(failed: Mapping[str, str]) -> None:
+    """Say which tables failed and why, and end with 1; everything else that was asked for is done."""
+    if not failed:
+        return
+    for name, sentence in failed.items():
+        say(f"{name} {sentence}")
+    say(HOW_TO_MEND)
+    sys.exit(1)
 
 
 def print_line(text: str = "") -> None:

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 import click
 
 from eval_pipeline.cli.options import as_json, with_store
-from eval_pipeline.cli.output import print_json, print_line, progress_bar, say, waiting_sentence
+from eval_pipeline.cli.output import (
+    end_where_failed,
+    print_json,
+    print_line,
+    progress_bar,
+    say,
+    waiting_sentence,
+)
 from eval_pipeline.words import count
 
 if TYPE_CHECKING:
@@ -27,7 +34,8 @@ if TYPE_CHECKING:
 def command(run_ids: tuple[str, ...], everything: bool, pages: bool, project: Project, as_json: bool) -> None:
     """Compute, through Dagster, what is missing or was delivered again: for these runs, or for all.
 
-    The newest runs of every suite are then compared with the night before and with their pinned baseline.
+    The newest runs of every suite are then compared with the night before and with their pinned baseline. A formula
+    that fails takes nothing with it: everything else is computed, and the exit code is 1.
     """
     from eval_pipeline.computing.ledger import NEW_DATA_REASONS
     from eval_pipeline.launch import run_in_dagster
@@ -43,15 +51,18 @@ def command(run_ids: tuple[str, ...], everything: bool, pages: bool, project: Pr
             progress=progress,
         )
     if as_json:
-        print_json({"format": 1, "runs": sorted(summary.computed.runs), "cells": summary.computed.cells})
+        runs, cells = sorted(summary.computed.runs), summary.computed.cells
+        print_json({"format": 1, "runs": runs, "cells": cells, "failed": summary.failed})
+        end_where_failed(summary.failed)
         return
-    cells = sum(summary.computed.cells.values())
-    if cells:
-        print_line(f"Computed {count(cells, 'cell')} of {count(len(summary.computed.runs), 'run')}.")
+    n_cells = summary.n_cells
+    if n_cells:
+        print_line(f"Computed {count(n_cells, 'cell')} of {count(len(summary.computed.runs), 'run')}.")
     waiting = runs_without_golden_set(project, run_ids)
     if waiting:
         say(waiting_sentence(waiting))
-    elif not cells:
+    elif not n_cells and not summary.failed:
         print_line("Nothing to compute: everything asked for is there.")
     if pages:
         print_line(f"The pages are in {project.settings.reports}.")
+    end_where_failed(summary.failed)

@@ -116,8 +116,11 @@ def _print_undefined(undefined: dict[str, str], *, is_listed: bool) -> None:
     if undefined and is_listed:
         print_line()
         table(["undefined", "why"], list(undefined.items()))
-    elif undefined:
-        print_line(filled(f"{in_short(undefined)}; `--undefined` lists them"))
+        return
+    # Of formulas that failed each is told by itself.
+    others = {key: why for key, why in undefined.items() if not why.startswith("failed: ")}
+    if others:
+        print_line(filled(f"{in_short(others)}; `--undefined` lists them"))
 
 
 def _print_standing(report: RunReport) -> None:
@@ -150,6 +153,9 @@ def _print_states(report: RunReport) -> None:
     marked: dict[str, list[str]] = {}
     for entry in report.states or ():
         if entry.state != "frozen":
+            if entry.state == "failed":
+                print_line(filled(f"{entry.table.split('.', 1)[1]} failed: {entry.reason}"))
+                continue
             reason = f" ({entry.reason})" if entry.reason else ""
             marked.setdefault(entry.state + reason, []).append(entry.table.split(".", 1)[1])
     for mark, tables in marked.items():

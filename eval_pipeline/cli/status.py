@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from eval_pipeline.cli.options import as_json, with_store
-from eval_pipeline.cli.output import listed, print_json, print_line, say, table
+from eval_pipeline.cli.output import HOW_TO_MEND, listed, print_json, print_line, say, table
 from eval_pipeline.words import count
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @click.command("status")
-@click.option("--check", is_flag=True, help="Exit with 1 when anything is stale or missing.")
+@click.option("--check", is_flag=True, help="Exit with 1 when anything is stale, missing or failed.")
 @click.option(
     "--lint", is_flag=True, help="Instead: what looks odd in golden sets and runs. Warnings, no faults."
 )
@@ -74,9 +74,13 @@ def _print(status: StatusReport) -> None:
         shown = ", ".join(waiting[:3]) + (" …" if len(waiting) > 3 else "")
         say(f"{count(len(waiting), 'run')} waiting for a golden set: {shown}")
     _say_what_stands_apart(status)
+    for name, sentence in status.failed.items():
+        say(f"{name} {sentence}")
+    if status.failed:
+        say(HOW_TO_MEND)
     if cells.missing:
         say("Next: `eval-pipeline run` computes what is missing.")
-    if cells.stale:
+    if cells.stale and any(set(asset.reasons) - {"failed"} for asset in status.assets):
         say("Next: `eval-pipeline plan` says what that would do, `apply` does it.")
 
 

@@ -32,11 +32,13 @@ from eval_pipeline.comparing.states import (
     _unusable,
 )
 from eval_pipeline.comparing.warnings import _is_judged, chunk_level_metrics
+from eval_pipeline.computing.ledger import FAILED
 from eval_pipeline.config import Config, load_config
 from eval_pipeline.errors import InvalidConfig, UsageError
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.loading.cases import ExpectedCases, expected_cases
 from eval_pipeline.showing.checks import ExtractionScores, extraction_scores
+from eval_pipeline.showing.show import EXTRACTION as EXTRACTION_CASES
 from eval_pipeline.store.open import Connection
 from eval_pipeline.store.project import Project, Store
 
@@ -139,31 +141,36 @@ def trailing_nights(runs: Sequence[RecentRun], candidate: ComparedRun, *, most: 
 
 def _decide(evidence: Evidence, registry: Registry, config: GateConfig) -> GateReport:
     paired = evidence.paired
-    rules, skipped = _asked(evidence, config)
+    rules, skipped = _asked(evidence, config, registry)
     preconditions = list(_preconditions(paired, registry, config, rules, skipped=skipped))
     if preconditions:
         return _document(paired.a, paired.b, config, preconditions=preconditions, skipped=skipped)
     untold = {} if paired.is_exact else dict.fromkeys(chunk_level_metrics(registry, paired))
+    failed = {rule.metric: why for rule in rules if (why := _why_failed(rule, paired, registry))}
     changes = [
-        _change(rule, paired, is_untold=rule.metric in untold) for rule in rules if rule.target is None
+        _change(rule, paired, is_untold=rule.metric in untold, failed=failed.get(rule.metric))
+        for rule in rules
+        if rule.target is None
     ]
     trends = [trend for rule in rules if (trend := _trend(rule, evidence, registry))]
     judged = judge_all(changes, trends, config)
-    judged += [_target(rule, evidence) for rule in rules if rule.target is not None]
+    judged += [
+        _target(rule, evidence, failed=failed.get(rule.metric)) for rule in rules if rule.target is not None
+    ]
     if not trends and config.drift_nights and not paired.is_without_results:
         skipped = [*skipped, f"drift: fewer than {FEWEST_NIGHTS} comparable nights"]
     notes = list(_stale_alike(paired, registry, rules))
     return _document(paired.a, paired.b, config, judged=judged, skipped=skipped, notes=notes)
 
 
-def _asked(evidence: Evidence, config: GateConfig) -> tuple[list[Rule], list[str]]:
+def _asked(evidence: Evidence, config: GateConfig, registry: Registry) -> tuple[list[Rule], list[str]]:
     """The rules with their slices; a rule that nobody wrote down is left out where it could never say anything."""
     kept: list[Rule] = []
     is_about_queries = not evidence.paired.is_without_results
     skipped = [] if is_about_queries else [OF_QUERIES]
     for rule in config.rules:
         reason = _beside_the_point(rule, evidence) if rule.is_default else None
-        if reason is None:
+        if reason is None or _why_failed(rule, evidence.paired, registry):
             kept.append(rule)
         elif is_about_queries or rule.metric == EXTRACTION:
             skipped.append(f"{rule.metric}: {reason}")
@@ -256,7 +263,7 @@ def _stale_alike(paired: Paired, registry: Registry, rules: Sequence[Rule]) -> I
     stale = sorted(
         name
         for name in _formulas_asked(registry, rules)
-        if paired.states_a.reasons.get(name) and paired.states_b.reasons.get(name)
+        if all(one.reasons.get(name, FAILED) != FAILED for one in (paired.states_a, paired.states_b))
     )
     if stale:
         yield (
@@ -265,7 +272,17 @@ def _stale_alike(paired: Paired, registry: Registry, rules: Sequence[Rule]) -> I
         )
 
 
-def _change(rule: Rule, paired: Paired, *, is_untold: bool) -> Change:
+def _why_failed(rule: Rule, paired: Paired, registry: Registry) -> str | None:
+    """Why the rule's metric could not be computed for one of the runs; the candidate's reason comes first."""
+    formula = registry.keys().get(rule.metric)
+    name = formula.name if formula else EXTRACTION_CASES
+    why = paired.states_b.failed.get(name) or paired.states_a.failed.get(name)
+    return f"{FAILED}: {why}" if why else None
+
+
+def _change(rule: Rule, paired: Paired, *, is_untold: bool, failed: str | None) -> Change:
+    if failed:
+        return Change(rule, None, None, None, failed)
     if is_untold:
         return Change(rule, None, None, None, "chunk ids of different chunker versions cannot be compared")
     by_metric = {one.metric: one for one in paired.compared}
@@ -310,7 +327,9 @@ def _trend(rule: Rule, evidence: Evidence, registry: Registry) -> Trend | None:
     )
 
 
-def _target(rule: Rule, evidence: Evidence) -> Judged:
+def _target(rule: Rule, evidence: Evidence, *, failed: str | None) -> Judged:
+    if failed:
+        return replace(_judge_target(rule, None, None, n=0), reason=failed)
     if rule.metric == EXTRACTION:
         before, after = (_macro_f1(scores) for scores in evidence.extraction)
         judged = _judge_target(rule, before[0], after[0], n=after[1])

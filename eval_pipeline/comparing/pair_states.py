@@ -189,7 +189,7 @@ _EXPECTED_CELLS: Final = """
         on (s.is_pinned or s.is_frozen or s.is_without_input)
         and c.definition = s.definition and c.source = s.source and c.run_key = s.run_key
     where s.run_key in (from {asked}) and not s.is_offered
-        and not (s.is_frozen and s.stored_fingerprint is null)
+        and not (s.is_frozen and s.stored_fingerprint is null) and s.failure is null
 """
 
 # As above, of what was computed alone.
@@ -252,7 +252,7 @@ unscored as (
     select run_key from {asked} where run_key not in (select run_key from {cells})
 ),
 unsettled as (
-    select distinct run_key from {cells} where reason is not null and not is_pinned
+    select distinct run_key from {cells} where reason is not null and failure is null and not is_pinned
 )
 select p.run_a_key, p.run_b_key, a.run_id as run_a, b.run_id as run_b,
     case

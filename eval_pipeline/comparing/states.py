@@ -8,6 +8,7 @@ from typing import Final
 
 from eval_pipeline.comparing.pair_rows import CellState, ComparedRun, _cells_of
 from eval_pipeline.comparing.pair_states import PAIR_FACTS
+from eval_pipeline.computing.ledger import FAILED
 from eval_pipeline.computing.states import RunCell, states_of_cells
 from eval_pipeline.errors import UsageError
 from eval_pipeline.formulas.definition import Definition
@@ -23,13 +24,14 @@ Cells = Mapping[tuple[str, str], CellState]
 class RunStates:
     """One run's cells as they were computed, and the formulas whose values are missing or do not hold any more.
 
-    Of what is `pinned` the old value is kept on purpose.
+    Of what is `pinned` the old value is kept on purpose. `failed` says of a table by its full name why it has none.
     """
 
     cells: Cells
     reasons: Mapping[str, str]
     outdated_facts: str | None
     pinned: Mapping[str, str] = field(default_factory=dict)
+    failed: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,8 @@ def _read_states(store: Store, runs: Sequence[ComparedRun]) -> list[RunStates]:
                 for one in own
                 if one.is_pinned and one.reason and one.definition in shown
             }
-            found.append(RunStates(cells, reasons, outdated, left))
+            failed = {one.definition: one.failure for one in own if one.failure and not one.source}
+            found.append(RunStates(cells, reasons, outdated, left, failed))
     return found
 
 
@@ -78,7 +81,7 @@ def _in_the_way(one: RunCell) -> str | None:
 
 def _outdated(cell: CellState | None, now: RunCell) -> str | None:
     if cell is None:
-        return "missing"
+        return FAILED if now.failure else "missing"
     if cell.results_hash != now.results_hash:
         return "results"
     return "labels" if cell.labels_hash != now.labels_hash else None
@@ -93,8 +96,10 @@ def _unusable(run: ComparedRun, states: RunStates) -> str | None:
         )
     if run.is_without_results and states.outdated_facts == "labels":
         return None
+    failed = next((states.failed[name] for name in PAIR_FACTS if name in states.failed), None)
     return {
         None: None,
+        FAILED: f"run {run.run_id!r} cannot be compared, because what verdicts are read from failed: {failed}",
         "missing": f"run {run.run_id!r} has not been computed yet: `eval-pipeline run {run.run_id}` computes it",
         "results": f"run {run.run_id!r} was delivered anew since it was computed: `eval-pipeline run {run.run_id}` "
         "computes it",

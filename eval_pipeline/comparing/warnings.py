@@ -9,6 +9,7 @@ from eval_pipeline.comparing._whole_runs import compare_cases
 from eval_pipeline.comparing.documents import Counts
 from eval_pipeline.comparing.material import Material, Paired
 from eval_pipeline.comparing.states import FROZEN, _computed_alike, _formula_differences
+from eval_pipeline.computing.ledger import FAILED
 from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.showing.blocks import judge_config_problems
@@ -157,8 +158,13 @@ def _about_values(paired: Paired) -> Iterator[str]:
         missing = sorted(one for one, reason in states.reasons.items() if reason == "missing")
         forgotten = sorted(one for one, reason in states.reasons.items() if reason == FROZEN)
         stale = sorted(
-            f"{one} ({reason})" for one, reason in states.reasons.items() if reason not in ("missing", FROZEN)
+            f"{one} ({reason})"
+            for one, reason in states.reasons.items()
+            if reason not in ("missing", FROZEN, FAILED)
         )
+        for formula, why in sorted(states.failed.items()):
+            if formula.startswith("metrics."):
+                yield f"without values for {name}, {formula.split('.', 1)[1]} failed: {why}"
         if missing:
             yield f"not computed for {name}: {_named(missing)}; `eval-pipeline run` computes what is missing"
         if stale:

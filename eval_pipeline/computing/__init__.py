@@ -4,6 +4,7 @@ aggregates           A formula's columns summed per run and slice, and the docum
 definition_versions  Every version a definition has had in this store, complete enough to be computed again.
 derived              Derived tables: computed from a definition, replaced run by run, all or nothing.
 examples             The worked examples of the definitions, loaded and measured as any bundle is.
+failures             What a definition fails on: once it has failed, it is computed for fewer and fewer queries.
 history              What derived tables said at a point of time or under a fingerprint; pins, and what is replaced.
 ledger               Which cells are to be computed, why, and in which batches and steps.
 measure              What is due is computed: facts, metrics and aggregates, in ranges of runs.

@@ -8,12 +8,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from eval_pipeline.computing.scope import KnownTables, Scope
-from eval_pipeline.errors import DefinitionError
+from eval_pipeline.errors import DefinitionError, FormulaFailed
 from eval_pipeline.formulas.definition import APPLIES, Definition, is_key_name, quoted, render
 from eval_pipeline.formulas.python_source import load_function
-from eval_pipeline.store.open import Connection, StatementError, UnknownInStore, first_row
+from eval_pipeline.store.open import Connection, StatementError, first_row
 
 GRAIN_TYPES = {"run_key": "integer", "query_key": "integer"}
+# What the statement raises at the first row without a value: asking for such rows beforehand would compute it twice.
+_NO_VALUE = "no value where it applies"
+# What DuckDB raises where the fault lies in the file, the machine or the engine, and not in what a statement says.
+_TROUBLE = frozenset(
+    f"{name}Exception"
+    for name in ("IO", "Transaction", "Fatal", "Internal", "Serialization", "Interrupt", "Connection")
+)
 
 
 @dataclass(frozen=True)
@@ -42,7 +49,7 @@ def compute(
     try:
         ((n_rows,),) = con.execute(f"insert into {target} ({names}) {statement}").fetchall()
     except StatementError as error:
-        raise DefinitionError(f"{definition.path}: {_first_line(error)}") from error
+        raise _failure_of(definition, error) from error
     if definition.is_own and definition.schema == "metrics":
         _refuse_repeated_rows(con, catalogue, definition, scope)
     if len(scope.run_keys) == 1:
@@ -65,9 +72,10 @@ def _refuse_repeated_rows(con: Connection, catalogue: str, definition: Definitio
         n, *values = repeated
         named = zip(definition.grain, values, strict=True)
         about = ", ".join(_named(con, catalogue, column, value) for column, value in named)
-        raise DefinitionError(
-            f"{definition.path}: its rows are one per {', '.join(definition.grain)}, and for {about} there are {n}; "
-            "group them, or join what it reads by its whole key"
+        raise FormulaFailed(
+            definition.path,
+            f"its rows are one per {', '.join(definition.grain)}, and for {about} there are {n}; "
+            "group them, or join what it reads by its whole key",
         )
 
 
@@ -82,15 +90,17 @@ def _named(con: Connection, catalogue: str, column: str, value: object) -> str:
 
 def _statement_of(con: Connection, definition: Definition) -> tuple[str, list[Column]]:
     """The definition's select with its keys named and blanked where it does not apply, and the columns it yields."""
-    source = _python_frame(con, definition) if definition.is_python else f"({definition.scored_sql}\n)"
+    source = _source_of(con, definition)
     described = _describe(con, definition, source)
     keys = definition.column_of_key
     present = [column.name for column in described]
     missing = [key for key, column in keys.items() if column not in present]
     if missing:
-        raise DefinitionError(
-            f"{definition.path}: the header names the key {missing[0]!r}, the statement has the columns "
-            f"{', '.join(name for name in present if name != APPLIES)}"
+        raise FormulaFailed(
+            definition.path,
+            f"the header names the key {missing[0]!r}, the statement has the columns "
+            f"{', '.join(name for name in present if name != APPLIES)}",
+            is_everywhere=True,
         )
     grain = [column for column in described if column.name not in keys.values() and column.name != APPLIES]
     _check_grain(definition, [column.name for column in grain])
@@ -100,11 +110,36 @@ def _statement_of(con: Connection, definition: Definition) -> tuple[str, list[Co
     columns = [Column(column.name, GRAIN_TYPES.get(column.name, column.kind)) for column in grain]
     for key, column in keys.items():
         value = _finite(quoted(column)) if is_metric else quoted(column)
+        if _must_have_values(definition):
+            value = f"coalesce({value}, cast(error('{_NO_VALUE}') as double))"
         if definition.header.applies:
             value = f"case when {quoted(APPLIES)} then {value} end"
         parts.append(f"{value} as {quoted(key)}")
         columns.append(Column(key, "DOUBLE" if is_metric else kinds[column]))
     return f"select {', '.join(parts)} from {source}", columns
+
+
+def _source_of(con: Connection, definition: Definition) -> str:
+    """The definition's own rows, as what a select reads."""
+    return _python_frame(con, definition) if definition.is_python else f"({definition.scored_sql}\n)"
+
+
+def _must_have_values(definition: Definition) -> bool:
+    """A mean over the rows that happen to have a value is not what was asked. Tests see to shipped files."""
+    return definition.is_own and definition.schema == "metrics" and not definition.header.undefined
+
+
+def _rows_without_value(con: Connection, definition: Definition, *, most: int) -> list[dict[str, Any]]:
+    """The first rows where it applies and gives no value, as the columns that say what they are about."""
+    source = _source_of(con, definition)
+    lacking = [f"{_finite(quoted(column))} is null" for column in definition.column_of_key.values()]
+    applies = quoted(APPLIES) if definition.header.applies else "true"
+    grain = ", ".join(quoted(column) for column in definition.grain)
+    rows = con.execute(
+        f"select distinct {grain} from {source} where {applies} and ({' or '.join(lacking)}) "
+        f"order by {grain} limit {most}"
+    ).fetchall()
+    return [dict(zip(definition.grain, row, strict=True)) for row in rows]
 
 
 def _finite(column: str) -> str:
@@ -116,18 +151,24 @@ def _finite(column: str) -> str:
 def _check_grain(definition: Definition, found: list[str]) -> None:
     unnamed = [name for name in found if name not in definition.grain and not is_key_name(name)]
     if unnamed:
-        raise DefinitionError(
-            f"{definition.path}: the column {unnamed[0]!r} is no key of the header; describe it there, or name it in "
-            "`grain` when it says what the row is about"
+        raise FormulaFailed(
+            definition.path,
+            f"the column {unnamed[0]!r} is no key of the header; describe it there, or name it in `grain` when it "
+            "says what the row is about",
+            is_everywhere=True,
         )
     if found[:1] != ["run_key"]:
-        raise DefinitionError(
-            f"{definition.path}: the first column is run_key, so that a run can be replaced"
+        raise FormulaFailed(
+            definition.path,
+            "the first column is run_key, so that a run can be replaced",
+            is_everywhere=True,
         )
     if definition.schema == "metrics" and set(found) != set(definition.grain):
-        raise DefinitionError(
-            f"{definition.path}: its rows are per {', '.join(found)}, its text says {', '.join(definition.grain)}; "
-            "spell the columns out in the outermost select, or name them in `grain`"
+        raise FormulaFailed(
+            definition.path,
+            f"its rows are per {', '.join(found)}, its text says {', '.join(definition.grain)}; "
+            "spell the columns out in the outermost select, or name them in `grain`",
+            is_everywhere=True,
         )
 
 
@@ -135,8 +176,18 @@ def _describe(con: Connection, definition: Definition, source: str) -> list[Colu
     try:
         rows = con.execute(f"describe select * from {source}").fetchall()
     except StatementError as error:
-        raise DefinitionError(f"{definition.path}: {_first_line(error)}") from error
+        raise _failure_of(definition, error, is_everywhere=True) from error
     return [Column(row[0], row[1]) for row in rows]
+
+
+def _failure_of(definition: Definition, error: Exception, *, is_everywhere: bool = False) -> Exception:
+    """What a statement of the definition raised, as its own failure where it is that."""
+    if type(error).__name__ in _TROUBLE:
+        return error
+    text = _first_line(error)
+    return FormulaFailed(
+        definition.path, text, is_everywhere=is_everywhere, lacks_values=text.endswith(_NO_VALUE)
+    )
 
 
 def _first_line(error: Exception) -> str:
@@ -145,18 +196,20 @@ def _first_line(error: Exception) -> str:
 
 def _python_frame(con: Connection, definition: Definition) -> str:
     """Run a Python formula on Polars frames of what it reads; its result is seen by SQL as a table."""
-    function = load_function(definition.path, definition.body)
+    function = _function_of(definition)
     frames = [_frame(con, definition, place) for place in range(len(definition.reads))]
     try:
         result = function(*frames, **_used_parameters(function, definition))
     except (Exception, SystemExit) as error:
-        raise DefinitionError(
-            f"{definition.path}: the formula failed: {error or type(error).__name__}"
+        raise FormulaFailed(
+            definition.path, f"the formula failed: {error or type(error).__name__}"
         ) from error
     if not hasattr(result, "to_arrow"):
-        raise DefinitionError(
-            f"{definition.path}: the formula gives a {type(result).__name__}, expected a polars DataFrame; "
-            "return one, and collect what is lazy"
+        raise FormulaFailed(
+            definition.path,
+            f"the formula gives a {type(result).__name__}, expected a polars DataFrame; "
+            "return one, and collect what is lazy",
+            is_everywhere=True,
         )
     con.register("formula_result", result.to_arrow())
     if not definition.header.applies:
@@ -171,13 +224,24 @@ def _python_frame(con: Connection, definition: Definition) -> str:
     )
 
 
+def _function_of(definition: Definition) -> Callable[..., Any]:
+    try:
+        return load_function(definition.path, definition.body)
+    except DefinitionError as error:
+        # Of what is refused nothing is tried; what cannot be imported fails, and its siblings do not.
+        if error.__cause__ is None:
+            raise
+        text = str(error).removeprefix(f"{definition.path}: ")
+        raise FormulaFailed(definition.path, text, is_everywhere=True) from error
+
+
 def _frame(con: Connection, definition: Definition, place: int) -> Any:
     """What arrives of one of the tables that it reads."""
     taken = definition.taken[place] if definition.taken else ()
     try:
         return con.sql(f"select {', '.join(map(quoted, taken)) or '*'} from {definition.reads[place]}").pl()
     except StatementError as error:
-        raise DefinitionError(f"{definition.path}: {_first_line(error)}") from error
+        raise _failure_of(definition, error, is_everywhere=True) from error
 
 
 def _used_parameters(function: Callable[..., Any], definition: Definition) -> dict[str, Any]:
@@ -197,7 +261,7 @@ def table_columns(con: Connection, name: str) -> dict[str, str]:
     schema, table = name.split(".", 1)
     try:
         rows = con.execute(f"describe {schema}.{quoted(table)}").fetchall()
-    except UnknownInStore:
+    except StatementError:
         return {}
     return {name: kind for name, kind, *_ in rows}
 

@@ -18,10 +18,12 @@ MISSING = "missing"
 NEW_DATA_REASONS = frozenset((MISSING, "results"))
 # Reasons that lie in the data: no definition speaks against computing them.
 DATA_REASONS = NEW_DATA_REASONS | {"labels", "archive"}
+# Tried with these very inputs: only what asks for every reason tries once more.
+FAILED = "failed"
 DEFINITION_REASONS = frozenset(("formula", "parent"))
 # What came with a later version than the run was computed by, and nobody has asked for yet.
 OFFERED = "offered"
-EVERY_REASON = DATA_REASONS | DEFINITION_REASONS | {UPGRADE, OFFERED}
+EVERY_REASON = DATA_REASONS | DEFINITION_REASONS | {UPGRADE, OFFERED, FAILED}
 
 
 @dataclass(frozen=True)

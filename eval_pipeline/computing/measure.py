@@ -6,13 +6,14 @@ import datetime as dt
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Any
 
 from eval_pipeline.computing.aggregates import DOCUMENT_KEYS, _write_documents, compute_aggregates
 from eval_pipeline.computing.definition_versions import _record_versions
-from eval_pipeline.computing.derived import compute
+from eval_pipeline.computing.derived import compute, table_of
+from eval_pipeline.computing.failures import _find_culprit
 from eval_pipeline.computing.history import _carry_rename, _keep_replaced, _keep_replaced_rows
 from eval_pipeline.computing.ledger import (
     ASKED,
@@ -34,6 +35,7 @@ from eval_pipeline.computing.scope import (
 from eval_pipeline.computing.states import (
     Cell,
     CellSpec,
+    Failure,
     States,
     _old_name,
     _unwanted_cells,
@@ -41,12 +43,13 @@ from eval_pipeline.computing.states import (
     find_states,
     states_of_cells,
 )
+from eval_pipeline.errors import FormulaFailed
 from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.settings import product_version
 from eval_pipeline.store.engine import interruptible
 from eval_pipeline.store.lock import yield_lock
-from eval_pipeline.store.open import Connection, transaction
+from eval_pipeline.store.open import Connection, first_value, transaction
 from eval_pipeline.store.project import Project, Store, at_one_time
 from eval_pipeline.store.schema import refresh_views
 
@@ -61,13 +64,17 @@ Reasons = Mapping[tuple[str, str, int], Sequence[Any]]
 
 @dataclass
 class Measured:
-    """What was computed: cells per definition, runs, and time spent computing."""
+    """What was computed: cells per definition, runs, and time spent computing; and what could not be.
+
+    `failed` holds the cells by name and run key, with the first definition that failed and how.
+    """
 
     cells: dict[str, int] = field(default_factory=dict)
     rows: dict[str, int] = field(default_factory=dict)
     runs: set[str] = field(default_factory=set)
     reasons: dict[str, dict[str, str]] = field(default_factory=dict)
     seconds: float = 0.0
+    failed: dict[tuple[str, int], Failure] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -115,7 +122,7 @@ def measure(
     """Compute the cells that are stale for one of the reasons (None: any), with the stale cells they build on.
 
     `definitions` names tables, or one formula's aggregates as `aggregates.run_metrics:metrics.hit_at_k`. `force`
-    computes what is named although it is fresh.
+    computes what is named although it is fresh. A definition that fails takes with it what reads it, and nothing else.
     """
     project = at_one_time(project)
     registry = project.definitions()
@@ -185,12 +192,22 @@ def _take_turn(con: Connection, work: _Work, *, is_first: bool) -> None:
             if waiting and waiting[0][0] == number:
                 _take_step(con, catalogue, work, waiting.popleft()[1], known)
             if work.progress:
-                work.progress(sum(work.done.cells.values()), work.total)
+                work.progress(sum(work.done.cells.values()) + len(work.done.failed), work.total)
         if work.documents:
             with transaction(con):
                 _renew_documents(con, catalogue, work, work.documents)
     if not waiting:
+        _forget_mended(con)
         refresh_views(con, work.registry.keys())
+
+
+def _forget_mended(con: Connection) -> None:
+    """A cell that stands has not failed, whatever was tried before."""
+    if first_value(con, "select count(*) from ledger.failures"):
+        con.execute(
+            "delete from ledger.failures where (definition, source, run_key) in "
+            "(select definition, source, run_key from ledger.cells)"
+        )
 
 
 def _leave_out_done(con: Connection, catalogue: str, work: _Work, batch: int) -> None:
@@ -232,11 +249,88 @@ def _still_due(known: Reasons, step: Step) -> Step:
 
 
 def _take_step(con: Connection, catalogue: str, work: _Work, step: Step, known: KnownTables) -> None:
+    """Compute one kind of cell for its runs, but for those where something that it reads has failed."""
+    failed = [failure for due in step if (failure := _failed_before(work, due))]
+    if failed:
+        _keep_failures(con, catalogue, work, step, failed, known)
+        lost = {one.run_key for one in failed}
+        step = [due for due in step if due.run_key not in lost]
+    if step:
+        _try_step(con, catalogue, work, step, known)
+
+
+def _failed_before(work: _Work, due: StaleCell) -> Failure | None:
+    """How a parent of the cell failed just now; one that is not due stands."""
+    if not work.done.failed:
+        return None
+    wanted = due.wanted
+    parents = (wanted.source,) if wanted.source else work.registry.definitions[wanted.definition].reads
+    for parent in parents:
+        first = work.done.failed.get((parent, due.run_key))
+        if first:
+            why = "" if wanted.source or first.name != parent else f"it reads {parent}, which failed: "
+            return replace(first, error=why + first.error)
+    return None
+
+
+def _try_step(con: Connection, catalogue: str, work: _Work, step: Step, known: KnownTables) -> None:
+    """All runs at once; where that fails by halves, so that the runs that can be computed are."""
+    try:
+        _replace_cells(con, catalogue, work, step, known)
+        return
+    except FormulaFailed as failed:
+        # What was rolled back is no longer as it was noted.
+        known.columns = known_tables(con, catalogue).columns
+        error = failed
+    if len(step) > 1 and not error.is_everywhere:
+        half = len(step) // 2
+        _try_step(con, catalogue, work, step[:half], known)
+        _try_step(con, catalogue, work, step[half:], known)
+        return
+    definition = work.registry.definitions[step[0].wanted.definition]
+    culprit = _find_culprit(con, catalogue, definition, _scope_of(step), error)
+    known.views.clear()
+    known.run_keys = ()
+    found = [Failure(definition.name, due.run_key, culprit.query_key, culprit.text) for due in step]
+    _keep_failures(con, catalogue, work, step, found, known)
+
+
+def _keep_failures(
+    con: Connection, catalogue: str, work: _Work, step: Step, failures: Sequence[Failure], known: KnownTables
+) -> None:
+    """What stood there was of another definition or of other data: it goes into the history, as if replaced."""
+    wanted = step[0].wanted
+    definition = work.registry.definitions[wanted.definition]
+    run_keys = sorted(one.run_key for one in failures)
+    scope = Scope(step[0].dataset_key, step[0].golden_key, run_keys)
+    point_views_at(con, catalogue, scope, (), known)
+    with transaction(con):
+        if definition.name.lower() in known.columns:
+            _keep_history(catalogue, work, wanted, scope, known)
+            of_formula = " and source = ?" if wanted.source else ""
+            con.execute(
+                f"delete from {table_of(definition, catalogue)} where {scope.condition()}{of_formula}",
+                [wanted.source] if wanted.source else [],
+            )
+        stamp = work.stamp
+        work.states.record_failures(
+            catalogue, wanted, failures, now=stamp.now, dagster_run_id=stamp.dagster_run_id
+        )
+    if work.makes_documents(wanted):
+        work.documents.update(run_keys)
+    work.done.failed |= {(wanted.name, one.run_key): one for one in failures}
+
+
+def _scope_of(step: Step) -> Scope:
+    return Scope(step[0].dataset_key, step[0].golden_key, sorted(due.run_key for due in step))
+
+
+def _replace_cells(con: Connection, catalogue: str, work: _Work, step: Step, known: KnownTables) -> None:
     """Replace one kind of cell for its runs: rows, history and ledger together."""
     wanted, registry = step[0].wanted, work.registry
     definition = registry.definitions[wanted.definition]
     formula = registry.definitions[wanted.source] if wanted.source else None
-    scope = Scope(step[0].dataset_key, step[0].golden_key, sorted(due.run_key for due in step))
+    scope = _scope_of(step)
     started = time.perf_counter()
     read = ["labels.slices", formula.name] if formula else definition.reads
     point_views_at(con, catalogue, scope, read, known)

@@ -7,11 +7,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from eval_pipeline.computing.ledger import _find_stale
-from eval_pipeline.computing.states import States, cell_specs
+from eval_pipeline.computing.states import States, cell_specs, states_of_cells
 from eval_pipeline.computing.upgrades import upgraded_cells
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.loading.inbox import digest
-from eval_pipeline.store.open import Connection
+from eval_pipeline.store.open import Connection, first_value
+from eval_pipeline.store.project import Store
 
 
 @dataclass
@@ -168,6 +169,21 @@ def range_states(
         runs[name][run_id] = PartState(*state)
     versions = dict(con.execute(_MADE_OF, asked).fetchall())
     return {name: RangeState(versions.get(name, digest([])), runs[name]) for name in names}
+
+
+def failures_of(
+    store: Store, names: Collection[str] | None, run_ids: Collection[str] | None
+) -> dict[str, dict[str, str]]:
+    """Definition → run → why it failed, of these definitions and runs (None: of all)."""
+    if not first_value(store.con, "select count(*) from ledger.failures"):
+        return {}
+    with states_of_cells(store, only_due=True) as states:
+        found = {
+            name: {run_id: why for run_id, why in failed if run_ids is None or run_id in run_ids}
+            for name, failed in states.failures().items()
+            if names is None or name in names
+        }
+    return {name: failed for name, failed in found.items() if failed}
 
 
 _MADE_OF = """

@@ -12,10 +12,10 @@ from typing import Final
 
 from eval_pipeline.computing.aggregates import compute_aggregates
 from eval_pipeline.computing.definition_versions import _find_version, _record_versions
-from eval_pipeline.computing.derived import _statement_of, table_of
+from eval_pipeline.computing.derived import _failure_of, _statement_of, table_of
 from eval_pipeline.computing.scope import CATALOGUE, Scope, point_views_at
 from eval_pipeline.formulas.definition import Definition, Helper, quoted
-from eval_pipeline.store.open import Connection
+from eval_pipeline.store.open import Connection, StatementError
 from eval_pipeline.store.project import Store
 
 AS_IF: Final = "as_if"
@@ -45,7 +45,10 @@ def evaluate(
     for one in wanted:
         point_views_at(con, catalogue, scope, [name for name in one.reads if name not in computed])
         statement, _ = _statement_of(con, one)
-        con.execute(f"create table {scratch(one.name)} as {statement}")
+        try:
+            con.execute(f"create table {scratch(one.name)} as {statement}")
+        except StatementError as error:
+            raise _failure_of(one, error) from error
         computed.add(one.name)
 
 

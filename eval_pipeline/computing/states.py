@@ -58,6 +58,16 @@ class Cell:
     reason: str
 
 
+@dataclass(frozen=True)
+class Failure:
+    """One run's cell as it could not be computed; `query_key` is the first query that it fails on, where it is one."""
+
+    name: str
+    run_key: int
+    query_key: int | None
+    error: str
+
+
 def cell_spec(
     definition: str,
     *,
@@ -202,6 +212,7 @@ class RunCell(NamedTuple):
     stored_fingerprint: str | None
     labels_hash: str
     results_hash: str
+    failure: str | None
 
 
 @dataclass(frozen=True)
@@ -256,6 +267,15 @@ class States:
         )
         return int(found)
 
+    def failures(self) -> dict[str, list[tuple[str, str]]]:
+        """Every table that failed → its runs in their order, each with the query and the error in words."""
+        found: dict[str, list[tuple[str, str]]] = {}
+        # Aggregates of a formula fail with the formula.
+        rows = self.rows("definition, run_id, failure", "failure is not null and source = '' order by run_no")
+        for definition, run_id, failure in rows:
+            found.setdefault(definition, []).append((run_id, failure))
+        return found
+
     def frozen_runs(self) -> list[str]:
         """The runs with frozen cells, in run order."""
         found = self.rows("run_id, min(run_no) as run_no", "is_frozen group by run_id order by run_no")
@@ -303,6 +323,48 @@ class States:
                 "nothing of it was kept; this is a fault of eval-pipeline, not of the data: run the command again"
             )
 
+    def record_failures(
+        self,
+        store: str,
+        wanted: CellSpec,
+        failures: Sequence[Failure],
+        *,
+        now: dt.datetime,
+        dagster_run_id: str | None,
+    ) -> None:
+        """Write that these cells could not be computed, in the place of what stood there; rows are not touched."""
+        of_cell = {"definition": wanted.definition, "source": wanted.source}
+        run_keys = [one.run_key for one in failures]
+        for table in ("cells", "failures"):
+            self.con.execute(
+                f'delete from "{store}".ledger.{table} where definition = $definition and source = $source '
+                "and run_key in (select unnest($run_keys))",
+                {**of_cell, "run_keys": run_keys},
+            )
+        self.con.execute(
+            _RECORD_FAILURES.format(store=f'"{store}"', table=self.table),
+            {
+                **of_cell,
+                "now": now,
+                "dagster_run_id": dagster_run_id,
+                "run_keys": run_keys,
+                "query_keys": [one.query_key for one in failures],
+                "errors": [one.error for one in failures],
+            },
+        )
+
+
+_RECORD_FAILURES: Final = """
+insert into {store}.ledger.failures
+select s.definition, s.source, s.run_key, s.fingerprint, s.results_hash, s.labels_hash, s.archive_hash,
+    n.query_key, n.error, $now, $dagster_run_id
+from {table} s
+join (
+    select unnest(cast($run_keys as integer[])) as run_key, unnest(cast($query_keys as integer[])) as query_key,
+        unnest(cast($errors as varchar[])) as error
+) n using (run_key)
+where s.definition = $definition and s.source = $source
+"""
 
 _RECORD: Final = """
 insert into {store}.ledger.cells
@@ -388,8 +450,9 @@ current_cells as (
     left join renames d on d.was = c.definition
     left join renames s on s.was = c.source
 ),
+failed_before as (from ledger.failures left join raw.query_ids using (query_key)),
 compared as (
-    select e.*, o.run_key is not null and c.run_key is null as is_offered,
+    select e.*, o.run_key is not null and c.run_key is null and x.error is null as is_offered,
         c.n_rows, c.seconds, c.product_version as stored_version, c.fingerprint as stored_fingerprint,
         c.source_fingerprint as stored_source_fingerprint,
         p.run_key is not null as is_pinned, f.run_key is not null as is_frozen,
@@ -398,7 +461,12 @@ compared as (
             e.has_nothing_without_input = '{WHATEVER_IT_SAYS}'
             or e.has_nothing_without_input = '{AS_IT_STANDS}' and c.own_fingerprint = e.own_fingerprint
         ) as is_without_input,
+        -- Tried with these very inputs, and nothing stands there.
+        case when c.run_key is null and x.error is not null
+            then 'run ' || e.run_id || coalesce(', query ' || x.query_id, '') || ': ' || x.error
+        end as failure,
         case
+            when failure is not null then 'failed'
             when c.run_key is null then 'missing'
             when c.results_hash <> e.results_hash then 'results'
             when is_without_input then null
@@ -414,6 +482,10 @@ compared as (
         and p.fingerprint = c.fingerprint and c.results_hash = e.results_hash
     left join frozen f on f.definition = e.definition and f.source = e.source and f.run_key = e.run_key
     left join offered o on o.definition = e.definition and o.source = e.source and o.run_key = e.run_key
+    left join failed_before x
+        on x.definition = e.definition and x.source = e.source and x.run_key = e.run_key
+        and x.fingerprint = e.fingerprint and x.results_hash = e.results_hash
+        and x.labels_hash = e.labels_hash and x.archive_hash = e.archive_hash
 )
 select *, case when not is_frozen and not is_offered then reason_unless_frozen end as reason
 from compared

@@ -1,9 +1,9 @@
 """Every fact, metric and aggregate as an asset, made from the registry."""
 
 # Who looks for one `@asset` per metric finds a file per metric under sql/ instead: the registry makes an AssetSpec of
-# each, with partitions per run, its columns and what it reads. Siblings are computed by one multi_asset per schema, in
-# one step: one look at the ledger, one turn at the store, whatever their number; with a step each, a night of 47 tables
-# would take 47 of both.
+# each, with partitions per run, its columns and what it reads. All are computed by one multi_asset, in one step: one
+# look at the ledger, one turn at the store, whatever their number; with a step each, a night of 47 tables would take 47
+# of both. Nor does Dagster begin what comes after a step that failed, and a formula that fails takes no other with it.
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import dagster as dg
 
 from eval_pipeline.computing.measure import measure
-from eval_pipeline.computing.progress import PartState, range_states
+from eval_pipeline.computing.progress import PartState, failures_of, range_states
 from eval_pipeline.defs.events import (
     NOTHING_TO_COMPUTE,
     WHY_IT_RAN,
@@ -29,11 +29,13 @@ from eval_pipeline.defs.metadata import (
 from eval_pipeline.defs.partitions import EVAL_RUN
 from eval_pipeline.defs.resources import Listener, StoreResource
 from eval_pipeline.defs.tags import NOTE, _only_named, _only_stale, _wanted_reasons
-from eval_pipeline.errors import DefinitionError
+from eval_pipeline.errors import FormulaFailed
 from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.registry import ALL_FORMULAS, Registry
 from eval_pipeline.showing.runs import part_headlines, run_summaries
+from eval_pipeline.words import failed_sentence
 
+TABLES = "tables"
 COMPUTED = ("facts", "metrics", "aggregates")
 GOLDEN_SETS = dg.AssetKey(["sources", "golden_sets"])
 CHUNK_ARCHIVES = dg.AssetKey(["sources", "chunk_archives"])
@@ -81,21 +83,11 @@ def computed_definitions(registry: Registry) -> list[Definition]:
     return [one for one in registry if one.schema in COMPUTED]
 
 
-def _computed_assets(registry: Registry, listener: Listener) -> list[dg.AssetsDefinition]:
-    """One step per schema, with one asset per definition."""
-    found: list[dg.AssetsDefinition] = []
-    for schema in COMPUTED:
-        siblings = [one for one in registry if one.schema == schema]
-        if siblings:
-            found.append(_siblings(schema, siblings, registry, listener))
-    return found
-
-
-def _siblings(
-    schema: str, siblings: Collection[Definition], registry: Registry, listener: Listener
-) -> dg.AssetsDefinition:
+def _computed_assets(registry: Registry, listener: Listener) -> dg.AssetsDefinition:
+    """One step with one asset per definition."""
+    siblings = computed_definitions(registry)
     return dg.multi_asset(
-        name=schema,
+        name=TABLES,
         specs=[_spec(definition, registry) for definition in siblings],
         partitions_def=EVAL_RUN,
         backfill_policy=dg.BackfillPolicy.single_run(),
@@ -135,15 +127,16 @@ def _compute(
 ) -> Results:
     run_ids = list(context.partition_keys)
     names = [one.name for one in selected]
-    errors = _measure(context, store, registry, listener, names=names, run_ids=run_ids)
+    _measure(context, store, registry, listener, names=names, run_ids=run_ids)
     with store.opened(registry) as opened:
+        failures = failures_of(opened, names, run_ids)
         states = range_states(opened.con, names, run_ids, dagster_run_id=context.run.run_id)
         summaries = run_summaries(opened.con, run_ids, _headline_keys(registry))
         parts = part_headlines(opened, run_ids)
     for one in selected:
-        if one.name in errors:
-            continue
-        shown = _shown(states[one.name].runs, run_ids, is_in_full=_is_answered_in_full(context.run))
+        failed = failures.get(one.name, {})
+        computed = [run_id for run_id in run_ids if run_id not in failed]
+        shown = _shown(states[one.name].runs, computed, is_in_full=_is_answered_in_full(context.run))
         if ALL_FORMULAS in one.reads:
             shown = {
                 run_id: _run_metadata(summaries[run_id], parts.get(run_id, {})) | metadata
@@ -151,9 +144,19 @@ def _compute(
                 else metadata
                 for run_id, metadata in shown.items()
             }
-        yield from _shown_partitions(context, key_of(one.name), shown, version=states[one.name].version)
-    if errors:
-        raise next(iter(errors.values()))
+        # An asset without a result has failed, whichever of its partitions are there.
+        version = None if failed else states[one.name].version
+        yield from _shown_partitions(context, key_of(one.name), shown, version=version)
+    if failures:
+        raise _as_one(registry, failures)
+
+
+def _as_one(registry: Registry, failures: Mapping[str, Mapping[str, str]]) -> FormulaFailed:
+    """Everything that failed, for the one step that all of it failed in."""
+    first, *others = failures
+    told = [f"{name}: {failed_sentence(list(failures[name].items()))}" for name in others]
+    text = "\n".join([failed_sentence(list(failures[first].items())), *told])
+    return FormulaFailed(registry.definitions[first].path, text)
 
 
 def _measure(
@@ -164,40 +167,19 @@ def _measure(
     *,
     names: Sequence[str],
     run_ids: Sequence[str],
-) -> dict[str, DefinitionError]:
-    """Compute the definitions for the runs; returns those that cannot be computed, and why.
-
-    One broken definition does not keep its siblings: they are then computed one by one.
-    """
+) -> None:
     tags = context.run.tags
-
-    def compute(wanted: Collection[str]) -> None:
-        with listener.watching() as progress:
-            measure(
-                store.project(registry, listener),
-                reasons=_wanted_reasons(tags),
-                run_ids=set(run_ids),
-                definitions=_only_named(wanted, tags),
-                force=not _only_stale(tags),
-                dagster_run_id=context.run.run_id,
-                note=tags.get(NOTE),
-                progress=progress,
-            )
-
-    try:
-        compute(names)
-    except DefinitionError as error:
-        if len(names) == 1:
-            return {names[0]: error}
-    else:
-        return {}
-    errors: dict[str, DefinitionError] = {}
-    for name in names:
-        try:
-            compute([name])
-        except DefinitionError as error:
-            errors[name] = error
-    return errors
+    with listener.watching() as progress:
+        measure(
+            store.project(registry, listener),
+            reasons=_wanted_reasons(tags),
+            run_ids=set(run_ids),
+            definitions=_only_named(names, tags),
+            force=not _only_stale(tags),
+            dagster_run_id=context.run.run_id,
+            note=tags.get(NOTE),
+            progress=progress,
+        )
 
 
 def _shown(

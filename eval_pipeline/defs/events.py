@@ -36,11 +36,15 @@ def _shown_partitions(
     key: dg.AssetKey,
     by_partition: Mapping[str, Metadata],
     *,
-    version: str,
+    version: str | None,
 ) -> Results:
-    """The result of one asset of the step: these partitions and no others, each with its metadata."""
+    """The result of one asset of the step: these partitions and no others, each with its metadata.
+
+    Without a version there is no result: what failed of the asset is not there.
+    """
     batch = str(uuid.uuid4())
-    context.set_data_version(key, dg.DataVersion(version))
+    if version is not None:
+        context.set_data_version(key, dg.DataVersion(version))
     tags: Mapping[str, str] = {}
     for place, (partition, metadata) in enumerate(by_partition.items(), start=1):
         tags = tags or _tags_of_dagster(context, key, partition)
@@ -49,7 +53,10 @@ def _shown_partitions(
         yield DagsterEvent.asset_materialization(
             context.get_step_execution_context(), event, DagsterEventBatchMetadata(batch, is_last)
         )
-    yield dg.MaterializeResult(asset_key=key, metadata={SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION: True})
+    if version is not None:
+        yield dg.MaterializeResult(
+            asset_key=key, metadata={SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION: True}
+        )
 
 
 def _tags_of_dagster(

@@ -29,7 +29,7 @@ def build_definitions(project: Project, *, listener: Listener | None = None) -> 
         return dg.Definitions(
             assets=[
                 *_delivered_assets(hears),
-                *_computed_assets(registry, hears),
+                _computed_assets(registry, hears),
                 *_comparison_assets(registry, hears),
                 *_report_assets(registry, hears),
             ],

@@ -23,6 +23,7 @@ REASON_WORDS = {
     "parent": "something it reads changed",
     "labels": "labels changed",
     "archive": "a chunk archive changed",
+    "failed": "it failed before",
     "asked": "asked for",
 }
 RUNS_NAMED = 3

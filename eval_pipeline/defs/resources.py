@@ -15,7 +15,7 @@ from pydantic import Field, field_validator
 
 from eval_pipeline.computing.measure import Progress
 from eval_pipeline.defs.processes import _sign_run
-from eval_pipeline.errors import InvalidConfig, StoreBusy
+from eval_pipeline.errors import FormulaFailed, InvalidConfig, StoreBusy
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.settings import Settings
 from eval_pipeline.store.engine import limited
@@ -32,7 +32,10 @@ FOLDERS = ("inbox", "reports", "config", "dagster_home")
 
 @dataclass
 class Listener:
-    """Lives as long as one command; a run that the daemon launches has one that nobody asks."""
+    """Lives as long as one command; a run that the daemon launches has one that nobody asks.
+
+    `failed` are formulas: whatever else was asked for is there.
+    """
 
     notify: Notify | None = None
     progress: Progress | None = None
@@ -40,6 +43,7 @@ class Listener:
     done: int = 0
     retries: int = 0
     errors: list[Exception] = field(default_factory=list)
+    failed: list[Exception] = field(default_factory=list)
 
     @contextmanager
     def watching(self) -> Iterator[Progress | None]:
@@ -68,7 +72,7 @@ class Listener:
         except Exception as error:
             if self.retries and isinstance(error, StoreBusy):
                 raise dg.RetryRequested(self.retries, RETRY_SECONDS) from error
-            self.errors.append(error)
+            (self.failed if isinstance(error, FormulaFailed) else self.errors).append(error)
             raise
 
 

@@ -52,6 +52,9 @@ class StatusReport(Document, frozen=True):
     superseded: Annotated[dict[str, str], Help("Run: the run that replaces it.")]
     quarantined: Annotated[int, Help("How many delivered rows are in quarantine.")]
     warnings: Annotated[int, Help("How many warnings `status --lint` has about labels and ranks.")]
+    failed: Annotated[
+        dict[str, str], Help("Table that could not be computed: `failed: …`, with run, query and error.")
+    ] = msgspec.field(default_factory=dict)
 
 
 class PlannedAsset(Document, frozen=True):

@@ -13,6 +13,7 @@ from eval_pipeline.planning.reports import AssetStatus, CellCounts, StatusReport
 from eval_pipeline.store.open import first_value
 from eval_pipeline.store.project import Project
 from eval_pipeline.store.runs import attempts, waiting_runs
+from eval_pipeline.words import failed_sentence
 
 StateCount = tuple[str, str | None, int]
 STATES = ("fresh", "stale", "missing", "pinned", "frozen")
@@ -28,6 +29,7 @@ def find_status(project: Project) -> StatusReport:
         runs = int(first_value(store.con, "select count(*) from raw.runs"))
         waiting = waiting_runs(store.con)
         frozen = states.frozen_runs()
+        failures = states.failures()
         known = attempts(store.con).values()
         warnings = count_findings(store.con)
         quarantined = count_problems(store.con)
@@ -49,6 +51,7 @@ def find_status(project: Project) -> StatusReport:
         superseded={run.run_id: run.superseded_by for run in known if run.superseded_by},
         quarantined=quarantined,
         warnings=warnings,
+        failed={name: failed_sentence(failed) for name, failed in failures.items()},
     )
 
 

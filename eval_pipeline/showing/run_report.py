@@ -231,7 +231,7 @@ class TableState(Document, frozen=True):
     """A table whose values of the run are not fresh."""
 
     table: Annotated[str, Help("The table.")]
-    state: Annotated[str, Help("`stale`, `missing`, `pinned` or `frozen`.")]
+    state: Annotated[str, Help("`stale`, `missing`, `failed`, `pinned` or `frozen`.")]
     reason: Annotated[str | None, Help("What it is so because of; null where it was never computed.")]
 
 

@@ -4,23 +4,33 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final
 
 from msgspec.structs import replace
 
 from eval_pipeline.computing.history import Point, Row, computed_rows, parse_point, stood_at
+from eval_pipeline.computing.ledger import FAILED
 from eval_pipeline.documents import UNSET
 from eval_pipeline.errors import UsageError
 from eval_pipeline.formulas.definition import Definition
+from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.formulas.text_columns import text_columns
 from eval_pipeline.loading.cases import expected_cases
 from eval_pipeline.loading.deliveries import quarantined_parts
 from eval_pipeline.records import SLICES
 from eval_pipeline.showing.blocks import NOW, RunBlocks, run_blocks
 from eval_pipeline.showing.marks import _states_of_run
-from eval_pipeline.showing.run_report import FormulaUsed, Metric, Night, OtherReading, RunReport, Slice
+from eval_pipeline.showing.run_report import (
+    FormulaUsed,
+    Metric,
+    Night,
+    OtherReading,
+    RunReport,
+    Slice,
+    TableState,
+)
 from eval_pipeline.showing.undefined import undefined_of
 from eval_pipeline.store.frozen import emptied_places
 from eval_pipeline.store.open import Connection, first_value
@@ -86,7 +96,22 @@ def show_run(project: Project, run_id: str, *, as_of: str | None = None) -> RunR
         report = run_report(store, run)
         if as_of is not None:
             return _as_they_were(store, run, point, report=report, as_of=as_of)
-        return replace(report, states=_states_of_run(store, run))
+        states = _states_of_run(store, run)
+        undefined = report.undefined | _why_failed(store.definitions(), report.undefined, states)
+        return replace(report, states=states, undefined=undefined)
+
+
+def _why_failed(
+    registry: Registry, undefined: Collection[str], states: Sequence[TableState]
+) -> dict[str, str]:
+    """Metric → why it has no value, where its formula could not be computed."""
+    failed = {one.table: one.reason for one in states if one.state == FAILED}
+    formulas = registry.keys()
+    return {
+        key: f"{FAILED}: {failed[formulas[key].name]}"
+        for key in undefined
+        if key in formulas and formulas[key].name in failed
+    }
 
 
 def _night(con: Connection, run: RunRow) -> Night:

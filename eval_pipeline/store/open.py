@@ -36,9 +36,8 @@ from eval_pipeline.store.lock import (
 from eval_pipeline.store.schema import _is_current, _migrate, _refresh_shipped_views
 
 Connection = duckdb.DuckDBPyConnection
-# What a statement raises; an table or function that is not there is the second.
+# What a statement raises.
 StatementError = duckdb.Error
-UnknownInStore = duckdb.CatalogException
 
 RETRY_SECONDS = 0.05
 _first_look = threading.Lock()

@@ -198,6 +198,8 @@ def _forget_in_store(store: Store, request: Request, target: Target, report: For
         removed.emptied["ledger.expected_cases.ground_truth_hash"] = n
     removed.quarantine = empty_quarantine(con, *quarantine_of(target))
     empty_findings(con, target.run_ids, request.name if target.is_dataset else None)
+    # What a formula failed on may quote a text.
+    con.execute("delete from ledger.failures where run_key in (select unnest(?))", [list(target.run_keys)])
     if request.history:
         for table in ("ledger.aggregate_history", "ledger.summary_history"):
             con.execute(f"delete from {table} where run_key in (select unnest(?))", [list(target.run_keys)])

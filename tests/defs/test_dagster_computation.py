@@ -9,7 +9,7 @@ import pytest
 from eval_pipeline.defs.location import build_definitions
 from eval_pipeline.defs.partitions import register_runs
 from eval_pipeline.defs.tags import ONLY_STALE, RANGE_END, RANGE_START, REASONS
-from eval_pipeline.errors import DefinitionError
+from eval_pipeline.errors import FormulaFailed
 from tests.projects import open_reader, open_writer, project_of
 
 from .deliveries import (
@@ -293,7 +293,7 @@ def test_a_golden_query_without_its_row_in_a_metric_fails_the_check(computed, tm
     assert check.metadata["what is wrong"].value == "- `r3`: metrics.hit_at_k has 1 of 2 queries"
 
 
-def test_the_error_of_a_definition_reaches_the_listener_as_it_was_raised(loaded, tmp_path, instance):
+def test_a_formula_that_fails_reaches_the_listener_apart_from_errors(loaded, tmp_path, instance):
     from eval_pipeline.defs.resources import Listener
 
     settings = copied(loaded, tmp_path)
@@ -315,6 +315,7 @@ def test_the_error_of_a_definition_reaches_the_listener_as_it_was_raised(loaded,
         run_config=QUIET,
         raise_on_error=False,
     )
-    (error,) = listener.errors
-    assert isinstance(error, DefinitionError)
+    (error,) = listener.failed
+    assert isinstance(error, FormulaFailed)
+    assert listener.errors == []
     assert "no_such_column" in str(error)

@@ -141,7 +141,14 @@ def values_of(settings, name, text, *, on=3, **options):
     }
 
 
+def why_failed(settings, name, text):
+    """What `status` says of a formula of one's own that could not be computed."""
+    values_of(settings, name, text)
+    return find_status(settings, load_registry(settings))["failed"]["metrics.own"]
+
+
 HEADER = '-- keys: {own: "Made up"}\n\n'
+MAY_LACK = '-- keys: {own: "Made up"}\n-- undefined: null without hits\n\n'
 
 
 @pytest.mark.parametrize("value", ["0.0 / 0.0", "n_hits / 0.0", "'nan'::double", "-1 / 0.0"])
@@ -149,18 +156,33 @@ def test_a_value_that_is_no_number_is_undefined_and_stops_no_other_formula(evalu
     settings = copy_of(evaluated, tmp_path)
     whole = f"case when n_hits > 0 then 1 else {value} end"
     shown, by_query = values_of(
-        settings, "own.sql", f"{HEADER}select run_key, query_key, {whole} as own from facts.outcomes\n"
+        settings, "own.sql", f"{MAY_LACK}select run_key, query_key, {whole} as own from facts.outcomes\n"
     )
     assert (by_query["a"]["own"], by_query["b"]["own"]) == (1, None)
+    assert shown["own"] == {"value": 1, "n": 1}
+
+
+@pytest.mark.parametrize("value", ["null", "0.0 / 0.0"])
+def test_a_query_without_a_value_is_not_left_out_of_the_mean_unless_the_header_says_why(
+    evaluated, tmp_path, value
+):
+    settings = copy_of(evaluated, tmp_path)
+    text = f"select run_key, query_key, case when n_hits > 0 then 1 else {value} end as own from facts.outcomes\n"
+    why = why_failed(settings, "own.sql", HEADER + text)
+    assert "run run-1: no value where it applies for query 'b': give it a value" in why
+    assert "`undefined: why" in why
+    shown, _ = values_of(
+        settings, "own.sql", HEADER.replace("\n\n", "\n-- applies: n_hits > 0\n\n") + text, on=4
+    )
     assert shown["own"] == {"value": 1, "n": 1}
 
 
 def test_a_query_with_two_rows_is_refused_and_counts_nowhere_twice(evaluated, tmp_path):
     settings = copy_of(evaluated, tmp_path)
     twice = f"{HEADER}select run_key, query_key, 1 as own from facts.outcomes, range(2)\n"
-    with pytest.raises(DefinitionError, match=r"own\.sql: its rows are one per run_key, query_key") as caught:
-        values_of(settings, "own.sql", twice)
-    assert "for run 'run-1', query " in str(caught.value) and "there are 2" in str(caught.value)
+    why = why_failed(settings, "own.sql", twice)
+    assert "its rows are one per run_key, query_key, and for run 'run-1', query " in why
+    assert "there are 2" in why
     assert "own" not in {name for (name,) in ask(settings, "select distinct metric from per_query_metrics")}
 
 
@@ -192,9 +214,7 @@ def test_a_python_formula_that_gives_no_frame_is_named_with_what_it_gave(evaluat
         '@formula(reads=["facts.outcomes"], keys={"own": "Made up"})\n'
         f"def own(outcomes: pl.DataFrame) -> pl.DataFrame:\n    {body}\n"
     )
-    with pytest.raises(DefinitionError, match=words) as caught:
-        values_of(settings, "own.py", text)
-    assert str(caught.value).startswith(str(settings.own_sql / "metrics" / "own.py"))
+    assert words in why_failed(settings, "own.py", text)
 
 
 def test_an_edit_of_a_module_that_a_formula_imports_is_seen_by_the_next_computation(evaluated, tmp_path):

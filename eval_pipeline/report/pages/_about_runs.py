@@ -63,7 +63,7 @@ def stale_callout(states: Mapping[str, FormulaState]) -> Html | None:
     """Which values do not hold any more, and what to do."""
     marked: dict[str, list[str]] = {}
     for state in states.values():
-        if state.mark is not None and state.state != "frozen":
+        if state.mark is not None and state.state not in ("frozen", "failed"):
             marked.setdefault(state.mark, []).append(state.formula)
     if not marked:
         return None

@@ -354,7 +354,10 @@ def _curves(material: RunMaterial) -> Html | None:
 def _metric_table(material: RunMaterial) -> Html:
     metrics = material.document.metrics
     defined = [one for one in material.metrics if metrics[one.key].n]
-    undefined = [one for one in material.metrics if not metrics[one.key].n]
+    empty = [one for one in material.metrics if not metrics[one.key].n]
+    states = material.states
+    failed = [one for one in empty if one.formula in states and states[one.formula].state == "failed"]
+    undefined = [one for one in empty if one not in failed]
     groups = [
         Group(family, [_metric_row(one, material) for one in entries])
         for family, entries in _by_family(defined).items()
@@ -367,6 +370,7 @@ def _metric_table(material: RunMaterial) -> Html:
     ]
     return _join(
         data_table("metrics", "Mean over the queries that each metric applies to.", columns, groups),
+        _failed(failed, material) if failed else None,
         _undefined(undefined) if undefined else None,
     )
 
@@ -380,6 +384,18 @@ def _metric_row(one: MetricFacts, material: RunMaterial) -> Sequence[Child]:
         f"{entry.n:,}",
         f"{one.meaning}{remark}",
     ]
+
+
+def _failed(metrics: Sequence[MetricFacts], material: RunMaterial) -> Html:
+    rows = [
+        [metric_name(one.key), _data_text(material.states[one.formula].reason or "", most=400)]
+        for one in metrics
+    ]
+    columns = [Column("metric"), Column("why it has no value", style="meaning")]
+    return _join(
+        tag("h3", "Failed here"),
+        data_table("failed", "Metrics whose formula could not be computed for this run.", columns, rows),
+    )
 
 
 def _undefined(metrics: Sequence[MetricFacts]) -> Html:
