@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from eval_pipeline.cli.options import as_json, with_store
-from eval_pipeline.cli.output import print_json, print_line, say, table
+from eval_pipeline.cli.output import end_where_not_held, print_json, print_line, say, table
 from eval_pipeline.words import count
 
 if TYPE_CHECKING:
@@ -16,7 +16,16 @@ if TYPE_CHECKING:
 
 
 @click.command("metrics")
-@click.argument("name", required=False)
+@click.argument("words", nargs=-1, metavar="[NAME | new NAME]")
+@click.option(
+    "--check",
+    is_flag=True,
+    help="Instead: whether definitions hold. Each is read, bound to the store's tables, and computes its examples and "
+    "the newest run; exit with 1 when one does not.",
+)
+@click.option(
+    "--python", "in_python", is_flag=True, help="Of `new`: a function on Polars frames instead of SQL."
+)
 @click.option(
     "--history", is_flag=True, help="Every definition that this store has used under NAME, with what changed."
 )
@@ -35,7 +44,9 @@ if TYPE_CHECKING:
 @with_store
 @as_json
 def command(
-    name: str | None,
+    words: tuple[str, ...],
+    check: bool,
+    in_python: bool,
     history: bool,
     lock: bool,
     check_lock: bool,
@@ -43,10 +54,23 @@ def command(
     project: Project,
     as_json: bool,
 ) -> None:
-    """Show the catalogue of metrics, or everything about the one with this name or key."""
+    """Show the catalogue of metrics, or everything about the one with this name or key.
+
+    `metrics new NAME` writes a formula of your own to start from. Formulas of your own are checked whenever they are
+    shown: one that does not hold is named, and the exit code is 1.
+    """
     from eval_pipeline.comparing.options import comparison_options, describe_options
     from eval_pipeline.formulas.catalogue import describe, find_definition
 
+    if words[:1] == ("new",):
+        _write_new(project, words[1:], in_python=in_python)
+        return
+    if len(words) > 1:
+        raise click.UsageError(f"one NAME, not {len(words)}; a formula to start from: `metrics new NAME`")
+    name = words[0] if words else None
+    if check:
+        _check(project, name, as_json=as_json)
+        return
     registry = project.definitions()
     if lock or check_lock:
         _lock(project, write=lock)
@@ -63,11 +87,14 @@ def command(
             print_json({"format": 1, **describe(registry, definition)})
         else:
             _print_one(describe(registry, definition))
+        if definition.is_own:
+            end_where_not_held(project, definition.name)
         return
     comparison = describe_options(comparison_options(registry.config))
     if as_json:
         metrics = [describe(registry, one) for one in registry]
         print_json({"format": 1, "metrics": metrics, "comparison": comparison})
+        end_where_not_held(project)
         return
     rows = [
         (key, one.short_name, f"v{one.header.version}", meaning)
@@ -81,6 +108,38 @@ def command(
         [(one["name"], _word(one["value"]), _others(one), one["meaning"]) for one in comparison],
     )
     say("`eval-pipeline metrics NAME` shows edge cases, parameters and examples.")
+    end_where_not_held(project)
+
+
+def _write_new(project: Project, names: tuple[str, ...], *, in_python: bool) -> None:
+    from eval_pipeline.formulas.new_formula import write_new
+
+    if len(names) != 1:
+        raise click.UsageError("`metrics new` needs one NAME for the formula")
+    path = write_new(project.definitions(), project.settings.own_sql, names[0], in_python=in_python)
+    print_line(f"wrote {path}")
+    say(
+        f"It holds as it is. Next: change it, `eval-pipeline metrics --check {names[0]}` says whether it still does, "
+        "`eval-pipeline run` computes it."
+    )
+
+
+def _check(project: Project, name: str | None, *, as_json: bool) -> None:
+    from eval_pipeline.computing.check_formulas import check_definitions
+
+    checked = check_definitions(project, only=name, on_newest_run=True)
+    wrong = [one for one in checked if not one.ok]
+    if as_json:
+        print_json({"format": 1, "ok": not wrong, "definitions": [one.entry() for one in checked]})
+    else:
+        for one in wrong:
+            for sentence in one.sentences():
+                print_line(sentence)
+        if not wrong:
+            holds = "It holds" if name else f"All {count(len(checked), 'definition')} hold"
+            print_line(f"{holds}: read, bound, and computed for every example and for the newest run.")
+    if wrong:
+        sys.exit(1)
 
 
 def _word(value: object) -> str:

@@ -16,6 +16,8 @@ from eval_pipeline.words import count, decimal
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from eval_pipeline.store.project import Project
+
 WIDTH = 80
 HOW_TO_MEND = (
     "`eval-pipeline metrics --check NAME` shows the place. A formula that is mended is computed by "
@@ -76,6 +78,20 @@ def end_where_failed(failed: Mapping[str, str]) -> None:
         say(f"{name} {sentence}")
     say(HOW_TO_MEND)
     sys.exit(1)
+
+
+def end_where_not_held(project: Project, name: str | None = None) -> None:
+    """Name every formula of one's own (or this one) that does not hold, and end with 1 where there is one."""
+    if project.settings.own_sql is None:
+        return
+    from eval_pipeline.computing.check_formulas import check_definitions
+
+    wrong = [one for one in check_definitions(project, only=name, own_only=True) if not one.ok]
+    for one in wrong:
+        for sentence in one.sentences():
+            say(f"error: {sentence}")
+    if wrong:
+        sys.exit(1)
 
 
 def print_line(text: str = "") -> None:

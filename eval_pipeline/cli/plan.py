@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING
 import click
 
 from eval_pipeline.cli.options import as_json, selecting, with_store
-from eval_pipeline.cli.output import filled, listed, number, print_json, print_line, progress_bar, say, table
+from eval_pipeline.cli.output import (
+    end_where_not_held,
+    filled,
+    listed,
+    number,
+    print_json,
+    print_line,
+    progress_bar,
+    say,
+    table,
+)
 from eval_pipeline.documents import UNSET
 from eval_pipeline.words import count
 
@@ -41,7 +51,11 @@ def command(
     project: Project,
     as_json: bool,
 ) -> None:
-    """Show what is stale and why, and what recomputing would cost; with --preview what it would do to the numbers."""
+    """Show what is stale and why, and what recomputing would cost; with --preview what it would do to the numbers.
+
+    Formulas of your own are checked as `metrics --check` does without a run: one that does not hold is named, and the
+    exit code is 1.
+    """
     from eval_pipeline.planning.plan import find_plan, select_cells
     from eval_pipeline.planning.preview import find_preview
     from eval_pipeline.report.plan import as_markdown
@@ -59,6 +73,7 @@ def command(
         print_line(as_markdown(plan).rstrip("\n"))
     else:
         print_plan(plan)
+    end_where_not_held(project)
 
 
 def print_plan(plan: PlanReport) -> None:

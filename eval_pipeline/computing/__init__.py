@@ -1,6 +1,7 @@
 """What is derived from the delivered rows, when it becomes stale, and computing exactly that.
 
 aggregates           A formula's columns summed per run and slice, and the documents made of them.
+check_formulas       Whether definitions hold: they are read, bound, compute their examples, and the newest run.
 definition_versions  Every version a definition has had in this store, complete enough to be computed again.
 derived              Derived tables: computed from a definition, replaced run by run, all or nothing.
 examples             The worked examples of the definitions, loaded and measured as any bundle is.

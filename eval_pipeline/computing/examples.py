@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -27,14 +28,16 @@ from eval_pipeline.computing._example_files import (
     archives_of,
     write_bundle,
 )
+from eval_pipeline.computing.failures import WHAT_TO_WRITE
 from eval_pipeline.computing.history import Row
 from eval_pipeline.computing.measure import measure
+from eval_pipeline.computing.progress import failures_of
 from eval_pipeline.computing.scope import visible_catalogue
 from eval_pipeline.config import Config
 from eval_pipeline.errors import EvalPipelineError
 from eval_pipeline.formulas.definition import Definition, Helper, quoted
 from eval_pipeline.formulas.header import Example
-from eval_pipeline.formulas.registry import Registry
+from eval_pipeline.formulas.registry import Registry, load_registry
 from eval_pipeline.formulas.variants import with_variants
 from eval_pipeline.loading.context import LoadReport
 from eval_pipeline.loading.load import load_bundles
@@ -71,6 +74,7 @@ class _Case:
     dataset: str = SHARED_DATASET
     reading: str | None = None
     problem: str | None = None
+    is_left_out: bool = False
 
     @property
     def given(self) -> Row:
@@ -99,21 +103,26 @@ class _Plan:
 def run_examples(project: Project, *, only: Collection[str] | None = None) -> list[ExampleResult]:
     """Execute the examples of every definition and helper, or of those named, with the parameters as shipped.
 
+    A file that cannot be read has none; whoever asks for it by name was told before.
     Everything happens in a temporary store; the project only says where one's own definitions are.
     """
     with TemporaryDirectory(prefix="eval-pipeline-examples-") as name:
         folder = Path(name)
         settings = replace(project.settings, db=folder / "examples.duckdb", config=folder / CONFIG_FILE)
-        own = project_of(settings, clock=project.clock)
+        own = replace(
+            project_of(settings, clock=project.clock), definitions=lambda: load_registry(settings, broken={})
+        )
         shipped = own.definitions()
         helpers = [one for one in shipped.helpers.values() if only is None or one.name in only]
         wanted = [one for one in shipped if only is None or {one.name, one.short_name} & set(only)]
         found = list(_helper_results(own, helpers))
-        return found + _definition_results(shipped, wanted, project_of(settings, clock=project.clock))
+        return found + _definition_results(shipped, wanted, own)
 
 
 def _helper_results(project: Project, helpers: Sequence[Helper]) -> Iterator[ExampleResult]:
     """An example of a helper is a call and its value."""
+    if not helpers:
+        return
     known = project.definitions().helpers.values()
     with project.write(guarded=True) as store, visible_catalogue(store.con, known):
         for helper in helpers:
@@ -139,8 +148,8 @@ def _definition_results(
             Delivery(case.given, case.query_id, case.run_id, case.dataset) for case in plan.usable()
         ]
         write_bundle(deliveries, plan.archives, folder / "bundle")
-        if not plan.readings:
-            project = replace(project, definitions=lambda: shipped)
+        registry = project.definitions() if plan.readings else shipped
+        project = replace(project, definitions=lambda: registry)
         report = load_bundles([folder / "bundle"], project)
         _note_rejected(plan, report)
 
@@ -148,6 +157,7 @@ def _definition_results(
             measure(project, run_ids=run_ids, definitions=names)
 
         _measure_by_dataset(plan, measure_these)
+        _note_failed(plan, project)
         rows = _read_rows(plan, project)
     return [
         ExampleResult(
@@ -156,6 +166,7 @@ def _definition_results(
         if case.problem
         else _compared(case, rows[case.computed_by])
         for case in plan.cases
+        if not case.is_left_out
     ]
 
 
@@ -242,11 +253,29 @@ def _measure_by_dataset(plan: _Plan, measure_these: Measure) -> None:
         measure_these({case.run_id for case in cases}, {case.computed_by for case in cases})
 
 
+def _note_failed(plan: _Plan, project: Project) -> None:
+    """Examples share a run, and all of it fails with one of them: where that one is named, the others are left out."""
+    with project.read() as store:
+        failed = failures_of(store, None, None)
+    for case in plan.usable():
+        why = failed.get(case.computed_by, {}).get(case.run_id)
+        if why is None:
+            continue
+        # Ids of queries that examples never see say nothing to who wrote them.
+        named = {one.query_id for one in plan.cases if re.search(rf"\b{one.query_id}\b", why)}
+        if named and case.query_id not in named:
+            case.is_left_out = True
+        elif WHAT_TO_WRITE in why:
+            case.problem = f"it applies here and gives no value: {WHAT_TO_WRITE}"
+        else:
+            case.problem = why.split(": ", 1)[1]
+
+
 def _read_rows(plan: _Plan, project: Project) -> dict[str, list[Row]]:
     """Definition → its rows, under the names that the columns have in the statement."""
     found: dict[str, list[Row]] = {}
     with project.read() as store:
-        for name in {case.computed_by for case in plan.usable()}:
+        for name in {case.computed_by for case in plan.usable() if not case.is_left_out}:
             one = project.definitions().definitions[name]
             column_of_key = one.column_of_key
             query_id, join = "query_ids.query_id", "left join raw.query_ids as query_ids using (query_key)"

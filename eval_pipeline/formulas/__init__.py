@@ -6,6 +6,7 @@ definition     A definition: one file, one derived table.
 fingerprint    The fingerprint of a definition: it moves exactly when the meaning can.
 header         The header of a definition file, YAML behind `-- `: keys, when it applies, worked examples.
 lock_file      definitions.lock: the fingerprint of every definition as last agreed on, one line each, in git.
+new_formula    A formula to start from: a file of one's own that holds as it is written.
 polars         Shipped formulas in Python: a file here is a table, as a file under sql/metrics is.
 python_source  The meaning of a formula in Python: its source and all that it names in its own folder.
 registry       All definitions: the shipped folder, your own folder over it, and eval-pipeline.toml.

@@ -92,8 +92,11 @@ class Registry:
         return not definition.is_scored_per_query or wanted is None or definition.short_name in wanted
 
 
-def load_registry(settings: Settings) -> Registry:
-    """Every definition that holds for these settings, read anew where a byte of any file has changed."""
+def load_registry(settings: Settings, *, broken: dict[str, DefinitionError] | None = None) -> Registry:
+    """Every definition that holds for these settings, read anew where a byte of any file has changed.
+
+    With `broken` a file that cannot be read is left out, with what reads it, and its error is put there by its name.
+    """
     check_places(settings)
     takes_python = not refuses_python()
     config = load_config(settings.config)
@@ -103,7 +106,9 @@ def load_registry(settings: Settings) -> Registry:
     kept = find_kept(settings.cache, key)
     if kept and (takes_python or not any(one.is_python and one.is_own for one in kept.definitions.values())):
         return Registry(kept.definitions, kept.helpers, config)
-    registry = _read_registry(folders, config, takes_python=takes_python)
+    registry = _read_registry(folders, config, takes_python=takes_python, broken=broken)
+    if broken:
+        return registry
     # A file that changed while it was read may be in there under the hash of another text.
     if key is not None and key == key_of(places, config):
         keep(settings.cache, key, registry.definitions, registry.helpers)
@@ -117,16 +122,24 @@ def _places_read(folders: Sequence[Path]) -> Iterator[Path]:
     yield from (PACKAGE / "metrics", PACKAGE / "formulas", PACKAGE / "bundle" / "guarded_yaml.py")
 
 
-def _read_registry(folders: Sequence[Path], config: Config, *, takes_python: bool) -> Registry:
+def _read_registry(
+    folders: Sequence[Path],
+    config: Config,
+    *,
+    takes_python: bool,
+    broken: dict[str, DefinitionError] | None = None,
+) -> Registry:
     helpers: dict[str, Helper] = {}
     drafts: dict[str, Definition] = {}
     for folder in folders:
         for helper in _read_helpers(folder):
             helpers[helper.name] = replace(helper, is_own=folder != folders[0])
-        for draft in _drafts_of(folder, is_own=folder != folders[0], takes_python=takes_python):
+        for draft in _drafts_of(folder, broken, is_own=folder != folders[0], takes_python=takes_python):
             _check_overlay(draft, drafts)
             drafts[draft.name] = draft
     helpers = _resolve_helpers(helpers)
+    if broken:
+        _leave_out_readers(drafts, broken)
     drafts = with_variants(drafts, config)
     _check_keys(drafts)
     _check_datasets(config, drafts)
@@ -135,8 +148,10 @@ def _read_registry(folders: Sequence[Path], config: Config, *, takes_python: boo
     return Registry(_fingerprinted(ordered, helpers, first), helpers, config)
 
 
-def _drafts_of(folder: Path, *, is_own: bool, takes_python: bool) -> list[Definition]:
-    found = list(_read_folder(folder))
+def _drafts_of(
+    folder: Path, broken: dict[str, DefinitionError] | None, *, is_own: bool, takes_python: bool
+) -> list[Definition]:
+    found = list(_read_folder(folder, broken))
     if not is_own:
         return found + _read_shipped_python()
     _check_python(found, is_taken=takes_python)
@@ -149,12 +164,32 @@ def _check_python(own: Sequence[Definition], *, is_taken: bool) -> None:
             _refuse_python(one.path)
 
 
-def _read_folder(folder: Path) -> Iterator[Definition]:
+def _read_folder(folder: Path, broken: dict[str, DefinitionError] | None) -> Iterator[Definition]:
     for schema in DERIVED:
-        for path in definition_files(folder / schema, ".sql"):
-            yield _read_sql(path, schema, read_definition(path))
-        for path in _python_files(folder / schema):
-            yield _read_python(path, schema)
+        for path in (*definition_files(folder / schema, ".sql"), *_python_files(folder / schema)):
+            try:
+                is_python = path.suffix == ".py"
+                yield (
+                    _read_python(path, schema)
+                    if is_python
+                    else _read_sql(path, schema, read_definition(path))
+                )
+            except DefinitionError as error:
+                if broken is None:
+                    raise
+                broken[f"{schema}.{path.stem}"] = error
+
+
+def _leave_out_readers(drafts: dict[str, Definition], broken: dict[str, DefinitionError]) -> None:
+    """What reads a table that no file makes any more cannot be computed either."""
+    while lost := {
+        name: parent
+        for name, one in drafts.items()
+        for parent in one.reads
+        if parent in broken and parent not in drafts
+    }:
+        for name, parent in lost.items():
+            broken[name] = DefinitionError(f"{drafts.pop(name).path}: reads {parent}, which cannot be read")
 
 
 def _read_shipped_python() -> list[Definition]:
