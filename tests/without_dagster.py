@@ -14,8 +14,9 @@ from eval_pipeline import launch
 from eval_pipeline.comparing.pairs import PAIRS, due_pairs, store_comparisons
 from eval_pipeline.comparing.stored import compared_by
 from eval_pipeline.computing.measure import measure
-from eval_pipeline.computing.progress import computed_by
+from eval_pipeline.computing.progress import computed_by, failures_of
 from eval_pipeline.store.project import Project, at_one_time
+from eval_pipeline.words import failed_sentence
 
 
 def run_plainly(
@@ -50,9 +51,11 @@ def run_plainly(
     with project.read() as store:
         computed = computed_by(store.con, [named["dagster_run_id"]])
         pairs = compared_by(store.con, [named["dagster_run_id"]])
+        failed = failures_of(store, definitions, run_ids)
     cells = computed.cells | ({PAIRS: len(pairs)} if pairs else {})
     runs = tuple(sorted({*computed.runs, *(run for _, run in pairs)}))
-    return launch.Summary(replace(computed, cells=cells, runs=runs), (), ())
+    said = {name: failed_sentence(list(of_runs.items())) for name, of_runs in failed.items()}
+    return launch.Summary(replace(computed, cells=cells, runs=runs), (), (), said)
 
 
 @contextmanager
