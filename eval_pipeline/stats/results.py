@@ -11,7 +11,9 @@ from eval_pipeline.stats.errors import ImpossibleOption
 
 Scale: TypeAlias = Literal["binary", "fraction", "ordinal", "count", "ms"]
 Alternative: TypeAlias = Literal["two-sided", "less", "greater"]
-IntervalMethod: TypeAlias = Literal["identical", "score", "bca", "percentile", "student", "range"]
+IntervalMethod: TypeAlias = Literal[
+    "identical", "score", "bca", "percentile", "student", "range", "imagined_moves"
+]
 
 SCALES: Final[tuple[Scale, ...]] = get_args(Scale)
 ALTERNATIVES: Final[tuple[Alternative, ...]] = get_args(Alternative)
@@ -61,6 +63,9 @@ class PairedResult:
     with the same confidence, which is what a gate asks. `mde` is the smallest difference that as many queries of
     this spread would have shown with the wanted power: what "no change" has to be read beside. It is None when no
     difference could have been shown, however large, or when nothing is known about the spread.
+
+    `moved` units (queries, or clusters of them) differ at all; `degrees` are those of Student's t. Times also have a
+    `ratio` of b to a, the geometric mean over the queries, with its interval. `reason` says why something is None.
     """
 
     n: int
@@ -77,6 +82,13 @@ class PairedResult:
     mde: float | None = None
     confidence: float = 0.95
     alternative: Alternative = "two-sided"
+    degrees: float | None = None
+    moved: int | None = None
+    ratio: float | None = None
+    ratio_low: float | None = None
+    ratio_high: float | None = None
+    ratio_p: float | None = None
+    reason: str | None = None
 
 
 def with_interval(result: PairedResult, interval: Interval | None) -> PairedResult:

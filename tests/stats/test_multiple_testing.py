@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from eval_pipeline.stats import benjamini_hochberg, holm
-from eval_pipeline.stats.errors import ImpossibleValue
+from eval_pipeline.stats.adjust import adjust_by_family, benjamini_hochberg, holm, simes
+from eval_pipeline.stats.errors import ImpossibleValue, UnpairedValues
 
 SETS = [
     [0.04],
@@ -40,3 +40,30 @@ def test_an_untested_question_stays_none_and_does_not_count(adjust):
 def test_a_p_value_outside_zero_and_one_is_refused_with_its_place(adjust, bad):
     with pytest.raises(ImpossibleValue, match="p-value 1"):
         adjust([0.5, bad])
+
+
+@pytest.mark.parametrize("p_values", SETS)
+def test_simes_is_the_least_of_the_adjusted(p_values):
+    assert simes(p_values) == pytest.approx(min(benjamini_hochberg(p_values)))
+    assert simes([*p_values, None]) == simes(p_values)
+
+
+def test_near_copies_are_one_question():
+    copies = [0.016] * 5
+    alone = adjust_by_family([0.016, 0.5], ["hits", "answers"])
+    assert adjust_by_family([*copies, 0.5], [*["hits"] * 5, "answers"]) == [alone[0]] * 5 + [alone[1]]
+    assert benjamini_hochberg([*copies, 0.5])[0] < alone[0] < holm([*copies, 0.5])[0]
+
+
+def test_nothing_is_surer_than_its_family_nor_than_by_itself():
+    p_values, families = [0.001, 0.2, None, 0.04], ["a", "a", "a", "b"]
+    for across in (holm, benjamini_hochberg):
+        first, second, untested, third = adjust_by_family(p_values, families, across=across)
+        assert (first, third) == tuple(across([simes([0.001, 0.2]), 0.04]))
+        assert (second, untested) == (0.2, None)
+
+
+def test_a_family_that_asks_nothing_is_no_question():
+    assert adjust_by_family([None, 0.03], ["a", "b"]) == [None, 0.03]
+    with pytest.raises(UnpairedValues, match="families has 1"):
+        adjust_by_family([0.5, 0.5], ["a"])
