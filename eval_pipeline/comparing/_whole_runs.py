@@ -10,12 +10,12 @@ from typing import Any, Final
 import numpy as np
 
 from eval_pipeline.comparing.documents import TESTED, CasesCompared, PartCompared, Tested
-from eval_pipeline.comparing.significance import _compare_values, entries_of
+from eval_pipeline.comparing.significance import entries_of
 from eval_pipeline.comparing.verdicts import deltas_of
 from eval_pipeline.computing.history import rows_at
 from eval_pipeline.loading.cases import held_cases
 from eval_pipeline.showing.blocks import NOW, STAGES, RunBlocks, run_blocks
-from eval_pipeline.stats import compare_ratios, seed_for
+from eval_pipeline.stats import compare_paired, compare_ratios
 from eval_pipeline.store.open import Connection
 from eval_pipeline.store.runs import find_run
 from eval_pipeline.words import rounded
@@ -77,9 +77,9 @@ def _values(blocks: RunBlocks) -> Iterator[tuple[str, float | None]]:
         yield name, getattr(indexing, name) if indexing else None
 
 
-def compare_parts(a: RunParts, b: RunParts, *, run_a: str, run_b: str) -> dict[str, PartCompared]:
+def compare_parts(a: RunParts, b: RunParts) -> dict[str, PartCompared]:
     """Every value that at least one of the runs has; the F1 of extraction is tested over the cases of both."""
-    tested = _tested(a, b, run_a, run_b)
+    tested = _tested(a, b)
     deltas = deltas_of(a.values, b.values)
     return {
         name: _part((a.values[name], b.values[name], deltas[name]), tested.get(name))
@@ -95,26 +95,15 @@ def _part(values: tuple[float | None, float | None, float | None], tested: Teste
     return PartCompared(a=a, b=b, delta=delta, **found)
 
 
-def _tested(a: RunParts, b: RunParts, run_a: str, run_b: str) -> dict[str, Tested]:
-    """Macro-F1 by its cases, micro-F1 by drawing cases anew."""
+def _tested(a: RunParts, b: RunParts) -> dict[str, Tested]:
+    """Macro-F1 by its cases, micro-F1 by what every case pulls at it."""
     both = sorted(a.cases.keys() & b.cases.keys())
     if not both:
         return {}
     counts_a, counts_b = (np.array([run.cases[case] for case in both], float) for run in (a, b))
     results = [
-        _compare_values(
-            counts_a[:, 0],
-            counts_b[:, 0],
-            scale="fraction",
-            seed=seed_for(run_a, run_b, TESTED_PARTS[0]),
-            groups=None,
-        ),
-        compare_ratios(
-            *_as_ratio(counts_a),
-            *_as_ratio(counts_b),
-            seed=seed_for(run_a, run_b, TESTED_PARTS[1]),
-            empty=0.0,
-        ),
+        compare_paired(counts_a[:, 0], counts_b[:, 0], scale="fraction"),
+        compare_ratios(*_as_ratio(counts_a), *_as_ratio(counts_b), empty=0.0),
     ]
     return dict(zip(TESTED_PARTS, entries_of(results), strict=True))
 

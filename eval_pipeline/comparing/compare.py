@@ -28,7 +28,6 @@ from eval_pipeline.comparing.material import (
 from eval_pipeline.comparing.options import _option_notes, comparison_options
 from eval_pipeline.comparing.pair_rows import ComparedRun
 from eval_pipeline.comparing.significance import (
-    _compare_values,
     entries_of,
     moved_slices,
     significance_of,
@@ -47,7 +46,7 @@ from eval_pipeline.comparing.verdicts import (
 from eval_pipeline.comparing.warnings import CHUNKERS_DIFFER, _caveats_of, _warnings_of
 from eval_pipeline.errors import RefusedError
 from eval_pipeline.formulas.registry import Registry
-from eval_pipeline.stats import seed_for
+from eval_pipeline.stats import compare_paired
 from eval_pipeline.store.project import Project
 
 CAUSES = (
@@ -122,7 +121,7 @@ def _comparison_document(material: Material, registry: Registry, options: Compar
             paired.slices,
             groups=paired.groups,
         ),
-        parts=compare_parts(*material.parts, run_a=paired.a.run_id, run_b=paired.b.run_id),
+        parts=compare_parts(*material.parts),
         fallback_significance=_fallback_significance(paired, facts, cutoffs) if material.spans else None,
         noise=material.noise.bands,
         identical_pairs=material.noise.pairs,
@@ -166,8 +165,6 @@ def _significance(paired: Paired, untestable: Sequence[str]) -> dict[str, Tested
     return significance_of(
         paired.compared,
         paired.keys,
-        run_a=paired.a.run_id,
-        run_b=paired.b.run_id,
         groups=paired.groups,
         untestable=untestable,
     )
@@ -267,18 +264,16 @@ def _fallback_significance(
     paired: Paired, facts: Sequence[QueryFacts], cutoffs: Cutoffs
 ) -> dict[str, Tested]:
     """The tests of the fallback metrics, adjusted for each other."""
-    a, b = paired.a, paired.b
     places = [place for place, one in enumerate(facts) if one.is_expecting and one.is_comparable]
     groups = paired.groups
     own_groups = None if groups is None else [groups[place] for place in places]
     values_a = _rank_values([facts[place].rank_a for place in places], cutoffs)
     values_b = _rank_values([facts[place].rank_b for place in places], cutoffs)
     results = [
-        _compare_values(
+        compare_paired(
             np.array(values_a[metric]),
             np.array(values_b[metric]),
             scale="fraction" if metric == "mrr" else "binary",
-            seed=seed_for(a.run_id, b.run_id, f"fallback {metric}"),
             groups=own_groups,
         )
         for metric in values_a

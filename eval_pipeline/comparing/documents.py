@@ -33,7 +33,9 @@ class Tested(Document, frozen=True, kw_only=True):
     ci_high: Annotated[Number, Help("Upper end of the 95 % interval of that difference.")]
     p_value: Annotated[Number, Help("How likely chance alone moves as much, of this metric alone.")]
     p_adjusted: Annotated[Number, Help("The same, adjusted for the number of metrics that were tested.")]
-    test: Annotated[str | None, Help("The test by the metric's scale; null where nothing was tested.")]
+    test: Annotated[
+        str | None, Help("imagined_moves, or identical: computed from the same bytes. Null: not tested.")
+    ]
     n: Annotated[int, Help("How many units both runs define: queries, or cases of extraction.")]
     mde: Annotated[
         Number, Help("The smallest difference that so many units show in four of five cases; null unknown.")

@@ -294,7 +294,6 @@ def _change(rule: Rule, paired: Paired, *, is_untold: bool, failed: str | None) 
     return measure_change(
         rule,
         by_metric.get(rule.metric),
-        runs=(paired.a.run_id, paired.b.run_id),
         places=places,
         groups=paired.groups,
     )

@@ -112,7 +112,6 @@ def measure_change(
     rule: Rule,
     compared: Compared | None,
     *,
-    runs: tuple[str, str],
     places: IntArray | None,
     groups: Groups,
 ) -> Change:
@@ -132,7 +131,6 @@ def measure_change(
     alternative: Alternative = "less" if rule.is_higher_better else "greater"
     result = compare_metric(
         compared,
-        seed=seed_for(*runs, rule.label),
         groups=groups,
         within=places,
         alternative=alternative,

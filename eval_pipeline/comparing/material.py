@@ -32,7 +32,7 @@ from eval_pipeline.comparing.pair_rows import (
     find_compared_run,
 )
 from eval_pipeline.comparing.significance import Compared
-from eval_pipeline.comparing.states import RunStates, _read_states, _require_usable
+from eval_pipeline.comparing.states import RunStates, _computed_from_the_same, _read_states, _require_usable
 from eval_pipeline.comparing.verdicts import ComparisonOptions
 from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.showing.undefined import undefined_of
@@ -136,7 +136,7 @@ def read_pair(store: Store, a: ComparedRun, b: ComparedRun) -> Paired:
         keys=[key for key, one in registry.keys().items() if one.name in wanted],
         formulas=formulas,
         queries=queries,
-        compared=_compared(both, formulas, n=len(queries)),
+        compared=_compared(both, formulas, (states_a, states_b), n=len(queries)),
         slices=_slice_places(both),
         only_in_a=only_in_a,
         only_in_b=only_in_b,
@@ -144,7 +144,9 @@ def read_pair(store: Store, a: ComparedRun, b: ComparedRun) -> Paired:
     )
 
 
-def _compared(both: BothRuns, formulas: Sequence[Definition], *, n: int) -> list[Compared]:
+def _compared(
+    both: BothRuns, formulas: Sequence[Definition], states: tuple[RunStates, RunStates], *, n: int
+) -> list[Compared]:
     """Formulas without an aggregate in either run define nothing there, and their rows are not read."""
     con = both.con
     defined = set(aggregates_of(con, both.a)) | set(aggregates_of(con, both.b))
@@ -153,7 +155,10 @@ def _compared(both: BothRuns, formulas: Sequence[Definition], *, n: int) -> list
         if defined.isdisjoint(one.keys):
             found += [Compared(key, one, _undefined_pairs(n)) for key in one.keys]
         else:
-            found += [Compared(key, one, pairs) for key, pairs in _metric_pairs(both, one).items()]
+            is_identical = _computed_from_the_same(one.name, *states)
+            found += [
+                Compared(key, one, pairs, is_identical) for key, pairs in _metric_pairs(both, one).items()
+            ]
     return found
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final, cast
 
@@ -14,18 +13,14 @@ from eval_pipeline.comparing.documents import SliceMoved, Tested
 from eval_pipeline.comparing.options import SIGNIFICANT
 from eval_pipeline.comparing.pair_rows import FloatArray, IntArray, MetricPairs
 from eval_pipeline.formulas.definition import Definition
-from eval_pipeline.stats import PairedResult, Scale, benjamini_hochberg, compare_paired, seed_for
-from eval_pipeline.stats.binary import mcnemar_exact
+from eval_pipeline.stats import PairedResult, Scale, benjamini_hochberg, compare_paired
+from eval_pipeline.stats.binary import sign_test
+from eval_pipeline.stats.paired import REACH
 from eval_pipeline.stats.power import fewest_moved_units
 from eval_pipeline.stats.results import Alternative
 from eval_pipeline.stats.units import cluster_numbers, on_exact_grid
 from eval_pipeline.words import rounded
 
-RESAMPLES: Final = 10_000
-# Values that hardly repeat are resampled one by one; so many draws take about a second.
-MOST_DRAWS: Final = 100_000_000
-FEWEST_RESAMPLES: Final = 1_000
-THREADS: Final = 2
 SHOWN_SLICES: Final = 10
 SMALLEST_SLICE: Final = 5
 SLICED_SCALES: Final = ("binary", "fraction", "ordinal")
@@ -38,11 +33,12 @@ Groups = Sequence[str | None] | None
 
 @dataclass(frozen=True)
 class Compared:
-    """A metric with its formula and both runs' values."""
+    """A metric with its formula and both runs' values; identical where both were computed from the same bytes."""
 
     metric: str
     formula: Definition
     pairs: MetricPairs
+    is_identical: bool = False
 
     @property
     def scale(self) -> str:
@@ -61,19 +57,12 @@ def significance_of(
     compared: Sequence[Compared],
     metrics: Sequence[str],
     *,
-    run_a: str,
-    run_b: str,
     groups: Groups,
     untestable: Collection[str] = (),
 ) -> dict[str, Tested]:
     """An entry per metric; `untestable` ones show their difference and no test."""
 
-    def tested(one: Compared) -> PairedResult:
-        return compare_metric(one, seed=seed_for(run_a, run_b, one.metric), groups=groups)
-
-    # Resampling leaves the interpreter free for the other thread; every metric has its own seed, so order is nothing.
-    with ThreadPoolExecutor(THREADS) as pool:
-        results = dict(zip((one.metric for one in compared), pool.map(tested, compared), strict=True))
+    results = {one.metric: compare_metric(one, groups=groups) for one in compared}
     shown = [results.get(metric, PairedResult(n=0)) for metric in metrics]
     shown = [
         PairedResult(n=result.n, delta=result.delta) if metric in untestable else result
@@ -103,49 +92,25 @@ def entries_of(results: Sequence[PairedResult]) -> list[Tested]:
 def compare_metric(
     compared: Compared,
     *,
-    seed: int,
     groups: Groups,
     within: IntArray | None = None,
     alternative: Alternative = "two-sided",
-    is_interval_wanted: bool = True,
 ) -> PairedResult:
     """The paired comparison over the queries on which both runs define the metric, or over those `within` a slice."""
     pairs = compared.pairs
     wanted = np.flatnonzero(pairs.on_both)
     if within is not None:
         wanted = np.intersect1d(wanted, within)
-    own_groups = None if groups is None else [groups[place] for place in wanted.tolist()]
-    return _compare_values(
-        pairs.a[wanted],
-        pairs.b[wanted],
-        scale=compared.scale,
-        seed=seed,
-        groups=own_groups,
-        alternative=alternative,
-        is_interval_wanted=is_interval_wanted,
-    )
-
-
-def _compare_values(
-    a: FloatArray,
-    b: FloatArray,
-    *,
-    scale: str,
-    seed: int,
-    groups: Groups,
-    alternative: Alternative = "two-sided",
-    is_interval_wanted: bool = True,
-) -> PairedResult:
-    """The test that the scale asks for, at a cost that stays bearable for values that hardly repeat."""
+    a, b = pairs.a[wanted], pairs.b[wanted]
+    scale = _scale_for(compared.scale, a, b)
     return compare_paired(
         a,
         b,
-        scale=_scale_for(scale, a, b),
-        seed=seed,
-        groups=groups,
-        resamples=_resamples_for(b - a),
+        scale=scale,
+        groups=None if groups is None else [groups[place] for place in wanted.tolist()],
         alternative=alternative,
-        is_interval_wanted=is_interval_wanted,
+        reach=_width_of(compared.formula, scale),
+        identical=compared.is_identical and np.array_equal(a, b),
     )
 
 
@@ -156,11 +121,10 @@ def _scale_for(scale: str, a: FloatArray, b: FloatArray) -> Scale:
     return cast(Scale, scale)
 
 
-def _resamples_for(differences: FloatArray) -> int:
-    n = differences.size
-    if n * RESAMPLES <= MOST_DRAWS or np.unique(differences).size * 20 <= n:
-        return RESAMPLES
-    return max(FEWEST_RESAMPLES, MOST_DRAWS // n)
+def _width_of(formula: Definition, scale: Scale) -> float | None:
+    """Of the range that the header declares, else of the scale."""
+    low, high = formula.header.value_range
+    return float(high - low) if low is not None and high is not None and high > low else REACH[scale]
 
 
 def _short(p_value: float | None) -> float | None:
@@ -234,7 +198,7 @@ def _slices_of(
     on_both = one.pairs.on_both
     moves = np.where(on_both, one.pairs.b - one.pairs.a, 0.0)
     differences = on_exact_grid(moves, terms=max(1, moves.size))
-    reach = _reach(one.formula)
+    reach = _width_of(one.formula, cast(Scale, one.scale)) or 1.0
     found = []
     for (name, value), places in slices.items():
         n = int(np.count_nonzero(on_both[places]))
@@ -247,15 +211,10 @@ def _slices_of(
     return found
 
 
-def _reach(formula: Definition) -> float:
-    low, high = formula.header.value_range
-    return high - low if low is not None and high is not None and high > low else 1.0
-
-
 def _sign_test(differences: FloatArray) -> float | None:
     """None where too few moved for any p-value below 5 %."""
     ups, downs = int(np.count_nonzero(differences > 0)), int(np.count_nonzero(differences < 0))
-    return mcnemar_exact(ups, downs) if ups + downs >= fewest_moved_units() else None
+    return sign_test(ups, downs) if ups + downs >= fewest_moved_units() else None
 
 
 def _summed(differences: FloatArray, clusters: IntArray) -> FloatArray:

@@ -121,6 +121,13 @@ def _computed_alike(names: Iterable[str], states_a: RunStates, states_b: RunStat
     return "`eval-pipeline apply --pinned`" if is_pinned else "`eval-pipeline run --all`"
 
 
+def _computed_from_the_same(name: str, a: RunStates, b: RunStates) -> bool:
+    """Whether one definition read the same bytes of results and labels for both runs."""
+    cells = a.cells.get((name, "")), b.cells.get((name, ""))
+    made_of = {(one.fingerprint, one.results_hash, one.labels_hash) for one in cells if one is not None}
+    return None not in cells and len(made_of) == 1
+
+
 def _formula_differences(
     formulas: Sequence[Definition], states_a: RunStates, states_b: RunStates
 ) -> list[FormulaDifference]:

@@ -31,7 +31,7 @@ from eval_pipeline.errors import UsageError
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.planning.plan import StaleCells
 from eval_pipeline.planning.reports import Flip, Verdicts
-from eval_pipeline.stats import PairedResult, seed_for
+from eval_pipeline.stats import PairedResult
 from eval_pipeline.store.project import Store
 
 MOST_PAIRS: Final = 6
@@ -140,13 +140,10 @@ def _tests(
 ) -> dict[str, PairedResult]:
     """As the comparison of the two runs tests their metrics."""
     untestable = {} if paired.is_exact else dict.fromkeys(chunk_level_metrics(registry, paired))
-    a, b = paired.a.run_id, paired.b.run_id
     return {
         one.metric: known[one.metric]
         if one.metric in known and one.metric not in keys
-        else compare_metric(
-            one, seed=seed_for(a, b, one.metric), groups=paired.groups, is_interval_wanted=False
-        )
+        else compare_metric(one, groups=paired.groups)
         for one in paired.compared
         if one.metric not in untestable
     }

@@ -1,31 +1,28 @@
-"""Paired yes/no outcomes: only the queries on which the two sides disagree say anything."""
+"""Ups and downs counted: only the queries on which the two sides disagree say anything."""
 
-# `wins` are the queries right in b and wrong in a, `losses` the opposite, `n` all pairs.
+# `wins` are the queries that moved up from a to b, `losses` those that moved down.
 
 from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
-from statistics import NormalDist
 from typing import Final
 
 import numpy as np
 
-from eval_pipeline.stats.errors import ImpossibleOption, ImpossibleValue
-from eval_pipeline.stats.results import Alternative, Interval, check_alternative, check_share
+from eval_pipeline.stats.errors import ImpossibleValue
+from eval_pipeline.stats.results import Alternative, check_alternative
 
 _STIRLING_FROM: Final = 16
-_HALVINGS: Final = 100
 
 
-def mcnemar_exact(wins: int, losses: int, *, alternative: Alternative = "two-sided") -> float:
-    """Exact McNemar: were the disagreements tossed with a fair coin, how often would they be as lopsided?
+def sign_test(wins: int, losses: int, *, alternative: Alternative = "two-sided") -> float:
+    """Exact McNemar, or sign test: were the disagreements tossed with a fair coin, how often would they be as lopsided?
 
     `greater` asks whether b is better (more wins), `less` whether it is worse.
     """
     check_alternative(alternative)
-    _check_counts(wins, losses, wins + losses)
+    _check_counts(wins, losses)
     tosses = wins + losses
     if alternative == "two-sided":
         return min(1.0, 2 * fair_coin_at_most(min(wins, losses), tosses))
@@ -68,71 +65,6 @@ def _stirling_excess(number: int) -> float:
     ) / number
 
 
-def paired_score(wins: int, losses: int, n: int, *, null_delta: float) -> float:
-    """Tango's score statistic for "the difference of the proportions is null_delta"; normal when that is true."""
-    _check_counts(wins, losses, n)
-    if not -1 < null_delta < 1:
-        raise ImpossibleOption(
-            f"null_delta is {null_delta!r}; a difference of two proportions lies strictly between -1 and 1"
-        )
-    linear = (2 * n - wins + losses) * null_delta - wins - losses
-    constant = -losses * null_delta * (1 - null_delta)
-    root = math.sqrt(max(linear**2 - 8 * n * constant, 0.0))
-    # Of the two forms of the root the one without cancellation; it is the most likely share of losses.
-    share = (root - linear) / (4 * n) if linear <= 0 else -2 * constant / (linear + root)
-    variance = n * (2 * max(share, 0.0, -null_delta) + null_delta * (1 - null_delta))
-    distance = wins - losses - n * null_delta
-    if variance <= 0:
-        return 0.0 if distance == 0 else math.copysign(math.inf, distance)
-    return distance / math.sqrt(variance)
-
-
-def paired_proportions_interval(wins: int, losses: int, n: int, *, confidence: float = 0.95) -> Interval:
-    """Tango's score interval for the difference of two paired proportions, with its one-sided bounds.
-
-    It holds its confidence for few queries too, and never shrinks to a point.
-    """
-    check_share("confidence", confidence)
-    _check_counts(wins, losses, n)
-    if n == 0:
-        raise ImpossibleValue("n is 0; allowed is at least one pair: without any there is no interval")
-    tail = 1 - confidence
-    two_sided, one_sided = (NormalDist().inv_cdf(1 - share) for share in (tail / 2, tail))
-    return Interval(
-        low=_score_limit(wins, losses, n, critical=two_sided, side=-1),
-        high=_score_limit(wins, losses, n, critical=two_sided, side=1),
-        lower_bound=_score_limit(wins, losses, n, critical=one_sided, side=-1),
-        upper_bound=_score_limit(wins, losses, n, critical=one_sided, side=1),
-        method="score",
-    )
-
-
-def _score_limit(wins: int, losses: int, n: int, *, critical: float, side: int) -> float:
-    """The difference farthest on one side that the score test does not yet refuse."""
-    estimate = (wins - losses) / n
-    if estimate == side:
-        return float(side)
-
-    def refused(null_delta: float) -> bool:
-        return abs(paired_score(wins, losses, n, null_delta=null_delta)) > critical
-
-    return _boundary(estimate, float(side), beyond=refused)
-
-
-def _boundary(inside: float, outside: float, *, beyond: Callable[[float], bool]) -> float:
-    for _ in range(_HALVINGS):
-        middle = (inside + outside) / 2
-        if middle in (inside, outside):
-            break
-        if beyond(middle):
-            outside = middle
-        else:
-            inside = middle
-    return inside
-
-
-def _check_counts(wins: int, losses: int, n: int) -> None:
-    if wins < 0 or losses < 0 or wins + losses > n:
-        raise ImpossibleValue(
-            f"wins={wins}, losses={losses}, n={n}; allowed are counts of 0 or more that n holds together"
-        )
+def _check_counts(wins: int, losses: int) -> None:
+    if wins < 0 or losses < 0:
+        raise ImpossibleValue(f"wins={wins}, losses={losses}; allowed are counts of 0 or more")

@@ -15,7 +15,7 @@ import numpy as np
 
 from eval_pipeline.stats.errors import ImpossibleOption, UnpairedValues
 from eval_pipeline.stats.resampling import permutation_p_value
-from eval_pipeline.stats.results import Alternative, ComparisonPlan, check_share
+from eval_pipeline.stats.results import Alternative, check_alternative, check_share
 from eval_pipeline.stats.seeds import Stream, generator_for
 from eval_pipeline.stats.units import FloatArray, finite_values, grid_blur, on_exact_grid
 
@@ -78,7 +78,7 @@ def drift_test(
     seven nights all orders are tried and the p-value is exact; else `resamples` random ones, the observed one
     counted. `nights` are day numbers when some are missing. Fewer than four nights give no p-value.
     """
-    plan = ComparisonPlan(seed=seed, resamples=resamples, alternative=alternative)
+    check_alternative(alternative)
     series = finite_values(values, "values")
     days = _day_numbers(nights, series.size)
     if series.size < 2:
@@ -89,22 +89,24 @@ def drift_test(
         return DriftResult(int(series.size), slope, total_change, None, None)
     if np.all(series == series[0]):
         return DriftResult(int(series.size), 0.0, 0.0, 1.0, "identical")
-    test, p_value = _trend_test(days, series, plan)
+    test, p_value = _trend_test(days, series, seed=seed, resamples=resamples, alternative=alternative)
     return DriftResult(int(series.size), slope, total_change, p_value, test)
 
 
-def _trend_test(days: FloatArray, series: FloatArray, plan: ComparisonPlan) -> tuple[str, float]:
+def _trend_test(
+    days: FloatArray, series: FloatArray, *, seed: int, resamples: int, alternative: Alternative
+) -> tuple[str, float]:
     # Whole days times gridded values add up exactly, whatever the order.
     terms = series.size * (int(days.sum()) + series.size)
     gridded = on_exact_grid(series, terms=terms)
-    exact = math.factorial(series.size) <= plan.resamples
-    orders = _orders(series.size, exact=exact, seed=plan.seed, resamples=plan.resamples)
+    exact = math.factorial(series.size) <= resamples
+    orders = _orders(series.size, exact=exact, seed=seed, resamples=resamples)
     centre = float(gridded.sum()) * float(days.sum())
     trends = series.size * (gridded[orders] @ days) - centre
     p_value = permutation_p_value(
         trends,
         series.size * float(gridded @ days) - centre,
-        alternative=plan.alternative,
+        alternative=alternative,
         exact=exact,
         tolerance=grid_blur(series, terms=terms),
     )

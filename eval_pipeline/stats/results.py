@@ -17,28 +17,17 @@ IntervalMethod: TypeAlias = Literal[
 
 SCALES: Final[tuple[Scale, ...]] = get_args(Scale)
 ALTERNATIVES: Final[tuple[Alternative, ...]] = get_args(Alternative)
-FEWEST_RESAMPLES: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparisonPlan:
     """How a comparison is carried out, checked once."""
 
-    seed: int
-    resamples: int = 10_000
     confidence: float = 0.95
     alternative: Alternative = "two-sided"
     power: float = 0.8
 
     def __post_init__(self) -> None:
-        if self.seed < 0:
-            raise ImpossibleOption(
-                f"seed is {self.seed}; allowed is 0 or more; seed_for() makes one from ids"
-            )
-        if self.resamples < FEWEST_RESAMPLES:
-            raise ImpossibleOption(
-                f"resamples is {self.resamples}; allowed is {FEWEST_RESAMPLES} or more; try 10000"
-            )
         check_share("confidence", self.confidence)
         check_share("power", self.power)
         check_alternative(self.alternative)
@@ -88,6 +77,20 @@ class PairedResult:
     ratio_low: float | None = None
     ratio_high: float | None = None
     ratio_p: float | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeanResult:
+    """One run's mean, with the interval that encloses it with `confidence`; `reason` says why there is none."""
+
+    n: int
+    mean: float | None = None
+    ci_low: float | None = None
+    ci_high: float | None = None
+    standard_error: float | None = None
+    degrees: float | None = None
+    confidence: float = 0.95
     reason: str | None = None
 
 

@@ -61,7 +61,6 @@ def gate_fails(
                 formulas[rule.metric],
                 MetricPairs(a[rule.metric], b[rule.metric], everywhere, everywhere),
             ),
-            runs=(f"night-{night}", f"night-{night + 1}"),
             places=None,
             groups=None,
         )

@@ -43,7 +43,6 @@ def test_a_real_loss_among_the_eight_rules_is_found(formulas) -> None:
             Compared(
                 rule.metric, formulas[rule.metric], MetricPairs(a[rule.metric], b[rule.metric], known, known)
             ),
-            runs=("a", "b"),
             places=None,
             groups=None,
         )

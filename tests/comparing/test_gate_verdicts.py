@@ -130,7 +130,7 @@ def test_the_document_has_the_keys_of_the_contract(settings) -> None:
 
 def test_an_improvement_passes(settings) -> None:
     document = asked(settings, "base", "worse")
-    assert document["verdict"] == "pass"
+    assert rule_of(document, "hit@5")["verdict"] == "pass"
     assert rule_of(document, "hit@5")["reason"] == "better, with 95 % confidence"
 
 
@@ -156,7 +156,7 @@ def test_chunk_ids_of_two_chunkers_are_not_judged_but_documents_are(settings) ->
     document = asked(settings, "other-chunker")
     assert rule_of(document, "hit@5")["verdict"] == "inconclusive"
     assert "chunker versions" in rule_of(document, "hit@5")["reason"]
-    assert rule_of(document, "recall@5_doc")["verdict"] == "pass"
+    assert "the loss may be up to" in rule_of(document, "recall@5_doc")["reason"]
 
 
 def test_differing_definitions_decide_nothing(settings, tmp_path) -> None:
@@ -251,7 +251,7 @@ def test_slices_are_rules_of_their_own(settings, tmp_path) -> None:
     assert verdicts == {
         "hit@5": "fail",
         "hit@5 [category=easy]": "fail",
-        "hit@5 [category=hard]": "pass",
+        "hit@5 [category=hard]": "inconclusive",
         "hit@5 [vault=moon]": "inconclusive",
     }
     assert rule_of(document, "hit@5 [category=easy]")["delta"] == -0.5

@@ -65,10 +65,11 @@ def test_extraction_is_compared_although_no_query_moved(settings) -> None:
         assert entry["ci_low"] <= entry["delta"] <= entry["ci_high"]
 
 
-def test_the_test_of_macro_f1_is_the_sign_flip_of_the_cases(settings) -> None:
-    """Four cases lost alike: of the 2⁴ ways to flip their signs two are as extreme."""
+def test_a_few_cases_lost_alike_are_no_proof(settings) -> None:
     entry = compared(settings)["parts"]["extraction.macro_f1"]
-    assert entry["p_value"] == pytest.approx(2 / 2**WRONG, abs=0.01)
+    assert entry["test"] == "imagined_moves"
+    assert entry["ci_low"] < entry["ci_high"]
+    assert (entry["p_value"] < 0.05) == (not entry["ci_low"] <= 0 <= entry["ci_high"])
 
 
 def test_latency_is_compared_and_not_tested(settings) -> None:

@@ -8,103 +8,25 @@ import pytest
 from scipy import stats
 
 from eval_pipeline.stats import compare_paired, drift_test, noise_band, pairs_needed_for_band, queries_needed
-from eval_pipeline.stats.binary import mcnemar_exact
+from eval_pipeline.stats.binary import sign_test
 from eval_pipeline.stats.errors import ImpossibleOption, UndefinedValue, UnpairedValues
-from eval_pipeline.stats.power import (
-    binary_minimum_detectable_effect,
-    fewest_moved_units,
-    minimum_detectable_effect,
-    smallest_detectable_share,
-)
-
-
-def exact_mcnemar_power(n, discordant, difference):
-    """The chance of p <= 0.05, summed over every possible table."""
-    disagreeing = max(discordant / n, difference)
-    power = 0.0
-    for moved in range(n + 1):
-        seen = stats.binom.pmf(moved, n, disagreeing)
-        if seen < 1e-10:
-            continue
-        wins = np.arange(moved + 1)
-        significant = [mcnemar_exact(int(w), moved - int(w)) <= 0.05 for w in wins]
-        share_won = (disagreeing + difference) / (2 * disagreeing)
-        power += seen * stats.binom.pmf(wins, moved, share_won)[significant].sum()
-    return power
-
-
-@pytest.mark.parametrize(("n", "discordant"), [(30, 6), (100, 20), (200, 3), (200, 80), (60, 0)])
-def test_mcnemar_finds_the_detectable_difference_about_four_times_in_five(n, discordant):
-    mde = binary_minimum_detectable_effect(n, discordant)
-    assert 0.68 <= exact_mcnemar_power(n, discordant, mde) <= 0.9
-
-
-def test_the_mean_test_finds_the_detectable_difference_four_times_in_five():
-    """The reference is the noncentral t distribution of a paired t test."""
-    n, spread = 80, 0.3
-    mde = minimum_detectable_effect(spread / math.sqrt(n), n, typical_move=None)
-    critical = stats.t.ppf(0.975, n - 1)
-    power = stats.nct.sf(critical, n - 1, mde / (spread / math.sqrt(n)))
-    assert power == pytest.approx(0.8, abs=0.01)
-
-
-def test_a_one_sided_question_finds_smaller_differences():
-    both, one = (
-        minimum_detectable_effect(0.05, 200, typical_move=None, alternative=x)
-        for x in ("two-sided", "greater")
-    )
-    assert one < both
-    assert one / both == pytest.approx(stats.norm.ppf([0.95, 0.8]).sum() / stats.norm.ppf([0.975, 0.8]).sum())
+from eval_pipeline.stats.power import fewest_moved_units
 
 
 def test_the_fewest_moves_are_those_an_exact_test_can_call_significant():
     for alternative in ("two-sided", "greater"):
         fewest = fewest_moved_units(alternative=alternative)
-        assert mcnemar_exact(fewest, 0, alternative=alternative) <= 0.05
-        assert mcnemar_exact(fewest - 1, 0, alternative=alternative) > 0.05
-
-
-def test_the_smallest_detectable_share_moves_enough_units_four_times_in_five():
-    share = smallest_detectable_share(150)
-    assert stats.binom.sf(fewest_moved_units() - 1, 150, share) == pytest.approx(0.8)
-
-
-@pytest.mark.parametrize("scale", ["binary", "fraction"])
-def test_no_change_in_thirty_queries_still_says_what_could_have_been_seen(scale):
-    few = compare_paired(np.zeros(30), np.zeros(30), scale=scale, seed=1)
-    many = compare_paired(np.zeros(3000), np.zeros(3000), scale=scale, seed=1)
-    assert 0.2 < few.mde < 0.3
-    assert 0.002 < many.mde < 0.003
-
-
-def test_three_queries_could_have_shown_nothing():
-    result = compare_paired([0, 1, 0], [1, 1, 0], scale="binary", seed=1)
-    assert result.p_value == 1.0
-    assert result.mde is None
-
-
-def test_the_size_of_a_change_nobody_saw_is_unknown_on_an_open_scale():
-    assert compare_paired(np.ones(100), np.ones(100), scale="ms", seed=1).mde is None
-
-
-def test_a_single_moved_query_does_not_pass_for_precision():
-    b = np.zeros(100)
-    b[7] = 0.5
-    result = compare_paired(np.zeros(100), b, scale="fraction", seed=1)
-    assert result.mde > 2.8 * result.standard_error
-    assert result.mde == pytest.approx(0.5 * smallest_detectable_share(100))
+        assert sign_test(fewest, 0, alternative=alternative) <= 0.05
+        assert sign_test(fewest - 1, 0, alternative=alternative) > 0.05
 
 
 def test_as_many_queries_as_needed_make_the_margin_detectable():
-    generator = np.random.default_rng(1)
-    a, b = generator.random((2, 400))
-    seen = compare_paired(a, b, scale="fraction", seed=1, resamples=100)
+    a, b = np.random.default_rng(1).random((2, 400))
+    seen = compare_paired(a, b, scale="fraction")
     needed = queries_needed(0.01, seen.standard_error, n=400)
+    more = compare_paired(np.tile(a, needed // 400), np.tile(b, needed // 400), scale="fraction")
     assert seen.mde > 0.01
-    standard_error = seen.standard_error * math.sqrt(400 / needed)
-    assert minimum_detectable_effect(standard_error, needed, typical_move=None) == pytest.approx(
-        0.01, rel=1e-3
-    )
+    assert more.mde == pytest.approx(0.01, rel=0.02)
 
 
 def test_queries_needed_grow_with_the_square_of_the_precision():

@@ -38,7 +38,7 @@ RICHEST = "wednesday"
 SAME_DOCUMENTS = ("runs", "eval_runs")
 # Of which version's stores what is to be computed anew, because it means something else today or is new: formulas and
 # their metrics as CHANGELOG.md names them, {"0.1.0": {"hit_at_k", "hit@"}}. What only rests on these needs no entry.
-KNOWN_STALE: dict[str, set[str]] = {}
+KNOWN_STALE: dict[str, set[str]] = {"0.1.0": {"pairs", "significance", "ci_low", "ci_high"}}
 
 
 @pytest.fixture(autouse=True, scope="module")
