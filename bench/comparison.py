@@ -2,8 +2,8 @@
 
     python bench/comparison.py [--queries 100000] [--runs 300] [--rounds 5] [--fallback]
 
-First two runs of `--queries` queries: the whole comparison, from opening the store to the finished document, with
-10,000 resamples per metric, and the peak memory of the process that did it. With `--fallback` the two runs have no
+First two runs of `--queries` queries: the whole comparison, from opening the store to the finished document, and
+the peak memory of the process that did it. With `--fallback` the two runs have no
 chunker version and are matched by document and span. Then two runs of 1,000 queries in a store that holds nothing
 else against the same two in a store of `--runs` runs: they take turns, the best round of each counts.
 """

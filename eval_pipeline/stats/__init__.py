@@ -10,8 +10,7 @@ from eval_pipeline.stats.paired import compare_paired, mean_of_run
 from eval_pipeline.stats.power import queries_needed
 from eval_pipeline.stats.ratios import compare_ratios
 from eval_pipeline.stats.results import Alternative, MeanResult, PairedResult, Scale
-from eval_pipeline.stats.seeds import seed_for
-from eval_pipeline.stats.spot_check import draw_spot_check, spot_check_size
+from eval_pipeline.stats.spot_check import draw_spot_check, seed_for, spot_check_size
 
 __all__ = [
     "Alternative",

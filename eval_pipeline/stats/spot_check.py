@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
 from collections.abc import Sequence
 from typing import Final
@@ -21,3 +22,17 @@ def draw_spot_check(query_ids: Sequence[str], *, seed: int) -> list[str]:
     known = sorted(set(query_ids))
     drawn = set(random.Random(seed).sample(known, spot_check_size(len(known))))
     return [query_id for query_id in dict.fromkeys(query_ids) if query_id in drawn]
+
+
+def seed_for(run_a: str, run_b: str, metric: str) -> int:
+    """The seed of one comparison: the same ids give the same seed in every process and on every machine.
+
+    It fits a signed 64-bit integer, so that it can be stored beside the result. The order of the runs counts.
+    """
+    digest = hashlib.sha256()
+    for part in (run_a, run_b, metric):
+        encoded = part.encode("utf-8", errors="surrogatepass")
+        # The length in front keeps ("ab", "c") apart from ("a", "bc").
+        digest.update(len(encoded).to_bytes(8, "big"))
+        digest.update(encoded)
+    return int.from_bytes(digest.digest()[:8], "big") >> 1

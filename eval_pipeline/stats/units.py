@@ -1,7 +1,7 @@
-"""What is resampled: queries, or clusters of queries, as distinct rows with counts."""
+"""What is compared: queries, or clusters of queries, as distinct rows with counts."""
 
 # Two ideas live here. Rows that are equal are kept once with a count, in ascending order: the order of the queries
-# cannot matter, and few distinct rows make resampling quick. And values are put on a grid so fine that nobody sees it
+# cannot matter, and few distinct rows make sums quick. And values are put on a grid so fine that nobody sees it
 # (at least thirty bits below the largest value for a hundred thousand queries) and so coarse that sums of that many
 # of them are exact: no summation order, thread count or processor changes a result. Sums that are equal on paper, such
 # as 1/3 + 1/6 and 1/2, may still differ by what the rounding to the grid adds up to (`grid_blur`) and count as ties.
@@ -36,10 +36,6 @@ class Units:
     @property
     def size(self) -> int:
         return int(self.counts.sum())
-
-    @property
-    def totals(self) -> FloatArray:
-        return self.counts.astype(np.float64) @ self.rows
 
 
 def finite_values(values: npt.ArrayLike, name: str) -> FloatArray:
@@ -122,14 +118,6 @@ def _grid_step(values: FloatArray, terms: int) -> float:
     return math.ldexp(1.0, math.frexp(largest)[1] + terms.bit_length() - _EXACT_BITS)
 
 
-def sampling_columns(columns: list[FloatArray], numbers: IntArray | None) -> FloatArray:
-    """One row per unit: the query's values, or the sums over its cluster."""
-    gridded = [on_exact_grid(column, terms=column.size) for column in columns]
-    if numbers is not None:
-        gridded = [np.bincount(numbers, weights=column).astype(np.float64) for column in gridded]
-    return np.column_stack(gridded)
-
-
 def distinct_units(columns: FloatArray) -> Units:
     """The distinct rows with their counts."""
     if columns.shape[0] == 0:
@@ -145,12 +133,3 @@ def distinct_units(columns: FloatArray) -> Units:
 def weighted_total(counts: IntArray, values: FloatArray) -> float:
     """Sum of counts × values, correctly rounded: a library's own sum may depend on its threads."""
     return math.fsum((counts * values).tolist())
-
-
-def unsigned_units(columns: FloatArray) -> Units:
-    """Distinct rows up to their sign, without rows of zeros: what a sign flip can change."""
-    moved = columns[np.any(columns != 0, axis=1)]
-    if moved.shape[0] == 0:
-        return Units(moved, np.zeros(0, dtype=np.int64))
-    leading = np.take_along_axis(moved, np.argmax(moved != 0, axis=1)[:, None], axis=1)
-    return distinct_units(moved * np.sign(leading) + 0.0)
