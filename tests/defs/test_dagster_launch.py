@@ -293,11 +293,12 @@ def test_the_next_command_cleans_up_after_one_that_was_killed_and_computes_the_r
         from eval_pipeline import launch
         from eval_pipeline.defs import assets
         from eval_pipeline.formulas import registry
+        from eval_pipeline.store.project import project_of
         from tests_settings import few_files, settings
 
         registry.PACKAGE, registry.shipped_sql = few_files, lambda: few_files
         assets.measure = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)
-        launch.run_in_dagster(settings, reasons=("missing", "results"))
+        launch.run_in_dagster(project_of(settings), reasons=("missing", "results"))
         """
     )
     helper = tmp_path / "tests_settings.py"

@@ -13,7 +13,6 @@ import pytest
 from eval_pipeline.defs.location import build_definitions
 from eval_pipeline.defs.partitions import register_runs
 from eval_pipeline.defs.tags import RANGE_END, RANGE_START
-from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.settings import Settings
 from eval_pipeline.showing.checks import (
     badly_configured_judges,
@@ -23,7 +22,7 @@ from eval_pipeline.showing.checks import (
 )
 from tests.bundle_files import hits, load, write_archive, write_golden, write_lines, write_run
 from tests.few_definitions import shipping, write_few
-from tests.projects import open_reader, project_of
+from tests.projects import project_of
 
 from .deliveries import compute, make_settings
 
@@ -122,9 +121,9 @@ def done(settings: Settings) -> Any:
 
 
 def faults(settings: Settings, find: Any, run_ids: list[str] | None = None) -> dict[str, str]:
-    registry = load_registry(settings)
-    with open_reader(settings.db) as con:
-        return dict(find(con, run_ids) if find is stale_labels else find(con, registry, run_ids))
+    """Of the checks one asks what is defined."""
+    with project_of(settings).read() as store:
+        return dict(find(store if find is missed_extraction_targets else store.con, run_ids))
 
 
 def test_a_judge_that_is_warm_or_not_pinned_is_named_with_what_is_wrong(settings: Settings) -> None:
