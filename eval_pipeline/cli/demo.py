@@ -30,11 +30,11 @@ def command(project: Project) -> None:
     from eval_pipeline.showing.headlines import IN_BRIEF
     from eval_pipeline.showing.runs import headline_table
 
+    say("Loading the example …")
+    report = load_bundles([BUNDLE_FOLDER], project)
     # Without one `doctor` would find fault with what this has made.
     with suppress(OSError):
         project.settings.inbox.mkdir(parents=True, exist_ok=True)
-    say("Loading the example …")
-    report = load_bundles([BUNDLE_FOLDER], project)
     with progress_bar("computing cells") as progress:
         summary = run_in_dagster(project, run_ids=None, reasons=NEW_DATA_REASONS, progress=progress)
     print_line(
