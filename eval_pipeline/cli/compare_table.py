@@ -7,7 +7,13 @@ from collections.abc import Iterator, Sequence
 from eval_pipeline.cli.main import COMMANDS
 from eval_pipeline.cli.output import filled, print_line, table
 from eval_pipeline.cli.show import _print_undefined
-from eval_pipeline.comparing.documents import CompareReport, FallbackMetrics, SliceMoved
+from eval_pipeline.comparing.documents import (
+    NOT_ASKED,
+    CompareReport,
+    FallbackMetrics,
+    SliceMoved,
+    Tested,
+)
 from eval_pipeline.comparing.options import SIGNIFICANT
 from eval_pipeline.report.comparison_rows import (
     defined_metrics,
@@ -17,13 +23,13 @@ from eval_pipeline.report.comparison_rows import (
     surest_metric,
     within_noise,
 )
-from eval_pipeline.report.numbers import change, interval, p_value, rank, value
+from eval_pipeline.report.numbers import adjusted_p, change, interval, p_value, rank, value
 from eval_pipeline.words import count
 
 SHOWN_QUERIES = 10
 SHOWN_SLICES = 5
 SHOWN_FLAKY = 5
-LONGEST_NAME = 24
+LONGEST_NAME = 23
 LONGEST_MEASURE = 19
 
 MODES = {"exact": "by chunk id (exact)", "fallback_doc_span": "by document and span (fallback_doc_span)"}
@@ -64,31 +70,55 @@ def _print_deltas(report: CompareReport) -> None:
         for metric in defined
         if report.significance[metric].test == "identical" and not report.delta_of(metric)
     ]
-    rows = []
-    for metric in defined:
-        if metric in unchanged:
-            continue
-        tested = report.significance[metric]
-        rows.append(
-            (
-                _broken(metric + ("*" if metric in report.caveats else "")),
-                value(report.aggregate_a[metric]),
-                value(report.aggregate_b[metric]),
-                change(report.delta_of(metric)),
-                interval(tested.ci_low, tested.ci_high),
-                p_value(tested.p_adjusted) + _mark(report, metric),
-            )
-        )
-    columns = ["metric", "a", "b", "b − a", "95 % interval", "p adj."]
-    if rows:
-        table(columns, rows, numbers=columns[1:])
-        print_line("p adj.: one test per metric over the queries of both runs, Benjamini–Hochberg")
+    shown = [metric for metric in defined if metric not in unchanged]
+    asked = [metric for metric in shown if not _is_part(report.significance[metric])]
+    _print_asked(report, asked)
+    _print_part_of(report, [metric for metric in shown if metric not in asked])
     for line in _unchanged(report, unchanged):
         print_line(filled(line))
     if any(report.noise.values()):
         print_line("~ no more than identical runs differ")
     if report.caveats:
         print_line(f"* {'; '.join(sorted(set(report.caveats.values())))}")
+
+
+def _print_asked(report: CompareReport, metrics: Sequence[str]) -> None:
+    rows = [
+        (
+            *_values(report, metric),
+            interval(report.significance[metric].ci_low, report.significance[metric].ci_high),
+            adjusted_p(report.significance[metric]).replace("few ", "few\n") + _mark(report, metric),
+        )
+        for metric in metrics
+    ]
+    columns = ["metric", "a", "b", "b − a", "95 % interval", "p adj."]
+    if rows:
+        table(columns, rows, numbers=columns[1:])
+        print_line("p adj.: over the queries of both runs; Simes inside a family of metrics,")
+        print_line("Benjamini–Hochberg over the families (`metrics NAME` says which)")
+
+
+def _print_part_of(report: CompareReport, metrics: Sequence[str]) -> None:
+    """What asks no question of its own, with what it is a part of in place of a p-value."""
+    rows = [(*_values(report, metric), report.significance[metric].adjusted_as or "") for metric in metrics]
+    columns = ["metric", "a", "b", "b − a", "no p of its own"]
+    if rows:
+        print_line()
+        table(columns, rows, numbers=columns[1:-1])
+
+
+def _values(report: CompareReport, metric: str) -> tuple[str, str, str, str]:
+    return (
+        _broken(metric + ("*" if metric in report.caveats else "")),
+        value(report.aggregate_a[metric]),
+        value(report.aggregate_b[metric]),
+        change(report.delta_of(metric)),
+    )
+
+
+def _is_part(tested: Tested) -> bool:
+    """Whether another key asks for it, or none."""
+    return tested.p_value is not None and (tested.adjusted_as or "").startswith(("part of ", NOT_ASKED))
 
 
 def _unchanged(report: CompareReport, metrics: Sequence[str]) -> Iterator[str]:
@@ -131,7 +161,7 @@ def _print_fallback(report: CompareReport, metrics: FallbackMetrics) -> None:
             value(metrics.b[metric]),
             change(delta),
             interval(tested[metric].ci_low, tested[metric].ci_high),
-            p_value(tested[metric].p_adjusted),
+            adjusted_p(tested[metric]),
         )
         for metric, delta in metrics.deltas.items()
     ]

@@ -1,4 +1,4 @@
-"""What two runs measured as a whole: extraction, speed, cost, indexing; tested where cases pair up."""
+"""What two runs measured as a whole: extraction, speed, cost, indexing; tested where cases or queries pair up."""
 
 from __future__ import annotations
 
@@ -9,19 +9,18 @@ from typing import Any, Final
 
 import numpy as np
 
-from eval_pipeline.comparing.documents import TESTED, CasesCompared, PartCompared, Tested
-from eval_pipeline.comparing.significance import entries_of
+from eval_pipeline.comparing.documents import RATIO, TESTED, CasesCompared, PartCompared, Tested
+from eval_pipeline.comparing.significance import MACRO_F1, MEAN_TIME, MICRO_F1
 from eval_pipeline.comparing.verdicts import deltas_of
 from eval_pipeline.computing.history import rows_at
 from eval_pipeline.loading.cases import held_cases
 from eval_pipeline.showing.blocks import NOW, STAGES, RunBlocks, run_blocks
-from eval_pipeline.stats import compare_paired, compare_ratios
+from eval_pipeline.stats import PairedResult, compare_paired, compare_ratios
 from eval_pipeline.store.open import Connection
-from eval_pipeline.store.runs import find_run
+from eval_pipeline.store.runs import RunRow, find_run
 from eval_pipeline.words import rounded
 
 EXTRACTION: Final = ("macro_f1", "micro_f1", "macro_strict_f1", "micro_strict_f1")
-TESTED_PARTS: Final = ("extraction.macro_f1", "extraction.micro_f1")
 LATENCIES: Final = ("p50", "p95", "mean")
 INDEXING: Final = ("docs_processed", "no_chunks_generated_rate", "chunks_skipped_context_rate")
 
@@ -43,23 +42,21 @@ class RunParts:
 def read_parts(con: Connection, run_id: str) -> RunParts:
     """As the run's own document has them."""
     run = find_run(con, run_id)
-    blocks = run_blocks(con, run)
-    # Unrounded, which the block of the document is not.
-    cases = rows_at(con, "metrics.extraction", run, NOW) if blocks.extraction else None
-    return RunParts(
-        dict(_values(blocks)),
-        {
-            row["case_id"]: (
-                row["f1"],
-                int(row["true_positives"]),
-                int(row["false_positives"]),
-                int(row["false_negatives"]),
-            )
-            for row in cases or ()
-            if row["f1"] is not None
-        },
-        held_cases(con, run.run_key),
-    )
+    return RunParts(dict(_values(run_blocks(con, run))), read_cases(con, run), held_cases(con, run.run_key))
+
+
+def read_cases(con: Connection, run: RunRow) -> dict[str, Counts]:
+    """Unrounded, which the block of the document is not."""
+    return {
+        row["case_id"]: (
+            row["f1"],
+            int(row["true_positives"]),
+            int(row["false_positives"]),
+            int(row["false_negatives"]),
+        )
+        for row in rows_at(con, "metrics.extraction", run, NOW) or ()
+        if row["f1"] is not None
+    }
 
 
 def _values(blocks: RunBlocks) -> Iterator[tuple[str, float | None]]:
@@ -77,9 +74,8 @@ def _values(blocks: RunBlocks) -> Iterator[tuple[str, float | None]]:
         yield name, getattr(indexing, name) if indexing else None
 
 
-def compare_parts(a: RunParts, b: RunParts) -> dict[str, PartCompared]:
-    """Every value that at least one of the runs has; the F1 of extraction is tested over the cases of both."""
-    tested = _tested(a, b)
+def compare_parts(a: RunParts, b: RunParts, tested: Mapping[str, Tested]) -> dict[str, PartCompared]:
+    """Every value that at least one of the runs has, with the test of those that pair up."""
     deltas = deltas_of(a.values, b.values)
     return {
         name: _part((a.values[name], b.values[name], deltas[name]), tested.get(name))
@@ -89,23 +85,23 @@ def compare_parts(a: RunParts, b: RunParts) -> dict[str, PartCompared]:
 
 
 def _part(values: tuple[float | None, float | None, float | None], tested: Tested | None) -> PartCompared:
-    """The delta is that of the runs, not of the paired cases alone."""
+    """The delta is that of the runs, not of the pairs alone."""
     a, b, delta = values
-    found = {} if tested is None else {name: getattr(tested, name) for name in TESTED}
+    found = {} if tested is None else {name: getattr(tested, name) for name in (*TESTED, *RATIO)}
     return PartCompared(a=a, b=b, delta=delta, **found)
 
 
-def _tested(a: RunParts, b: RunParts) -> dict[str, Tested]:
-    """Macro-F1 by its cases, micro-F1 by what every case pulls at it."""
-    both = sorted(a.cases.keys() & b.cases.keys())
-    if not both:
-        return {}
-    counts_a, counts_b = (np.array([run.cases[case] for case in both], float) for run in (a, b))
-    results = [
-        compare_paired(counts_a[:, 0], counts_b[:, 0], scale="fraction"),
-        compare_ratios(*_as_ratio(counts_a), *_as_ratio(counts_b), empty=0.0),
-    ]
-    return dict(zip(TESTED_PARTS, entries_of(results), strict=True))
+def whole_run_results(
+    cases_a: Mapping[str, Counts], cases_b: Mapping[str, Counts], times: PairedResult | None
+) -> dict[str, PairedResult]:
+    """Macro-F1 by its cases, micro-F1 by what every case pulls at it, the time of a query by its queries."""
+    found = {} if times is None or not times.n else {MEAN_TIME: times}
+    both = sorted(cases_a.keys() & cases_b.keys())
+    if both:
+        counts_a, counts_b = (np.array([run[case] for case in both], float) for run in (cases_a, cases_b))
+        found[MACRO_F1] = compare_paired(counts_a[:, 0], counts_b[:, 0], scale="fraction")
+        found[MICRO_F1] = compare_ratios(*_as_ratio(counts_a), *_as_ratio(counts_b), empty=0.0)
+    return found
 
 
 def compare_cases(a: RunParts, b: RunParts) -> CasesCompared | None:

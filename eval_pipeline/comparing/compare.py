@@ -23,14 +23,18 @@ from eval_pipeline.comparing.material import (
     SpanFacts,
     _read_material,
     _versions_match,
+    _whole_run_tests,
     find_pair,
 )
 from eval_pipeline.comparing.options import _option_notes, comparison_options
 from eval_pipeline.comparing.pair_rows import ComparedRun
 from eval_pipeline.comparing.significance import (
+    WHOLE_RUN_QUESTIONS,
+    Question,
     entries_of,
     moved_slices,
-    significance_of,
+    questions_of,
+    results_of,
 )
 from eval_pipeline.comparing.verdicts import (
     ComparisonOptions,
@@ -101,6 +105,8 @@ def _comparison_document(material: Material, registry: Registry, options: Compar
     # What means nothing across chunkers is not tested.
     unstable = [metric for metric, reason in caveats.items() if reason == CHUNKERS_DIFFER]
     cutoffs = _cutoffs_of(registry)
+    questions = questions_of(registry)
+    tested = _tested(material, questions, untestable=unstable)
     return CompareReport(
         run_a=paired.a.run_id,
         run_b=paired.b.run_id,
@@ -114,15 +120,17 @@ def _comparison_document(material: Material, registry: Registry, options: Compar
         only_in_b=list(paired.only_in_b),
         warnings=[*_option_notes(options), *_warnings_of(material, registry, counts)],
         fallback_metrics=_fallback_metrics(facts, cutoffs) if material.spans else None,
-        significance=_significance(paired, unstable),
+        significance={key: tested[key] for key in paired.keys},
         caveats=caveats,
         slices=moved_slices(
             [one for one in paired.compared if one.metric not in unstable],
             paired.slices,
             groups=paired.groups,
         ),
-        parts=compare_parts(*material.parts),
-        fallback_significance=_fallback_significance(paired, facts, cutoffs) if material.spans else None,
+        parts=compare_parts(*material.parts, tested),
+        fallback_significance=_fallback_significance(paired, facts, cutoffs, questions)
+        if material.spans
+        else None,
         noise=material.noise.bands,
         identical_pairs=material.noise.pairs,
         flaky_queries=material.noise.flaky_queries,
@@ -131,6 +139,16 @@ def _comparison_document(material: Material, registry: Registry, options: Compar
         cases=compare_cases(*material.parts),
         undefined=_undefined(material, aggregate_a, aggregate_b),
     )
+
+
+def _tested(
+    material: Material, questions: Mapping[str, Question], *, untestable: Sequence[str]
+) -> dict[str, Tested]:
+    """Every metric of queries and every measure of whole runs that is tested, adjusted for each other."""
+    paired = material.paired
+    whole = _whole_run_tests(paired, *(parts.cases for parts in material.parts))
+    queries = results_of(paired.compared, paired.keys, groups=paired.groups, untestable=untestable)
+    return entries_of(queries | whole, {**questions, **WHOLE_RUN_QUESTIONS})
 
 
 def _undefined(material: Material, aggregate_a: Values, aggregate_b: Values) -> dict[str, str]:
@@ -159,15 +177,6 @@ def _why_undefined(reasons: Mapping[str, str]) -> str:
 
 def _mode_of(paired: Paired) -> str:
     return EXACT if paired.is_exact else FALLBACK
-
-
-def _significance(paired: Paired, untestable: Sequence[str]) -> dict[str, Tested]:
-    return significance_of(
-        paired.compared,
-        paired.keys,
-        groups=paired.groups,
-        untestable=untestable,
-    )
 
 
 def _causes_of(a: ComparedRun, b: ComparedRun) -> list[str]:
@@ -261,7 +270,7 @@ def _fallback_metrics(facts: Sequence[QueryFacts], cutoffs: Cutoffs) -> Fallback
 
 
 def _fallback_significance(
-    paired: Paired, facts: Sequence[QueryFacts], cutoffs: Cutoffs
+    paired: Paired, facts: Sequence[QueryFacts], cutoffs: Cutoffs, questions: Mapping[str, Question]
 ) -> dict[str, Tested]:
     """The tests of the fallback metrics, adjusted for each other."""
     places = [place for place, one in enumerate(facts) if one.is_expecting and one.is_comparable]
@@ -269,16 +278,16 @@ def _fallback_significance(
     own_groups = None if groups is None else [groups[place] for place in places]
     values_a = _rank_values([facts[place].rank_a for place in places], cutoffs)
     values_b = _rank_values([facts[place].rank_b for place in places], cutoffs)
-    results = [
-        compare_paired(
+    results = {
+        metric: compare_paired(
             np.array(values_a[metric]),
             np.array(values_b[metric]),
             scale="fraction" if metric == "mrr" else "binary",
             groups=own_groups,
         )
         for metric in values_a
-    ]
-    return dict(zip(values_a, entries_of(results), strict=True))
+    }
+    return entries_of(results, {metric: questions.get(metric) or Question("retrieval") for metric in results})
 
 
 def _sensitivity(material: Material, counts: Counts, options: ComparisonOptions) -> dict[str, Counts]:

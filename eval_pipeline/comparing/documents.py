@@ -17,7 +17,12 @@ EXACT: Final = "exact"
 FALLBACK: Final = "fallback_doc_span"
 ADJUSTMENT: Final = "benjamini_hochberg"
 # What a test says of a difference.
-TESTED: Final = ("ci_low", "ci_high", "p_value", "p_adjusted", "test", "n", "mde")
+TESTED: Final = ("ci_low", "ci_high", "p_value", "p_adjusted", "test", "n", "mde", "adjusted_as")
+RATIO: Final = ("ratio", "ratio_low", "ratio_high", "ratio_p")
+# As `stats` calls the test of what was computed from the same bytes; to name it costs nothing here.
+IDENTICAL: Final = "identical"
+# What stands in the place of an adjusted p where no key of the family asks.
+NOT_ASKED: Final = "no question"
 
 Number = float | None
 Measured = int | float | None
@@ -32,7 +37,10 @@ class Tested(Document, frozen=True, kw_only=True):
     ci_low: Annotated[Number, Help("Lower end of the 95 % interval of that difference.")]
     ci_high: Annotated[Number, Help("Upper end of the 95 % interval of that difference.")]
     p_value: Annotated[Number, Help("How likely chance alone moves as much, of this metric alone.")]
-    p_adjusted: Annotated[Number, Help("The same, adjusted for the number of metrics that were tested.")]
+    p_adjusted: Annotated[
+        Number,
+        Help("The same, adjusted for the families that were asked; null where `adjusted_as` says why."),
+    ]
     test: Annotated[
         str | None, Help("imagined_moves, or identical: computed from the same bytes. Null: not tested.")
     ]
@@ -40,6 +48,19 @@ class Tested(Document, frozen=True, kw_only=True):
     mde: Annotated[
         Number, Help("The smallest difference that so many units show in four of five cases; null unknown.")
     ]
+    family: Annotated[str | None, Help("The family that it is asked with.")] = None
+    adjusted_as: Annotated[
+        str | None,
+        Help("Why it has no adjusted p of its own: what it is a part of, or that too few moved; else null."),
+    ] = None
+    is_identical: Annotated[bool, Help("Whether both runs were computed from the same bytes.")] = False
+    ratio: Annotated[Number | UnsetType, Help("Of times: b is so many times a, the geometric mean.")] = UNSET
+    ratio_low: Annotated[Number | UnsetType, Help("Lower end of the 95 % interval of the ratio.")] = UNSET
+    ratio_high: Annotated[Number | UnsetType, Help("Upper end of the 95 % interval of the ratio.")] = UNSET
+    ratio_p: Annotated[
+        Number | UnsetType,
+        Help("How likely chance alone gives such a ratio; what the verdict on times rests on."),
+    ] = UNSET
 
 
 class QueryVerdict(Document, frozen=True, kw_only=True):
@@ -104,7 +125,7 @@ class SliceMoved(Document, frozen=True, kw_only=True):
 
 
 class PartCompared(Document, frozen=True, kw_only=True):
-    """A value that is measured over a whole run; only extraction is tested."""
+    """A value that is measured over a whole run; extraction and the mean time of a query are tested."""
 
     a: Annotated[Measured, Help("Its value of run a.")]
     b: Annotated[Measured, Help("Its value of run b.")]
@@ -112,17 +133,26 @@ class PartCompared(Document, frozen=True, kw_only=True):
     ci_low: Annotated[Number | UnsetType, Help("Lower end of the 95 % interval of the difference.")] = UNSET
     ci_high: Annotated[Number | UnsetType, Help("Upper end of the 95 % interval of the difference.")] = UNSET
     p_value: Annotated[Number | UnsetType, Help("How likely chance alone moves as much.")] = UNSET
-    p_adjusted: Annotated[Number | UnsetType, Help("The same, adjusted for both measures.")] = UNSET
-    test: Annotated[str | UnsetType | None, Help("The test over the cases of both runs.")] = UNSET
-    n: Annotated[int | UnsetType, Help("How many cases both runs scored.")] = UNSET
-    mde: Annotated[Number | UnsetType, Help("The smallest difference that so many cases show.")] = UNSET
+    p_adjusted: Annotated[Number | UnsetType, Help("The same; null where `adjusted_as` says why.")] = UNSET
+    test: Annotated[str | UnsetType | None, Help("The test over the cases, or queries, of both runs.")] = (
+        UNSET
+    )
+    n: Annotated[int | UnsetType, Help("How many cases, or queries, both runs have.")] = UNSET
+    mde: Annotated[Number | UnsetType, Help("The smallest difference that so many show.")] = UNSET
+    adjusted_as: Annotated[
+        str | UnsetType | None, Help("Why it has no adjusted p of its own; else null.")
+    ] = UNSET
+    ratio: Annotated[Number | UnsetType, Help("Of times: b is so many times a, the geometric mean.")] = UNSET
+    ratio_low: Annotated[Number | UnsetType, Help("Lower end of the 95 % interval of the ratio.")] = UNSET
+    ratio_high: Annotated[Number | UnsetType, Help("Upper end of the 95 % interval of the ratio.")] = UNSET
+    ratio_p: Annotated[Number | UnsetType, Help("How likely chance alone gives such a ratio.")] = UNSET
 
     @property
     def tested(self) -> Tested | None:
         """How sure the difference is; None where it is not tested."""
         if self.test is UNSET:
             return None
-        return Tested(**{name: getattr(self, name) for name in TESTED})
+        return Tested(**{name: getattr(self, name) for name in (*TESTED, *RATIO)})
 
 
 class NoiseBand(Document, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ from eval_pipeline.comparing._spans import (
     places_with_spans,
     span_matches,
 )
-from eval_pipeline.comparing._whole_runs import RunParts, read_parts
+from eval_pipeline.comparing._whole_runs import Counts, RunParts, read_cases, read_parts, whole_run_results
 from eval_pipeline.comparing.noise import Noise, find_noise
 from eval_pipeline.comparing.pair_rows import (
     BothRuns,
@@ -31,15 +31,18 @@ from eval_pipeline.comparing.pair_rows import (
     aggregates_of,
     find_compared_run,
 )
-from eval_pipeline.comparing.significance import Compared
+from eval_pipeline.comparing.significance import Compared, compare_metric
 from eval_pipeline.comparing.states import RunStates, _computed_from_the_same, _read_states, _require_usable
 from eval_pipeline.comparing.verdicts import ComparisonOptions
 from eval_pipeline.formulas.definition import Definition
+from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.showing.undefined import undefined_of
+from eval_pipeline.stats import PairedResult
 from eval_pipeline.store.open import Connection
 from eval_pipeline.store.project import Store
-from eval_pipeline.store.runs import NightRun, RunRow, attempts
+from eval_pipeline.store.runs import NightRun, RunRow, attempts, find_run
 
+LATENCY = "metrics.latency"
 SENSITIVITY = (0.25, 0.5, 0.75)
 
 
@@ -73,6 +76,7 @@ class Paired:
     only_in_a: Sequence[str]
     only_in_b: Sequence[str]
     attempts: Mapping[str, NightRun]
+    times: Compared | None
 
     @property
     def is_exact(self) -> bool:
@@ -141,7 +145,17 @@ def read_pair(store: Store, a: ComparedRun, b: ComparedRun) -> Paired:
         only_in_a=only_in_a,
         only_in_b=only_in_b,
         attempts=attempts(store.con, [a.run_id, b.run_id]),
+        times=_times(both, registry),
     )
+
+
+def _times(both: BothRuns, registry: Registry) -> Compared | None:
+    """How long every query took; no formula that is averaged, and yet a question about the pair."""
+    latency = registry.definitions.get(LATENCY)
+    if latency is None or not latency.headline or not _formulas_in_store(both.con, [latency]):
+        return None
+    key = latency.headline[0]
+    return Compared(key, latency, _metric_pairs(both, latency)[key])
 
 
 def _compared(
@@ -160,6 +174,19 @@ def _compared(
                 Compared(key, one, pairs, is_identical) for key, pairs in _metric_pairs(both, one).items()
             ]
     return found
+
+
+def whole_run_tests(con: Connection, paired: Paired) -> dict[str, PairedResult]:
+    """What is asked of the runs as a whole."""
+    a, b = (read_cases(con, find_run(con, run.run_id)) for run in (paired.a, paired.b))
+    return _whole_run_tests(paired, a, b)
+
+
+def _whole_run_tests(
+    paired: Paired, cases_a: Mapping[str, Counts], cases_b: Mapping[str, Counts]
+) -> dict[str, PairedResult]:
+    times = compare_metric(paired.times, groups=paired.groups) if paired.times else None
+    return whole_run_results(cases_a, cases_b, times)
 
 
 def _read_material(

@@ -1,4 +1,4 @@
-"""How sure the differences are: one test per metric by its scale, adjusted for their number."""
+"""How sure the differences are: a test per metric, adjusted for the families that are asked."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ from typing import Final, cast
 
 import numpy as np
 
-from eval_pipeline.comparing.documents import SliceMoved, Tested
+from eval_pipeline.comparing.documents import NOT_ASKED, SliceMoved, Tested
 from eval_pipeline.comparing.options import SIGNIFICANT
 from eval_pipeline.comparing.pair_rows import FloatArray, IntArray, MetricPairs
+from eval_pipeline.documents import UNSET
 from eval_pipeline.formulas.definition import Definition
-from eval_pipeline.stats import PairedResult, Scale, benjamini_hochberg, compare_paired
+from eval_pipeline.formulas.registry import Registry
+from eval_pipeline.stats import PairedResult, Scale, adjust_by_family, benjamini_hochberg, compare_paired
 from eval_pipeline.stats.binary import sign_test
 from eval_pipeline.stats.paired import REACH
 from eval_pipeline.stats.power import fewest_moved_units
-from eval_pipeline.stats.results import Alternative
+from eval_pipeline.stats.results import IDENTICAL, Alternative
 from eval_pipeline.stats.units import cluster_numbers, on_exact_grid
 from eval_pipeline.words import rounded
 
@@ -27,6 +29,9 @@ SLICED_SCALES: Final = ("binary", "fraction", "ordinal")
 BETTER: Final = "better"
 WORSE: Final = "worse"
 UNCLEAR: Final = "not shown"
+# Why a metric has no adjusted p of its own.
+TOO_FEW: Final = "too few moved"
+NOT_TESTED: Final = "not tested"
 
 Groups = Sequence[str | None] | None
 
@@ -45,6 +50,39 @@ class Compared:
         return self.formula.header.scale
 
 
+@dataclass(frozen=True)
+class Question:
+    """What a key asks: with which family, and through which key, where that is another one."""
+
+    family: str
+    asked_by: str | None = None
+    is_asked: bool = True
+
+    @property
+    def why_not(self) -> str:
+        """Why it asks nothing by itself."""
+        return f"part of {self.asked_by}" if self.asked_by else NOT_ASKED
+
+
+MACRO_F1: Final = "extraction.macro_f1"
+MICRO_F1: Final = "extraction.micro_f1"
+MEAN_TIME: Final = "latency_mean_ms"
+# What is asked of whole runs.
+WHOLE_RUN_QUESTIONS: Final = {
+    MEAN_TIME: Question("latency"),
+    MACRO_F1: Question("extraction"),
+    MICRO_F1: Question("extraction", MACRO_F1, is_asked=False),
+}
+
+
+def questions_of(registry: Registry) -> dict[str, Question]:
+    """Key → what it asks."""
+    return {
+        key: Question(one.family, registry.headline_of(one), is_asked=key in one.headline)
+        for key, one in registry.keys().items()
+    }
+
+
 def verdict_of(delta: float | None, p_adjusted: float | None, direction: str, *, in_band: bool | None) -> str:
     """Better or worse, where the test says so after the adjustment and it is more than what moves by itself."""
     is_shown = delta and p_adjusted is not None and p_adjusted < SIGNIFICANT and not in_band
@@ -53,40 +91,71 @@ def verdict_of(delta: float | None, p_adjusted: float | None, direction: str, *,
     return BETTER if (delta > 0) == (direction == "higher") else WORSE
 
 
-def significance_of(
+def results_of(
     compared: Sequence[Compared],
     metrics: Sequence[str],
     *,
     groups: Groups,
     untestable: Collection[str] = (),
-) -> dict[str, Tested]:
-    """An entry per metric; `untestable` ones show their difference and no test."""
-
+) -> dict[str, PairedResult]:
+    """A result for every metric; `untestable` ones show their difference and no test."""
     results = {one.metric: compare_metric(one, groups=groups) for one in compared}
-    shown = [results.get(metric, PairedResult(n=0)) for metric in metrics]
-    shown = [
-        PairedResult(n=result.n, delta=result.delta) if metric in untestable else result
-        for metric, result in zip(metrics, shown, strict=True)
-    ]
-    return dict(zip(metrics, entries_of(shown), strict=True))
+    shown = {metric: results.get(metric, PairedResult(n=0)) for metric in metrics}
+    return {
+        metric: PairedResult(n=result.n, delta=result.delta) if metric in untestable else result
+        for metric, result in shown.items()
+    }
 
 
-def entries_of(results: Sequence[PairedResult]) -> list[Tested]:
-    """The results as the document shows them, adjusted for each other."""
-    adjusted = benjamini_hochberg([result.p_value for result in results])
-    return [
-        Tested(
-            delta=rounded(result.delta),
-            ci_low=rounded(result.ci_low),
-            ci_high=rounded(result.ci_high),
-            p_value=_short(result.p_value),
-            p_adjusted=_short(p_adjusted),
-            test=result.test,
-            n=result.n,
-            mde=rounded(result.mde),
-        )
-        for result, p_adjusted in zip(results, adjusted, strict=True)
-    ]
+def entries_of(results: Mapping[str, PairedResult], questions: Mapping[str, Question]) -> dict[str, Tested]:
+    """The results as the document shows them: Simes inside a family, Benjamini–Hochberg over families."""
+    silent = {metric: _why_not_adjusted(result, questions[metric]) for metric, result in results.items()}
+    adjusted = adjust_by_family(
+        [None if silent[metric] else _chance_of(result) for metric, result in results.items()],
+        [questions[metric].family for metric in results],
+    )
+    return {
+        metric: _entry(result, questions[metric], p_adjusted, silent[metric])
+        for (metric, result), p_adjusted in zip(results.items(), adjusted, strict=True)
+    }
+
+
+def _why_not_adjusted(result: PairedResult, question: Question) -> str | None:
+    if result.p_value is None:
+        return result.reason or NOT_TESTED
+    if result.test == IDENTICAL:
+        return IDENTICAL
+    if not question.is_asked:
+        return question.why_not
+    return TOO_FEW if (result.moved or 0) < fewest_moved_units() else None
+
+
+def _chance_of(result: PairedResult) -> float | None:
+    """Of times by their ratio: a mean of milliseconds is that of its slowest queries."""
+    return result.p_value if result.ratio_p is None else result.ratio_p
+
+
+def _entry(
+    result: PairedResult, question: Question, p_adjusted: float | None, adjusted_as: str | None
+) -> Tested:
+    is_ratio = result.ratio is not None
+    return Tested(
+        delta=rounded(result.delta),
+        ci_low=rounded(result.ci_low),
+        ci_high=rounded(result.ci_high),
+        p_value=_short(result.p_value),
+        p_adjusted=_short(p_adjusted),
+        test=result.test,
+        n=result.n,
+        mde=rounded(result.mde),
+        family=question.family,
+        adjusted_as=adjusted_as,
+        is_identical=result.test == IDENTICAL,
+        ratio=rounded(result.ratio) if is_ratio else UNSET,
+        ratio_low=rounded(result.ratio_low) if is_ratio else UNSET,
+        ratio_high=rounded(result.ratio_high) if is_ratio else UNSET,
+        ratio_p=_short(result.ratio_p) if is_ratio else UNSET,
+    )
 
 
 def compare_metric(

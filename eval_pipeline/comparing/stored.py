@@ -7,12 +7,14 @@ import json
 import os
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from eval_pipeline.comparing.documents import (
+    IDENTICAL,
     MODE,
+    RATIO,
     TESTED,
     CompareReport,
     Counts,
@@ -22,7 +24,7 @@ from eval_pipeline.comparing.documents import (
     Tested,
 )
 from eval_pipeline.comparing.pair_states import PairInputs
-from eval_pipeline.documents import as_json
+from eval_pipeline.documents import UNSET, as_json
 from eval_pipeline.errors import StoreError
 from eval_pipeline.settings import Settings, product_version
 from eval_pipeline.store.open import Connection, first_row, transaction
@@ -146,6 +148,10 @@ def _write_queries(con: Connection, keys: PairKeys, per_query: Sequence[QueryVer
         con.unregister("lost_chunks")
 
 
+# What is kept of a test under its own name.
+KEPT: Final = (*TESTED, "family", *RATIO)
+
+
 class _DeltaRow(NamedTuple):
     """One row of comparisons.deltas."""
 
@@ -161,7 +167,12 @@ class _DeltaRow(NamedTuple):
         """By the names of the table."""
         own = self._asdict()
         del own["tested"]
-        return own | {name: getattr(self.tested, name) for name in TESTED}
+        said = {name: getattr(self.tested, name) for name in KEPT}
+        return (
+            own
+            | {name: None if value is UNSET else value for name, value in said.items()}
+            | {"paired_delta": self.tested.delta}
+        )
 
 
 def _write_deltas(con: Connection, keys: PairKeys, document: CompareReport) -> None:
@@ -203,6 +214,9 @@ _DELTAS: Final = {
     "n": "int32",
     "mde": "float64",
     "caveat": "string",
+    "adjusted_as": "string",
+    "family": "string",
+    **dict.fromkeys(("paired_delta", *RATIO), "float64"),
 }
 
 
@@ -311,16 +325,20 @@ def _read(con: Connection, pair: tuple[str, str], keys: PairKeys) -> StoredPair 
 def _read_deltas(con: Connection, keys: PairKeys) -> list[_DeltaRow]:
     names = ("metric", "a_value", "b_value", "delta", "caveat", "is_fallback")
     rows = con.execute(
-        f"select {', '.join([*names, *TESTED])} from comparisons.deltas where run_a_key = ? and run_b_key = ?",
+        f"select {', '.join([*names, 'paired_delta', *KEPT])} from comparisons.deltas "
+        "where run_a_key = ? and run_b_key = ?",
         list(keys),
     ).fetchall()
     return [
-        _DeltaRow(
-            **dict(zip(names, row, strict=False)),
-            tested=Tested(**dict(zip(TESTED, row[len(names) :], strict=True))),
-        )
-        for row in rows
+        _DeltaRow(**dict(zip(names, row, strict=False)), tested=_tested_of(row[len(names) :])) for row in rows
     ]
+
+
+def _tested_of(row: Sequence[Any]) -> Tested:
+    said = dict(zip(("delta", *KEPT), row, strict=True))
+    if said["ratio"] is None:
+        said |= dict.fromkeys(RATIO, UNSET)
+    return Tested(**said, is_identical=said["test"] == IDENTICAL)
 
 
 def _fallback_of(kept: Sequence[_DeltaRow]) -> FallbackMetrics | None:

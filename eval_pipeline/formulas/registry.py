@@ -76,6 +76,15 @@ class Registry:
         """Every key that a query is scored by, in catalogue order, with the formula that yields it."""
         return {key: one for one in sorted(self.formulas, key=lambda d: d.name) for key in one.keys}
 
+    def headline_of(self, one: Definition) -> str | None:
+        """The key that asks for it: its own, that of what it is another reading of, or the first of its family."""
+        if one.headline:
+            return one.headline[0]
+        base = self.definitions.get(one.variant_of or "")
+        if base is not None:
+            return self.headline_of(base)
+        return next((key for other in self if other.family == one.family for key in other.headline), None)
+
     def inputs_of(self, definition: Definition) -> tuple[str, ...]:
         """Every raw and label table behind a definition, however deep."""
         found: dict[str, None] = {}

@@ -9,13 +9,19 @@ from typing import Final
 
 from eval_pipeline.comparing.documents import GateReport
 from eval_pipeline.comparing.gate import judge_pair
-from eval_pipeline.comparing.material import Paired, find_pair, read_pair
+from eval_pipeline.comparing.material import Paired, find_pair, read_pair, whole_run_tests
 from eval_pipeline.comparing.noise import find_noise, is_within
 from eval_pipeline.comparing.options import comparison_options
 from eval_pipeline.comparing.pair_rows import aggregates_of
 from eval_pipeline.comparing.pair_states import PairState
 from eval_pipeline.comparing.pairs import find_pairs, is_gated
-from eval_pipeline.comparing.significance import compare_metric, entries_of, verdict_of
+from eval_pipeline.comparing.significance import (
+    WHOLE_RUN_QUESTIONS,
+    compare_metric,
+    entries_of,
+    questions_of,
+    verdict_of,
+)
 from eval_pipeline.comparing.verdicts import deltas_of
 from eval_pipeline.comparing.warnings import chunk_level_metrics
 from eval_pipeline.computing.scope import Scope, visible_catalogue
@@ -28,7 +34,6 @@ from eval_pipeline.computing.scratch import (
     scratch_catalogue,
 )
 from eval_pipeline.errors import UsageError
-from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.planning.plan import StaleCells
 from eval_pipeline.planning.reports import Flip, Verdicts
 from eval_pipeline.stats import PairedResult
@@ -126,7 +131,7 @@ def _judge(
         return None
     held = is_gated(registry, (one.run_a, one.run_b), suite=b.suite, dataset=b.dataset)
     gate = judge_pair(store, paired) if held else None
-    tests = _tests(paired, registry, {} if before is None else before.tests, keys)
+    tests = _tests(store, paired, {} if before is None else before.tests, keys)
     return Judged(
         tests=tests,
         metrics=_metric_verdicts(store, paired, tests, keys),
@@ -136,17 +141,21 @@ def _judge(
 
 
 def _tests(
-    paired: Paired, registry: Registry, known: Mapping[str, PairedResult], keys: Collection[str]
+    store: Store,
+    paired: Paired,
+    known: Mapping[str, PairedResult],
+    keys: Collection[str],
 ) -> dict[str, PairedResult]:
     """As the comparison of the two runs tests their metrics."""
-    untestable = {} if paired.is_exact else dict.fromkeys(chunk_level_metrics(registry, paired))
-    return {
+    untestable = {} if paired.is_exact else dict.fromkeys(chunk_level_metrics(store.definitions(), paired))
+    tested = {
         one.metric: known[one.metric]
         if one.metric in known and one.metric not in keys
         else compare_metric(one, groups=paired.groups)
         for one in paired.compared
         if one.metric not in untestable
     }
+    return tested | whole_run_tests(store.con, paired)
 
 
 def _metric_verdicts(
@@ -156,7 +165,7 @@ def _metric_verdicts(
     con = store.con
     formulas = registry.keys()
     shown = [key for key in keys if key in tests]
-    entries = dict(zip(tests, entries_of(list(tests.values())), strict=True))
+    entries = entries_of(tests, {**questions_of(registry), **WHOLE_RUN_QUESTIONS})
     options = comparison_options(registry.config)
     sources = {key: formulas[key].name for key in shown}
     bands = find_noise(con, paired.a, paired.b, sources=sources, k=options.compare_k).bands

@@ -10,9 +10,11 @@ from eval_pipeline.comparing.documents import (
     GateReport,
     GateRule,
     QueryVerdict,
+    Tested,
 )
 from eval_pipeline.comparing.options import SIGNIFICANT
-from eval_pipeline.report.numbers import NOTHING, _amount_change, amount, interval, p_value
+from eval_pipeline.documents import UNSET
+from eval_pipeline.report.numbers import NOTHING, _amount_change, adjusted_p, amount, interval
 from eval_pipeline.report.pages.material import MetricFacts
 
 FAMILIES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -149,8 +151,15 @@ def part_cells(report: CompareReport) -> Iterator[tuple[str, list[str]]]:
                 amount(entry.a),
                 amount(entry.b),
                 _amount_change(entry.a, entry.b),
-                interval(tested.ci_low, tested.ci_high) if tested else NOTHING,
-                p_value(tested.p_adjusted) if tested else NOTHING,
+                _part_interval(tested) if tested else NOTHING,
+                adjusted_p(tested) if tested else NOTHING,
                 f"{tested.n:,}" if tested else NOTHING,
             ],
         )
+
+
+def _part_interval(tested: Tested) -> str:
+    """Of times by which factor, which is what their verdict rests on; else of the difference."""
+    if tested.ratio is UNSET or tested.ratio_low is None or tested.ratio_high is None:
+        return interval(tested.ci_low, tested.ci_high)
+    return f"×{tested.ratio_low:.2f} to ×{tested.ratio_high:.2f}"

@@ -16,7 +16,7 @@ from eval_pipeline.report.comparison_rows import (
     shown_first,
     within_noise,
 )
-from eval_pipeline.report.numbers import change, interval, p_value, rank, value
+from eval_pipeline.report.numbers import adjusted_p, change, interval, p_value, rank, value
 from eval_pipeline.report.pages.html import visible
 from eval_pipeline.showing.headlines import HEADLINES
 from eval_pipeline.words import count, decimal
@@ -167,7 +167,7 @@ def _delta_row(report: CompareReport, metric: str, *, has_bands: bool) -> list[s
         change(report.delta_of(metric)),
         interval(tested.ci_low, tested.ci_high),
         p_value(tested.p_value),
-        p_value(tested.p_adjusted),
+        adjusted_p(tested),
         f"{tested.n:,}",
         value(tested.mde),
     ]
@@ -183,7 +183,7 @@ def _band(report: CompareReport, metric: str) -> str:
 
 def _parts(report: CompareReport) -> str:
     rows = [[escaped(name), *cells] for name, cells in part_cells(report)]
-    columns = ["measure", "a:", "b:", "delta (b − a):", "95 % interval:", "p adjusted:", "cases:"]
+    columns = ["measure", "a:", "b:", "delta (b − a):", "95 % interval:", "p adjusted:", "n:"]
     return f"## The runs as a whole\n\n{_table(columns, rows)}" if rows else ""
 
 
@@ -226,7 +226,7 @@ def _fallback(report: CompareReport) -> str:
             change(metrics.deltas[metric]),
             interval(tested[metric].ci_low, tested[metric].ci_high),
             p_value(tested[metric].p_value),
-            p_value(tested[metric].p_adjusted),
+            adjusted_p(tested[metric]),
         ]
         for metric in metrics.deltas
     ]
@@ -391,7 +391,7 @@ def _short_deltas(report: CompareReport) -> str:
             value(one.b),
             change(one.delta),
             interval(one.tested.ci_low, one.tested.ci_high),
-            p_value(one.tested.p_adjusted),
+            adjusted_p(one.tested),
             f"{one.tested.n:,}",
         ]
         for one in headline_deltas(report)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from eval_pipeline.comparing.documents import Tested
 from eval_pipeline.words import decimal, signed
 
 NOTHING = "—"
@@ -53,6 +54,13 @@ def p_value(number: float | None) -> str:
     if number is None:
         return NOTHING
     return "<0.001" if number < 0.001 else f"{number:.3f}"
+
+
+def adjusted_p(tested: Tested) -> str:
+    """The adjusted p-value; where a metric has none of its own, why."""
+    if tested.p_adjusted is None and tested.p_value is not None and tested.adjusted_as:
+        return tested.adjusted_as
+    return p_value(tested.p_adjusted)
 
 
 def rank(number: int | None) -> str:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from eval_pipeline.stats.errors import ImpossibleOption
 from eval_pipeline.stats.moves import METHOD, Evidence, imagined_moves, imagined_queries, sums_of
 from eval_pipeline.stats.results import (
+    IDENTICAL,
     SCALES,
     Alternative,
     ComparisonPlan,
@@ -39,7 +40,6 @@ REACH: Final[dict[Scale, float | None]] = {
     "count": None,
     "ms": None,
 }
-IDENTICAL: Final = "identical"
 NOTHING: Final = "no query on which both define it"
 ONE_QUERY: Final = "one query shows no spread"
 ONE_CLUSTER: Final = "one cluster shows no spread"

@@ -15,6 +15,8 @@ IntervalMethod: TypeAlias = Literal[
     "identical", "score", "bca", "percentile", "student", "range", "imagined_moves"
 ]
 
+# The test of two runs that were computed from the same bytes.
+IDENTICAL: Final = "identical"
 SCALES: Final[tuple[Scale, ...]] = get_args(Scale)
 ALTERNATIVES: Final[tuple[Alternative, ...]] = get_args(Alternative)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,12 +11,18 @@ import pytest
 from eval_pipeline.comparing.noise import RecentRun, identical_pairs
 from eval_pipeline.comparing.pair_rows import MetricPairs
 from eval_pipeline.comparing.pair_states import PAIR_FACTS
-from eval_pipeline.comparing.significance import Compared, compare_metric, moved_slices, significance_of
-from eval_pipeline.documents import as_json
+from eval_pipeline.comparing.significance import (
+    WHOLE_RUN_QUESTIONS,
+    Compared,
+    compare_metric,
+    entries_of,
+    moved_slices,
+    questions_of,
+    results_of,
+)
 from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.report.comparison_rows import within_noise
 from eval_pipeline.settings import load_settings
-from eval_pipeline.stats import benjamini_hochberg
 from eval_pipeline.stats.binary import sign_test
 from tests.comparing.pairs_of_runs import answered, compared, expecting_one, store_of
 
@@ -112,8 +119,17 @@ def test_without_repetitions_there_are_no_pairs() -> None:
 
 
 @pytest.fixture(scope="module")
-def formulas(tmp_path_factory):
-    return load_registry(load_settings({}, db=tmp_path_factory.mktemp("none") / "e.duckdb")).keys()
+def registry(tmp_path_factory):
+    return load_registry(load_settings({}, db=tmp_path_factory.mktemp("none") / "e.duckdb"))
+
+
+@pytest.fixture(scope="module")
+def formulas(registry):
+    return registry.keys()
+
+
+def entries_for(registry, compared: list[Compared], metrics: list[str]) -> dict[str, Any]:
+    return entries_of(results_of(compared, metrics, groups=None), questions_of(registry))
 
 
 def pairs(a: list[float | None], b: list[float | None]) -> MetricPairs:
@@ -122,32 +138,73 @@ def pairs(a: list[float | None], b: list[float | None]) -> MetricPairs:
     return MetricPairs(sides[0], sides[1], known[0], known[1])
 
 
-def test_only_queries_that_both_runs_define_are_tested(formulas) -> None:
+def test_only_queries_that_both_runs_define_are_tested(registry, formulas) -> None:
     one = Compared("hit@5", formulas["hit@5"], pairs([1, 1, 0, None, 1], [0, 1, 0, 1, None]))
-    entry = significance_of([one], ["hit@5", "mrr"], groups=None)
-    assert (entry["hit@5"]["n"], entry["hit@5"]["delta"]) == (3, -0.3333)
-    assert entry["hit@5"]["test"] == "imagined_moves"
-    assert as_json(entry["mrr"]) == {**dict.fromkeys(entry["mrr"]), "n": 0}
+    entry = entries_for(registry, [one], ["hit@5", "mrr"])
+    assert (entry["hit@5"].n, entry["hit@5"].delta) == (3, -0.3333)
+    assert entry["hit@5"].test == "imagined_moves"
+    assert (entry["mrr"].n, entry["mrr"].p_value, entry["mrr"].adjusted_as) == (0, None, "not tested")
 
 
-def test_p_values_are_adjusted_over_the_metrics_shown(formulas) -> None:
-    worse = pairs([1.0] * 12, [0.0] * 10 + [1.0] * 2)
-    same = pairs([1.0] * 12, [1.0] * 12)
-    compared_metrics = [
-        Compared("hit@5", formulas["hit@5"], worse),
-        Compared("hit@10", formulas["hit@10"], same),
-    ]
-    entries = significance_of(compared_metrics, ["hit@5", "hit@10"], groups=None)
-    raw = [compare_metric(one, groups=None).p_value for one in compared_metrics]
-    assert entries["hit@5"]["p_value"] == pytest.approx(raw[0], rel=1e-5)
-    assert entries["hit@5"]["p_adjusted"] == pytest.approx(benjamini_hochberg(raw)[0], rel=1e-5)
-    assert entries["hit@10"]["ci_low"] < 0 < entries["hit@10"]["ci_high"]
+def moved_by(n: int, *, of: int = 40) -> MetricPairs:
+    return pairs([1.0] * of, [0.0] * n + [1.0] * (of - n))
 
 
-def test_values_that_were_computed_from_the_same_bytes_leave_no_room(formulas) -> None:
-    same = Compared("hit@10", formulas["hit@10"], pairs([1.0] * 12, [1.0] * 12), is_identical=True)
-    entry = significance_of([same], ["hit@10"], groups=None)["hit@10"]
-    assert (entry["test"], entry["ci_low"], entry["ci_high"], entry["p_value"]) == ("identical", 0, 0, 1)
+def test_what_measures_nearly_the_same_is_asked_once(registry, formulas) -> None:
+    """Simes inside a family, Benjamini and Hochberg over families, from the p-values of the keys by themselves."""
+    moves = {"hit@5": 10, "hit@10": 10, "mrr": 8, "groundedness": 7, "error_rate": 6}
+    compared = [Compared(key, formulas[key], moved_by(n)) for key, n in moves.items()]
+    entries = entries_for(registry, compared, list(moves))
+    own = {one.metric: compare_metric(one, groups=None).p_value for one in compared}
+    retrieval = sorted((own["hit@5"], own["mrr"]))
+    families = {
+        "retrieval": min(retrieval[0] * 2, retrieval[1]),
+        "answers": own["groundedness"],
+        "failures": own["error_rate"],
+    }
+    ranked = sorted(families, key=families.get)
+    expected = {
+        name: min(families[other] * 3 / (ranked.index(other) + 1) for other in ranked[ranked.index(name) :])
+        for name in families
+    }
+    for key in ("hit@5", "mrr", "groundedness", "error_rate"):
+        family = entries[key].family
+        assert entries[key].p_adjusted == pytest.approx(max(own[key], expected[family]), rel=1e-5), key
+        assert entries[key].adjusted_as is None
+    assert (entries["hit@10"].p_adjusted, entries["hit@10"].adjusted_as) == (None, "part of hit@5")
+    assert entries["hit@10"].p_value == pytest.approx(own["hit@10"], rel=1e-5)
+
+
+def test_where_too_few_moved_nothing_is_asked(registry, formulas) -> None:
+    few = Compared("hit@5", formulas["hit@5"], moved_by(5))
+    enough = Compared("mrr", formulas["mrr"], moved_by(6))
+    entries = entries_for(registry, [few, enough], ["hit@5", "mrr"])
+    assert (entries["hit@5"].p_adjusted, entries["hit@5"].adjusted_as) == (None, "too few moved")
+    assert entries["hit@5"].ci_low is not None
+    assert entries["mrr"].p_adjusted == entries["mrr"].p_value
+
+
+def test_values_that_were_computed_from_the_same_bytes_leave_no_room_and_ask_nothing(
+    registry, formulas
+) -> None:
+    same = Compared("hit@5", formulas["hit@5"], pairs([1.0] * 12, [1.0] * 12), is_identical=True)
+    moved = Compared("mrr", formulas["mrr"], moved_by(6))
+    entries = entries_for(registry, [same, moved], ["hit@5", "mrr"])
+    entry = entries["hit@5"]
+    assert (entry.test, entry.ci_low, entry.ci_high, entry.p_value) == ("identical", 0, 0, 1)
+    assert (entry.is_identical, entry.p_adjusted, entry.adjusted_as) == (True, None, "identical")
+    assert entries["mrr"].p_adjusted == entries["mrr"].p_value
+
+
+def test_times_are_judged_by_the_factor_that_they_changed_by(registry, formulas) -> None:
+    latency = registry.get("latency")
+    before = [100.0, 200.0, 400.0, 800.0, 100.0, 200.0, 400.0, 800.0]
+    times = Compared("latency_total_ms", latency, pairs(before, [time * 1.5 for time in before]))
+    result = compare_metric(times, groups=None)
+    entry = entries_of({"latency_mean_ms": result}, WHOLE_RUN_QUESTIONS)["latency_mean_ms"]
+    assert entry.ratio == pytest.approx(1.5, abs=1e-4)
+    assert entry.p_adjusted == entry.ratio_p != entry.p_value
+    assert entry.delta == pytest.approx(sum(before) * 0.5 / 8, abs=1e-4)
 
 
 def test_paraphrases_of_one_question_are_one_piece_of_evidence(formulas) -> None:

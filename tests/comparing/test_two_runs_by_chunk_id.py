@@ -181,6 +181,9 @@ def test_the_document_has_the_keys_of_the_contract(document) -> None:
             "test",
             "n",
             "mde",
+            "family",
+            "adjusted_as",
+            "is_identical",
         }
     assert set(document["per_query"][0]) == {
         "query_id",

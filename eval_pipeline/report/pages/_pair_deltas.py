@@ -15,7 +15,7 @@ from eval_pipeline.report.comparison_rows import (
     part_cells,
     within_noise,
 )
-from eval_pipeline.report.numbers import NOTHING, change, interval, p_value, value
+from eval_pipeline.report.numbers import NOTHING, adjusted_p, change, interval, p_value, value
 from eval_pipeline.report.pages._pair_charts import Difference, forest_chart
 from eval_pipeline.report.pages._widgets import Column, Group, badge, data_table, metric_name
 from eval_pipeline.report.pages.figures import _figure
@@ -107,7 +107,7 @@ def _row(document: CompareReport, one: MetricFacts, *, has_bands: bool) -> list[
         value(document.aggregate_b[one.key]),
         change(document.delta_of(one.key)),
         interval(tested.ci_low, tested.ci_high),
-        p_value(tested.p_adjusted),
+        adjusted_p(tested),
         f"{tested.n:,}",
         NOTHING if tested.mde is None else f"±{tested.mde:.3f}",
         *([_band(document, one.key)] if has_bands else []),
@@ -163,7 +163,7 @@ def fallback_section(document: CompareReport, metrics: FallbackMetrics) -> list[
             value(metrics.b[metric]),
             change(metrics.deltas[metric]),
             interval(tested[metric].ci_low, tested[metric].ci_high),
-            p_value(tested[metric].p_adjusted),
+            adjusted_p(tested[metric]),
             f"{tested[metric].n:,}",
         ]
         for metric in metrics.deltas
@@ -202,9 +202,12 @@ def parts_table(document: CompareReport) -> Html | None:
     """Extraction, speed, cost and indexing of the runs as a whole; None where nothing of it differs."""
     rows: list[list[Child]] = [[metric_name(name), *cells] for name, cells in part_cells(document)]
     columns = [Column("measure")]
-    titles = ("a", "b", "b − a", "95 % interval", "p adjusted", "cases")
+    titles = ("a", "b", "b − a", "95 % interval", "p adjusted", "n")
     columns += [Column(title, is_number=True) for title in titles]
-    caption = "Measured over a whole run. Extraction is tested over the cases of both runs; percentiles are not tested."
+    caption = (
+        "Measured over a whole run. Extraction is tested over the cases of both runs, the mean time over their "
+        "queries, by the factor (×) that its interval is of; percentiles are not tested."
+    )
     return data_table("run-parts", caption, columns, rows) if rows else None
 
 
