@@ -1,4 +1,4 @@
-"""What two runs measured as a whole: extraction, speed, cost, indexing; tested where cases or queries pair up."""
+"""What two runs measured as a whole, and the tests of what pairs up by cases or queries."""
 
 from __future__ import annotations
 
