@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from eval_pipeline.adapters.mapping import TABLES
-from eval_pipeline.adapters.tables import TREC_COLUMNS, WHOLE, FileForm, _opened, find_value, places_in
+from eval_pipeline.adapters.tables import EACH, TREC_COLUMNS, WHOLE, FileForm, _opened, find_value, places_in
 
 Row = dict[str, Any]
 Names = Sequence[str]
@@ -133,6 +133,7 @@ FIELDS: dict[tuple[str, str], Names] = {
 }
 SEPARATORS = ("#", "::", "|", "/", "_chunk_", "-chunk-")
 LONG_TEXT = 60
+_THOUSANDS = re.compile(r"\s*-?\d{1,3}(,\d{3})+(\.\d+)?\s*\Z")
 NO_DOCUMENT = "The hits name no document: each chunk id is taken for its document's id too."
 
 
@@ -178,7 +179,12 @@ def guess_mapping(rows: Sequence[Row], form: FileForm) -> Guess:
         )
     used = guess.used()
     guess.unused = [
-        place for place in values if not any(place == one or place.startswith(f"{one}.") for one in used)
+        place
+        for place in values
+        if not any(
+            place == one or place.startswith(f"{one}.") or place.rstrip("0123456789") + EACH == one
+            for one in used
+        )
     ]
     return guess
 
@@ -192,7 +198,8 @@ def _values(rows: Iterable[Row]) -> dict[str, list[Any]]:
     return found
 
 
-def _plain(name: str) -> str:
+def plain_name(name: str) -> str:
+    """A name without case and marks."""
     return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
@@ -200,7 +207,9 @@ def _named(places: Iterable[str], names: Names, *, taken: Iterable[str] = ()) ->
     """The first place with one of these names; a whole place counts before the last part of one."""
     free = [place for place in places if place not in set(taken)]
     for is_whole in (True, False):
-        by_name = {_plain(place if is_whole else place.rpartition(".")[2]): place for place in reversed(free)}
+        by_name = {
+            plain_name(place if is_whole else place.rpartition(".")[2]): place for place in reversed(free)
+        }
         for name in names:
             if name in by_name:
                 return by_name[name]
@@ -228,11 +237,12 @@ def _guess_query(guess: Guess, values: dict[str, list[Any]]) -> None:
             return
         guess.tables["result"]["query_id"] = {"hash_of": [question]}
         guess.unsure.append(
-            f"There is no query id: a hash of {question!r} stands for it, and the golden set has to use the same ids."
+            f"There is no query id: a hash of {question!r} stands for it, and the golden set has to "
+            f"use the same ids."
         )
         return
     guess.tables["result"]["query_id"] = place
-    if _plain(place) not in QUERY_IDS[:2]:
+    if plain_name(place) not in QUERY_IDS[:2]:
         guess.unsure.append(f"query_id is taken from {place!r}: the golden set has to use the same ids.")
 
 
@@ -249,6 +259,8 @@ def _guess_hits(guess: Guess, rows: Sequence[Row], values: dict[str, list[Any]])
         _guess_document(guess, scalars.get(guess.tables["hits"]["chunk_id"], []))
         return
     place, items = _list_of_hits(rows, free)
+    if place is None and _guess_numbered(guess, free):
+        return
     if place is None:
         return
     hits = guess.tables["hits"]
@@ -262,6 +274,28 @@ def _guess_hits(guess: Guess, rows: Sequence[Row], values: dict[str, list[Any]])
     else:
         _guess_bare_hits(guess, items)
     _guess_document(guess, [_hit_id(item, hits) for item in items])
+
+
+def _guess_numbered(guess: Guess, values: dict[str, list[Any]]) -> bool:
+    """A column per rank: doc_1, doc_2 and so on, perhaps with score_1, score_2 beside them."""
+    stems: dict[str, int] = {}
+    for place in values:
+        stem = place.rstrip("0123456789")
+        if stem != place:
+            stems[stem] = stems.get(stem, 0) + 1
+    several = {plain_name(stem): stem for stem, times in stems.items() if times > 1}
+    hits = guess.tables["hits"]
+    for name in ("chunk_id", "doc_id", "score", "text"):
+        named = next((several[one] for one in HIT_FIELDS[name] if one in several), None)
+        if named is not None and f"{named}{EACH}" not in hits.values():
+            hits[name] = f"{named}{EACH}"
+    if "chunk_id" not in hits:
+        hits.clear()
+        return False
+    if "doc_id" not in hits:
+        guess.unsure.append(NO_DOCUMENT)
+    guess.unsure.append(f"A column per rank: hits are taken from {hits['chunk_id']!r}, by the number.")
+    return True
 
 
 def _list_of_hits(rows: Sequence[Row], values: dict[str, list[Any]]) -> tuple[str | None, list[Any]]:
@@ -288,14 +322,20 @@ def _list_of_hits(rows: Sequence[Row], values: dict[str, list[Any]]) -> tuple[st
 
 def _is_joined(place: str, found: Sequence[Any]) -> bool:
     """Ids joined into one cell."""
-    return _plain(place) in LISTS and any(isinstance(one, str) and "|" in one for one in found)
+    return plain_name(place) in LISTS and any(isinstance(one, str) and "|" in one for one in found)
 
 
 def _is_side_by_side(guess: Guess, place: str, values: dict[str, list[Any]]) -> bool:
     """Ids in one list and texts or scores in others, as several tools write them."""
     texts = _named(values, ("retrievedcontexts", "retrievedcontents", "contexts"), taken=[place])
     scores = _named(values, ("retrievescores", "retrievedscores", "scores"), taken=[place])
-    is_id = _plain(place) in ("retrievedcontextids", "retrievedids", "retrieveddocids", "docids", "chunkids")
+    is_id = plain_name(place) in (
+        "retrievedcontextids",
+        "retrievedids",
+        "retrieveddocids",
+        "docids",
+        "chunkids",
+    )
     if not is_id or (texts is None and scores is None):
         return False
     hits = guess.tables["hits"]
@@ -321,7 +361,8 @@ def _guess_bare_hits(guess: Guess, items: Sequence[Any]) -> None:
         hits["chunk_id"] = {"hash_of": [WHOLE]}
         hits["text"] = WHOLE
         guess.unsure.append(
-            "The hits are texts without ids: a hash of the text stands for the chunk id, and labels have to use it."
+            "The hits are texts without ids: a hash of the text stands for the chunk id, and labels "
+            "have to use it."
         )
     else:
         hits["chunk_id"] = WHOLE
@@ -377,8 +418,13 @@ def _guess_document(guess: Guess, ids: Sequence[Any]) -> None:
 
 
 def _guess_units(guess: Guess, values: dict[str, list[Any]]) -> None:
+    for place in sorted(guess.used() & values.keys()):
+        if any(isinstance(one, str) and _THOUSANDS.match(one) for one in values[place]):
+            guess.unsure.append(
+                f"{place!r} has numbers such as 1,234: what the comma separates is not guessed, write them without it."
+            )
     latency = guess.tables["latency_ms"].get("total")
-    if latency is not None and not any(_plain(part).endswith("ms") for part in latency.split(".")):
+    if latency is not None and not any(plain_name(part).endswith("ms") for part in latency.split(".")):
         numbers = [float(value) for value in values[latency] if _is_number(value)]
         seconds = bool(numbers) and max(numbers) < 300
         guess.tables["latency_ms"]["unit"] = "s" if seconds else "ms"

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
+import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from eval_pipeline.adapters._head import is_wide, open_content
+from eval_pipeline.adapters._values import printed_list
 from eval_pipeline.bundle.files import CODECS, LINE_BYTES, UNPACKED_BYTES, line_blocks, open_unpacked
 from eval_pipeline.bundle.lines import BOM, BadRow, Line, decode, read_lines
 from eval_pipeline.bundle.parquet import as_python, row_batches
@@ -16,6 +20,8 @@ from eval_pipeline.bundle.problems import shorten
 from eval_pipeline.errors import InputRejected, UsageError
 
 WHOLE = "."
+# Behind a name: every column that goes on with a number.
+EACH = "*"
 DEEPEST = 6
 FORMATS = ("jsonl", "json", "csv", "parquet")
 WHITE_SPACE = "white space"
@@ -33,6 +39,8 @@ def find_value(value: Any, place: str) -> Any:
     if isinstance(value, dict):
         if place in value:
             return value[place]
+        if place.endswith(EACH):
+            return _numbered(value, place.removesuffix(EACH))
         for cut in range(len(place) - 1, 0, -1):
             if place[cut] == "." and place[:cut] in value:
                 return find_value(value[place[:cut]], place[cut + 1 :])
@@ -43,13 +51,22 @@ def find_value(value: Any, place: str) -> Any:
     return None
 
 
+def _numbered(row: Mapping[str, Any], stem: str) -> list[Any] | None:
+    """What stands in the columns doc_1, doc_2 and so on, in the order of their numbers, without the empty ones."""
+    numbers = [name.removeprefix(stem) for name in row if name.startswith(stem)]
+    places = sorted(int(one) for one in numbers if one.isascii() and one.isdigit())
+    found = [row.get(f"{stem}{place}") for place in places]
+    return [one for one in found if one not in (None, "")] if places else None
+
+
 def _opened(value: Any) -> Any:
-    """The list or object that a text holds as JSON, as cells of a table do; everything else as it is."""
+    """The list or object that a text holds as JSON or as Python prints it, as cells of a table do; else as it is."""
     if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
         try:
             return json.loads(value)
         except (ValueError, RecursionError):
-            return value
+            found = printed_list(value)
+            return value if found is None else found
     return value
 
 
@@ -102,6 +119,9 @@ def form_of(path: Path) -> FileForm:
 
 def own_rows(path: Path, form: FileForm) -> Iterator[Line[Row]]:
     """Every row with the line (of Parquet and JSON: the place) it stands on, or why it is none."""
+    if is_wide(path):
+        yield from _recoded_rows(path, form)
+        return
     rows = {"jsonl": _json_lines, "json": _document, "csv": _table, "parquet": _parquet}[form.format](
         path, form
     )
@@ -110,6 +130,15 @@ def own_rows(path: Path, form: FileForm) -> Iterator[Line[Row]]:
             find_value(line.record, place) in (value, str(value)) for place, value in form.only.items()
         ):
             yield line
+
+
+def _recoded_rows(path: Path, form: FileForm) -> Iterator[Line[Row]]:
+    """The rows of a file in UTF-16, which is written once more in UTF-8."""
+    with tempfile.TemporaryDirectory(prefix="eval-pipeline-") as scratch, open_content(path) as stream:
+        target = Path(scratch) / path.name
+        with target.open("wb") as file:
+            shutil.copyfileobj(stream, file)
+        yield from own_rows(target, form)
 
 
 def _json_lines(path: Path, _form: FileForm) -> Iterator[Line[Row]]:
@@ -137,6 +166,7 @@ def _document(path: Path, form: FileForm) -> Iterator[Line[Row]]:
         records = find_value(decode(data.removeprefix(BOM)), form.records)
     except BadRow as bad:
         raise InputRejected(f"{path.name} cannot be read: {bad.reason}") from bad
+    records = _frame_rows(records)
     if isinstance(records, dict):
         records = [{"key": key, "value": value} for key, value in records.items()]
     if not isinstance(records, list):
@@ -148,6 +178,29 @@ def _document(path: Path, form: FileForm) -> Iterator[Line[Row]]:
             yield Line(number, "", record=row)
         else:
             yield Line(number, shorten(str(row)), reason="a row is an object of names and values")
+
+
+def _frame_rows(records: Any) -> Any:
+    """The rows of a frame that pandas has written by columns, by index, split, or as a table; else what it was."""
+    if not isinstance(records, dict) or not records:
+        return records
+    names, data = records.get("columns"), records.get("data")
+    if isinstance(data, list) and isinstance(names, list):
+        return [
+            dict(zip(map(str, names), row, strict=False)) if isinstance(row, list) else row for row in data
+        ]
+    if isinstance(data, list) and "schema" in records:
+        return data
+    inner = list(records.values())
+    if all(isinstance(one, list) for one in inner) and len({len(one) for one in inner}) == 1:
+        return [dict(zip(records, row, strict=True)) for row in zip(*inner, strict=True)]
+    if not all(isinstance(one, dict) for one in inner):
+        return records
+    counted = [str(number) for number in range(len(inner[0]))]
+    if counted and all(list(one) == counted for one in inner):
+        return [{name: column[key] for name, column in records.items()} for key in counted]
+    is_index = list(records) == [str(number) for number in range(len(records))]
+    return inner if is_index and len({tuple(one) for one in inner}) == 1 else records
 
 
 def _table(path: Path, form: FileForm) -> Iterator[Line[Row]]:

@@ -1,0 +1,160 @@
+"""Answers, questions and hits inside inputs and outputs of any form, by their usual names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from eval_pipeline.adapters._values import (
+    as_id,
+    as_number,
+    as_text,
+    hit_of,
+    labels_of,
+    listed,
+    opened,
+    side_by_side,
+    text_id,
+)
+
+Row = dict[str, Any]
+ANSWERS = ("answer", "text", "content", "response", "output", "completion", "result", "generation")
+QUESTIONS = ("question", "query", "user_input", "input", "prompt", "text", "content", "messages")
+HITS = (
+    *(
+        "retrieved",
+        "retrieved_ids",
+        "retrieved_context_ids",
+        "retrieved_chunk_ids",
+        "chunk_ids",
+        "hits_top_k",
+        "hits",
+    ),
+    *("documents", "retrieved_documents", "source_documents", "context_ids", "sources", "chunks", "nodes"),
+)
+TEXTS = ("contexts", "retrieved_contexts", "retrieved_texts", "context", "retrieval_context")
+CITED = ("citations", "cited", "cited_ids")
+HIT_IDS = ("chunk_id", "id", "document.id", "doc_id", "id_", "node_id", "document_id")
+HIT_DOCS = ("doc_id", "doc_uri", "document_id", "source", "file", "path")
+HIT_TEXTS = ("text", "content", "page_content", "document.content", "snippet")
+HIT_SCORES = ("score", "document.score", "relevance_score", "similarity", "distance")
+EXPECTED = ("expected_chunk_ids", "expected_ids", "reference_context_ids", "relevant_ids", "gold_ids")
+EXPECTED_DOCS = ("expected_doc_ids", "expected_document_ids")
+REFERENCES = (
+    "reference",
+    "reference_answer",
+    "expected_response",
+    "expected_answer",
+    "expected_output",
+    "ground_truth",
+)
+DEEPEST = 4
+
+
+def answer_in(value: Any) -> Row:
+    """The answer that an output holds, with what it cites."""
+    value = opened(value)
+    text = text_in(value, ANSWERS)
+    found: Row = {} if text is None else {"text": text}
+    cited = _first(value, CITED) if isinstance(value, Mapping) else None
+    ids = [one for one in map(_id_of, listed(cited) or []) if one]
+    if ids:
+        found["citations"] = [{"citation": one} for one in ids]
+    for name in ("abstained", "grounded"):
+        if isinstance(value, Mapping) and isinstance(value.get(name), bool):
+            found[name] = value[name]
+    return {"answer": found} if found else {}
+
+
+def question_in(value: Any) -> str | None:
+    """What was asked, of an input in any form; of messages what the user said last."""
+    return text_in(opened(value), QUESTIONS)
+
+
+def text_in(value: Any, names: tuple[str, ...], depth: int = 0) -> str | None:
+    """The text that stands under the first of these names; of an object with a single text that one."""
+    value = opened(value) if depth else value
+    if isinstance(value, str):
+        return as_text(value)
+    if depth > DEEPEST:
+        return None
+    if isinstance(value, Mapping):
+        for name in names:
+            found = text_in(value.get(name), names, depth + 1) if value.get(name) is not None else None
+            if found is not None:
+                return found
+        texts = [one for one in value.values() if isinstance(one, str) and one.strip()]
+        return texts[0] if len(texts) == 1 and len(value) == 1 else None
+    if isinstance(value, list) and value and all(isinstance(one, Mapping) for one in value):
+        said = [one for one in value if one.get("role") in ("user", "assistant", "human", "ai")] or value
+        return text_in(dict(said[-1]), names, depth + 1)
+    return None
+
+
+def retrieved_in(value: Any) -> Row:
+    """The hits that an output lists: ids, objects, or texts."""
+    value = opened(value)
+    if not isinstance(value, Mapping):
+        return {}
+    hits = listed(opened(_first(value, HITS)))
+    texts = listed(_first(value, TEXTS))
+    if hits is None and texts is None:
+        return {}
+    if hits is not None and any(isinstance(one, Mapping) for one in hits):
+        return {"hits_top_k": documents(hits)}
+    found = side_by_side(hits, texts if texts and all(isinstance(one, str) for one in texts) else None)
+    return {} if found is None else {"hits_top_k": found}
+
+
+def documents(items: list[Any]) -> list[Row]:
+    """Objects that say what was retrieved, as hits in their order."""
+    return [document(one) for one in items if isinstance(one, Mapping | str)]
+
+
+def document(one: Any) -> Row:
+    """One object that says what was retrieved; its metadata may name it."""
+    if isinstance(one, str):
+        return hit_of(one)
+    inner = one.get("node") if isinstance(one.get("node"), Mapping) else one.get("document")
+    own: Row = {**(dict(inner) if isinstance(inner, Mapping) else {}), **one}
+    metadata = opened(own.get("metadata") or own.get("document.metadata"))
+    about = dict(metadata) if isinstance(metadata, Mapping) else {}
+    text = as_text(_first(own, HIT_TEXTS))
+    chunk = as_id(about.get("chunk_id")) or as_id(_first(own, HIT_IDS)) or (text_id(text) if text else None)
+    doc = as_id(_first(about, HIT_DOCS)) or as_id(own.get("doc_id"))
+    return hit_of(chunk, doc=doc, text=text, score=as_number(_first(own, HIT_SCORES)) or about.get("score"))
+
+
+def _first(value: Mapping[str, Any], names: tuple[str, ...]) -> Any:
+    return next((value[name] for name in names if value.get(name) is not None), None)
+
+
+def _id_of(one: Any) -> str | None:
+    return as_id(_first(one, ("citation", *HIT_IDS)) if isinstance(one, Mapping) else one)
+
+
+def labels_in(value: Any, result: Row) -> Row:
+    """The labels among what a file says of a query: expected ids, a model answer, where the query belongs."""
+    about: Row = dict(value) if isinstance(value, Mapping) else {}
+    found: Row = {}
+    chunks, docs = listed(opened(_first(about, EXPECTED))), listed(opened(_first(about, EXPECTED_DOCS)))
+    if chunks is not None:
+        found |= labels_of(chunks)
+        hits = result.get("hits_top_k") or []
+        if chunks and any(hit["doc_id"] != hit["chunk_id"] for hit in hits):
+            # Documents have ids of their own here: those of chunks would label none of them.
+            del found["expected_doc_ids"]
+    if docs is not None:
+        found["expected_doc_ids"] = [one for one in map(as_id, docs) if one]
+    reference = as_text(_first(about, REFERENCES))
+    if reference is not None:
+        found["reference"] = reference
+    for name in ("must_contain", "forbidden", "tags"):
+        texts = [one for one in listed(opened(about.get(name))) or [] if isinstance(one, str)]
+        if texts:
+            found[name] = texts
+    if isinstance(about.get("answerable"), bool):
+        found["answerable"] = about["answerable"]
+    return found | {
+        name: about[name] for name in ("category", "difficulty", "lang") if as_text(about.get(name))
+    }

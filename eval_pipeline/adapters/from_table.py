@@ -1,0 +1,103 @@
+"""Somebody's own rows: a table, JSON Lines, JSON or Parquet whose fields have usual names."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+from eval_pipeline.adapters._answers import labels_in, question_in
+from eval_pipeline.adapters._head import Head
+from eval_pipeline.adapters._mapping_guess import QUERY_IDS, plain_name
+from eval_pipeline.adapters.mapped_rows import mapped_rows
+from eval_pipeline.adapters.mapping import RowMapping, check_mapping
+from eval_pipeline.adapters.proposal import Proposal, propose_mapping
+from eval_pipeline.adapters.tables import own_rows
+from eval_pipeline.adapters.tool import (
+    POSSIBLE,
+    LabelRow,
+    Page,
+    Piece,
+    ReadOptions,
+    Remark,
+    ResultRow,
+    Seen,
+    Tool,
+    Unused,
+)
+from eval_pipeline.errors import EvalPipelineError
+
+QUERIES = frozenset(QUERY_IDS) - {"docid", "key"}
+
+
+def recognise(head: Head) -> Seen | None:
+    """Rows in which a query id and hits or an answer are found by their names."""
+    if head.kind in ("folder", "zip", "sqlite", "empty", "binary"):
+        return None
+    try:
+        found = propose_mapping(head.path)
+    except EvalPipelineError:
+        return None
+    if not found.rows or not found.fields.keys() & {"hits", "answer"} or not _names_queries(found):
+        return None
+    fields = [f"{table}.{name}" for table, names in found.fields.items() for name in names]
+    return Seen(POSSIBLE, f"a table of your own, a row per {found.rows_per} ({', '.join(fields[:6])})")
+
+
+def _names_queries(found: Proposal) -> bool:
+    """Whether the query id is more than a column that was left: passages have ids too."""
+    place = found.fields["result"]["query_id"]
+    return isinstance(place, dict) or plain_name(place.rpartition(".")[2]) in QUERIES
+
+
+def _mapping(path: Path) -> tuple[Proposal, RowMapping]:
+    found = propose_mapping(path)
+    return found, check_mapping(tomllib.loads(found.text), "the proposed mapping", data_file=path)
+
+
+def read(path: Path, options: ReadOptions) -> Iterator[Piece]:
+    """The rows through the mapping that `init` would propose."""
+    proposal, mapping = _mapping(path)
+    for remark in proposal.unsure:
+        yield Remark(f"not sure: {remark}")
+    for name in proposal.unused:
+        yield Unused(name)
+    for line in mapped_rows(path, mapping, scattered=options.scattered):
+        if line.record is None:
+            yield ResultRow({}, line.number, reason=line.reason or "", text=line.text)
+        else:
+            yield ResultRow(line.record, line.number)
+    yield from _labels(path, mapping)
+
+
+def _labels(path: Path, mapping: RowMapping) -> Iterator[Piece]:
+    """Labels and questions in the same rows."""
+    query = mapping.of("result")["query_id"]
+    for line in own_rows(path, mapping.file):
+        if line.record is not None and query.place:
+            found = labels_in(line.record, {})
+            if found:
+                row = {"query_id": line.record.get(query.place), "query": question_in(line.record), **found}
+                yield LabelRow(row, line.number)
+
+
+PAGE = Page(
+    title="a table of your own",
+    file=(
+        "CSV (also with `;` or tabs), JSON Lines, JSON or Parquet with a row per query, or per query and hit."
+    ),
+    gives=(
+        "what `eval-pipeline init` finds by the names of the fields: ids, hits, answers, times, errors",
+        "labels in columns `expected_chunk_ids`, `expected_doc_ids`, `reference` and the like",
+    ),
+    cannot=(
+        (
+            "fields with unusual names: `eval-pipeline init FILE` writes a mapping to be corrected, and "
+            "`--mapping` uses it"
+        ),
+    ),
+    ids="the column that looks like one; it is said which",
+    notes=("What the mapping is not sure of is said with every load.",),
+    example="results.csv",
+)
+TOOL = Tool("table", PAGE, recognise, read)

@@ -1,0 +1,403 @@
+"""What adapters read, written as a bundle: runs with their names, labels, archives, remarks."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import zstandard
+
+from eval_pipeline.adapters._names import hash_of, usable_name
+from eval_pipeline.adapters.mapped_rows import ScatteredRows
+from eval_pipeline.adapters.tool import (
+    ChunkRow,
+    LabelRow,
+    Named,
+    Piece,
+    ReadOptions,
+    Remark,
+    ResultRow,
+    RunSaid,
+    Tool,
+    Unused,
+)
+from eval_pipeline.bundle.layout import ArchiveFile, Bundle, GoldenFile, RunFolder
+from eval_pipeline.bundle.packed_lines import PACKED
+from eval_pipeline.bundle.problems import MOST_BAD_ROWS, Problem, shorten
+from eval_pipeline.errors import InputRejected, UsageError
+from eval_pipeline.words import count
+
+Row = dict[str, Any]
+RunKey = tuple[str, int]
+MOST_RUNS = 200
+# Which fields of a golden row are labels; the others say what was asked and where it belongs.
+LABELS = frozenset(
+    {
+        *("expected_chunk_ids", "expected_doc_ids", "grades", "must_contain", "forbidden", "answerable"),
+        *("reference", "expected_chunk_spans", "ground_truth_spans", "gold_supports"),
+    }
+)
+
+_ENDINGS = re.compile(
+    r"(\.(gz|zst|lz4|jsonl?|ndjson|csv|tsv|parquet|eval|run|trec|txt|qrels|sqlite3?|db))+\Z", re.IGNORECASE
+)
+
+
+class _IdsRepeat(Exception):
+    """The ids of the file do not tell its queries apart."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What somebody said of the delivery, and what is known of its dataset: ids by question, and what is asked.
+
+    `asked` are the queries of a dataset whose golden set is there already; with `fill` those without a row of their
+    own get an empty one.
+    """
+
+    run_id: str | None = None
+    dataset: str | None = None
+    said: Mapping[str, Any] = field(default_factory=dict)
+    ids_of: Callable[[str], Mapping[str, str]] = lambda _dataset: {}
+    asked: Callable[[str], frozenset[str]] = lambda _dataset: frozenset()
+    fill: bool = False
+    golden_only: bool = False
+
+
+@dataclass
+class Made:
+    """The bundle that was written, and what should be said of it: counts, remarks, unused fields with their rows."""
+
+    bundle: Bundle
+    dataset: str
+    runs: list[str] = field(default_factory=list)
+    rows: int = 0
+    labels: int = 0
+    remarks: list[str] = field(default_factory=list)
+    unused: Counter[str] = field(default_factory=Counter)
+    shown: list[Row] = field(default_factory=list)
+
+
+class _RunFile:
+    """The results of one run while they are written, each on the line that its row came from."""
+
+    def __init__(self, path: Path, stack: ExitStack) -> None:
+        path.parent.mkdir(parents=True)
+        self.path = path
+        file: BinaryIO = stack.enter_context(path.open("wb"))
+        packer = zstandard.ZstdCompressor(level=1, write_checksum=True)
+        self.out = stack.enter_context(packer.stream_writer(file))
+        self.line = 0
+        self.problems: list[Problem] = []
+        self.ids: set[str] = set()
+
+    def write(self, row: Row, number: int | None) -> None:
+        blank = b"\n" * (number - self.line - 1) if number is not None else b""
+        self.out.write(blank + json.dumps(row, default=str).encode() + b"\n")
+        self.line = max(self.line + 1, number or 0)
+
+
+@dataclass
+class _Writer:
+    """One pass over the pieces of one file."""
+
+    folder: Path
+    source: Path
+    wanted: Wanted
+    stack: ExitStack
+    by_question: bool
+    runs: dict[RunKey, _RunFile] = field(default_factory=dict)
+    said: dict[str, Row] = field(default_factory=dict)
+    golden: dict[str, Row] = field(default_factory=dict)
+    named: Named = field(default_factory=Named)
+    remarks: dict[str, None] = field(default_factory=dict)
+    counts: Counter[str] = field(default_factory=Counter)
+    unused: Counter[str] = field(default_factory=Counter)
+    shown: list[Row] = field(default_factory=list)
+    known: Mapping[str, str] | None = None
+    chunks: _RunFile | None = None
+
+    def take(self, piece: Piece) -> None:
+        match piece:
+            case ResultRow():
+                self.take_result(piece)
+            case LabelRow():
+                self.take_labels(dict(piece.row))
+            case RunSaid():
+                self.said.setdefault(piece.run, {}).update(piece.document)
+            case Unused():
+                self.unused[piece.name] += 1
+            case Remark():
+                self.remarks[piece.words] = None
+            case Named():
+                self.named = replace(
+                    self.named, **{name: value for name, value in vars(piece).items() if value is not None}
+                )
+            case ChunkRow():
+                self.take_chunk(piece.row)
+
+    def dataset(self) -> str:
+        return self.wanted.dataset or self.named.dataset or ""
+
+    def take_result(self, piece: ResultRow) -> None:
+        run = self.run_of(piece)
+        if piece.reason is not None:
+            self.refuse(run, piece, piece.reason)
+            return
+        row = {"query_id": None, **piece.row}
+        row["query_id"] = self.id_of(row["query_id"], piece.question)
+        if row["query_id"] in run.ids:
+            if not self.by_question and piece.question is not None:
+                raise _IdsRepeat
+            if self.by_question:
+                self.refuse(
+                    run, piece, "the same question stands in an earlier row, and no id tells the two apart"
+                )
+                return
+        run.ids.add(str(row["query_id"]))
+        for name in ("hits_top_k", "answer", "scores", "error", "judge"):
+            self.counts[name] += bool(row.get(name))
+        if "hits_top_k" in row:
+            self.counts["lists"] += 1
+        run.write(row, piece.number)
+        self.counts["rows"] += 1
+        if len(self.shown) < 3:
+            self.shown.append(row)
+
+    def run_of(self, piece: ResultRow) -> _RunFile:
+        key = (piece.run, piece.epoch)
+        if key not in self.runs:
+            if len(self.runs) >= MOST_RUNS:
+                raise InputRejected(f"the file holds more than {MOST_RUNS} runs: cut it into several files")
+            path = self.folder / "unnamed" / str(len(self.runs)) / f"results{PACKED}"
+            self.runs[key] = _RunFile(path, self.stack)
+        return self.runs[key]
+
+    def refuse(self, run: _RunFile, piece: ResultRow, reason: str) -> None:
+        if len(run.problems) > MOST_BAD_ROWS:
+            raise InputRejected(
+                f"more than {MOST_BAD_ROWS:,} rows cannot be taken: the file is refused as a whole"
+            )
+        query = piece.row.get("query_id")
+        run.problems.append(
+            Problem(
+                path=str(self.source),
+                line=piece.number,
+                query_id=query if isinstance(query, str) else None,
+                reason=reason,
+                text=shorten(piece.text),
+            )
+        )
+
+    def id_of(self, own: Any, question: str | None) -> Any:
+        """The id of the file; where it tells nothing apart, that of the golden set, or a hash of the question."""
+        if own is not None and not self.by_question:
+            self.counts["own ids"] += 1
+            return own
+        if question is None:
+            return own
+        if self.known is None:
+            self.known = self.wanted.ids_of(self.dataset()) if self.dataset() else {}
+        found = self.known.get(question)
+        self.counts["known questions" if found is not None else "hashed"] += 1
+        return found if found is not None else hash_of(question)
+
+    def take_labels(self, row: Row) -> None:
+        before = dict(self.counts)
+        row["query_id"] = self.id_of(row.get("query_id"), row.get("query"))
+        self.counts.clear()
+        self.counts.update(before)
+        if row["query_id"] is None:
+            return
+        known = self.golden.setdefault(str(row["query_id"]), row)
+        if known is not row:
+            for name, value in row.items():
+                if name in known and known[name] != value:
+                    self.counts["differing labels"] += 1
+                known.setdefault(name, value)
+
+    def take_chunk(self, row: Row) -> None:
+        if self.chunks is None:
+            self.chunks = _RunFile(self.folder / "inventories" / f"archive{PACKED}", self.stack)
+        self.chunks.write(row, None)
+
+
+def write_bundle(tool: Tool, source: Path, options: ReadOptions, wanted: Wanted, folder: Path) -> Made:
+    """The file as a bundle in this folder; it is read again where its rows turn out not to stand as they should."""
+    chosen, by_question = options, False
+    while True:
+        target = folder / f"pass-{int(chosen.scattered)}{int(by_question)}"
+        try:
+            with ExitStack() as stack:
+                writer = _Writer(target, source, wanted, stack, by_question)
+                for piece in tool.read(source, chosen):
+                    writer.take(piece)
+            return _finished(writer, tool, chosen, folder)
+        except ScatteredRows:
+            if chosen.scattered:
+                raise
+            chosen = replace(chosen, scattered=True)
+        except _IdsRepeat:
+            by_question = True
+
+
+def _finished(writer: _Writer, tool: Tool, options: ReadOptions, folder: Path) -> Made:
+    dataset = _dataset_of(writer)
+    bundle = Bundle(folder.resolve())
+    made = Made(bundle, dataset, remarks=list(writer.remarks), unused=writer.unused, shown=writer.shown)
+    if writer.runs and not writer.wanted.golden_only:
+        _refuse_nothing(writer, tool)
+        _place_runs(writer, made, folder)
+    _place_labels(writer, made, folder)
+    if writer.chunks is not None and options.chunker:
+        target = folder / "datasets" / dataset / "inventories" / f"{options.chunker}{PACKED}"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        writer.chunks.path.replace(target)
+        bundle.archives.append(ArchiveFile(dataset, options.chunker, target))
+    if not made.runs and not made.labels and not bundle.archives:
+        raise UsageError(
+            f"{writer.source} was taken for {tool.page.title}, and it holds neither results nor labels"
+        )
+    _remark_ids(writer, made)
+    made.rows = writer.counts["rows"]
+    return made
+
+
+def _dataset_of(writer: _Writer) -> str:
+    found = writer.wanted.dataset or (usable_name(writer.named.dataset) if writer.named.dataset else None)
+    if not found:
+        raise UsageError(
+            f"{writer.source} does not say which dataset it is about: add --dataset DATASET "
+            "(runs of one dataset are scored by one golden set)"
+        )
+    return found
+
+
+def _refuse_nothing(writer: _Writer, tool: Tool) -> None:
+    """Rows without hits, answers and scores would end as zeros that say nothing about anything."""
+    counts = writer.counts
+    if counts["rows"] and not any(
+        counts[name] for name in ("hits_top_k", "lists", "answer", "scores", "error", "judge")
+    ):
+        seen = ", ".join(f"{name} ({count(rows, 'row')})" for name, rows in writer.unused.most_common(12))
+        raise UsageError(
+            f"{writer.source} was taken for {tool.page.title}, and neither hits nor answers nor "
+            f"scores were recognised "
+            f"in its {count(counts['rows'], 'row')}" + (f"; seen were {seen}" if seen else "")
+        )
+
+
+def _place_runs(writer: _Writer, made: Made, folder: Path) -> None:
+    base = writer.wanted.run_id or (usable_name(writer.named.run_id) if writer.named.run_id else None)
+    base = base or name_of_file(writer.source)
+    names = _run_names(list(writer.runs), base, {} if writer.wanted.run_id else _own_names(writer))
+    for key, file in writer.runs.items():
+        _fill(writer, file, made)
+        run_id = names[key]
+        target = folder / "runs" / run_id
+        target.parent.mkdir(parents=True, exist_ok=True)
+        file.path.parent.replace(target)
+        document = {**writer.said.get(key[0], {}), "run_id": run_id, "dataset": made.dataset}
+        if key[0]:
+            document = {**writer.said.get("", {}), **document}
+        if names.get((key[0], 1), run_id) != run_id:
+            document["replicate_of"] = names[(key[0], 1)]
+        if writer.source.is_file():
+            document["original"] = _identity(writer.source)
+        for name, value in writer.wanted.said.items():
+            known = document.get(name)
+            if isinstance(known, dict) and isinstance(value, dict):
+                document[name] = {**known, **value}
+            elif value is not None:
+                document[name] = value
+        (target / "run.json").write_text(json.dumps(document, ensure_ascii=False, default=str), "utf-8")
+        named = {"run": writer.source, "results": writer.source}
+        problems = [replace(one, run_id=run_id) for one in file.problems]
+        parts = {"results": target / file.path.name}
+        made.bundle.runs.append(RunFolder(target, parts, named, {"results": problems}))
+        made.runs.append(run_id)
+
+
+def _identity(path: Path) -> Row:
+    """Which file the run was made from: its name, size and hash."""
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return {"name": path.name, "bytes": path.stat().st_size, "sha256": digest}
+
+
+def _own_names(writer: _Writer) -> dict[str, str]:
+    """The names that runs have where they come from."""
+    named = {label: said.get("run_id") for label, said in writer.said.items()}
+    return {label: name for label, one in named.items() if one and (name := usable_name(one))}
+
+
+def _run_names(keys: list[RunKey], base: str, own: Mapping[str, str]) -> dict[RunKey, str]:
+    """Their own names; else `x` for the only run, `x.<label>` for several; `.e2` and so on for repeats."""
+    labels = list(dict.fromkeys(label for label, _ in keys))
+    stems: dict[str, str] = {}
+    for number, label in enumerate(labels, start=1):
+        name = own.get(label) or (base if len(labels) == 1 else f"{base}.{usable_name(label) or number}")
+        stems[label] = name if name not in stems.values() else f"{name}.{number}"
+    return {(label, epoch): stems[label] + (f".e{epoch}" if epoch > 1 else "") for label, epoch in keys}
+
+
+def _fill(writer: _Writer, file: _RunFile, made: Made) -> None:
+    """Say which queries have no row at all, and where that is wanted write an empty one."""
+    asked = set(writer.golden) or writer.wanted.asked(made.dataset)
+    missing = sorted(asked - file.ids)
+    if not missing:
+        return
+    if writer.wanted.fill:
+        packer = zstandard.ZstdCompressor(level=1, write_checksum=True)
+        rows = "".join(json.dumps({"query_id": one, "hits_top_k": []}) + "\n" for one in missing)
+        with file.path.open("ab") as out:
+            out.write(packer.compress(rows.encode()))
+        made.remarks.append(
+            f"{count(len(missing), 'query', plural='queries')} without a row: taken as asked, nothing found"
+        )
+    else:
+        made.remarks.append(
+            f"{count(len(missing), 'query', plural='queries')} of the golden set without a row: not scored "
+            "(--missing empty: they count as asked, with nothing found)"
+        )
+
+
+def _place_labels(writer: _Writer, made: Made, folder: Path) -> None:
+    rows = [row for row in writer.golden.values() if LABELS & row.keys()]
+    if not rows:
+        return
+    target = folder / "datasets" / made.dataset / f"queries{PACKED}"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    text = "".join(json.dumps(row, ensure_ascii=True, default=str) + "\n" for row in writer.golden.values())
+    target.write_bytes(zstandard.ZstdCompressor(level=1, write_checksum=True).compress(text.encode()))
+    made.bundle.golden_sets.append(GoldenFile(made.dataset, target))
+    made.labels = len(rows)
+    if writer.counts["differing labels"]:
+        made.remarks.append(
+            f"{count(writer.counts['differing labels'], 'label')} of the file contradict earlier ones "
+            f"of the same query: "
+            "the first counts"
+        )
+
+
+def _remark_ids(writer: _Writer, made: Made) -> None:
+    known, hashed = writer.counts["known questions"], writer.counts["hashed"]
+    why = "The ids of the file repeat" if writer.by_question else "The file has no query ids"
+    if known:
+        made.remarks.append(
+            f"{why}: {known:,} were named by the same question in the golden set of {made.dataset}"
+        )
+    if hashed:
+        made.remarks.append(f"{why}: {hashed:,} are named by a hash of their question")
+
+
+def name_of_file(path: Path) -> str:
+    """A run is named like its file, without its endings."""
+    return usable_name(_ENDINGS.sub("", path.name)) or usable_name(path.stem) or "run"

@@ -1,0 +1,266 @@
+"""What has led astray in files of other tools: each trap, seen in a real file, with what is made of it."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+import pytest
+
+from eval_pipeline.adapters.writing import Wanted
+from eval_pipeline.errors import UsageError
+from tests.adapters.made.make import QUERIES
+from tests.adapters.taken import MADE, ids, number, take
+from tests.bundle_files import write_lines
+
+QRELS = "a 0 x 1\nb 0 y 1\nnever 0 z 1\n"
+
+
+def text(path, content):
+    path.write_text(content, "utf-8")
+    return path
+
+
+def test_blanks_tabs_exponents_and_no_last_newline_are_a_trec_run_like_any_other_and_packed_too(tmp_path):
+    content = "a Q0 x 1 1e-3 t\na\tQ0\ty  2 -2.5E-4 t\n\nb Q0 x 1 7 t"
+    plain = take(text(tmp_path / "plain.txt", content))
+    (tmp_path / "odd.name").write_bytes(gzip.compress(content.encode()))
+    packed = take(tmp_path / "odd.name")
+    assert plain.tool == packed.tool == "trec"
+    assert plain.rows == packed.rows
+    assert {query: ids(row) for query, row in plain.rows.items()} == {"a": ["x", "y"], "b": ["x"]}
+    assert [(hit["chunk_id"], hit["doc_id"]) for hit in plain.rows["b"]["hits_top_k"]] == [("x", "x")]
+
+
+def test_ties_stand_as_in_the_file_and_on_demand_as_trec_eval_sorts_them(tmp_path):
+    path = text(tmp_path / "ties.run", "q Q0 a 1 2 t\nq Q0 b 2 2 t\nq Q0 c 3 2 t\n")
+    assert ids(take(path).rows["q"]) == ["a", "b", "c"]
+    assert ids(take(path, order="trec_eval").rows["q"]) == ["c", "b", "a"]
+
+
+def test_the_order_of_trec_eval_gives_its_own_reciprocal_ranks():
+    printed = json.loads((MADE / "printed.json").read_text("utf-8"))["trec"]
+    expected = {one["id"]: set(one["expected"]) for one in QUERIES}
+    for query, row in take(MADE / "demo.run", order="trec_eval").rows.items():
+        places = [place for place, chunk in enumerate(ids(row), start=1) if chunk in expected[query]]
+        assert (1 / places[0] if places else 0.0) == printed[f"recip_rank of {query}"]
+
+
+def test_ranks_that_tell_nothing_apart_give_way_to_the_score_and_contradicting_scores_are_said(tmp_path):
+    same = text(tmp_path / "same.run", "q Q0 a 0 1 t\nq Q0 b 0 3 t\n")
+    assert ids(take(same).rows["q"]) == ["b", "a"]
+    against = take(text(tmp_path / "against.run", "q Q0 a 1 1 t\nq Q0 b 2 3 t\n"))
+    assert ids(against.rows["q"]) == ["a", "b"]
+    assert "scores do not fall with the rank" in against.remarks[0]
+
+
+def test_lines_of_a_query_that_lie_apart_come_together_and_a_broken_one_is_refused_by_its_number(tmp_path):
+    path = text(tmp_path / "apart.run", "a Q0 x 1 3 t\nb Q0 x 1 3 t\na Q0 y 2 2 t\nb Q0 z 2 much t\n")
+    bundle = take(path)
+    assert {query: ids(row) for query, row in bundle.rows.items()} == {"a": ["x", "y"], "b": ["x"]}
+    assert bundle.refused == [(4, "the score 'much' is no number")]
+
+
+def asking(*queries, fill=False):
+    return Wanted(dataset="demo", asked=lambda _dataset: frozenset(queries), fill=fill)
+
+
+def test_queries_without_a_line_are_counted_and_on_demand_count_as_found_nothing(tmp_path):
+    path = text(tmp_path / "few.run", "a Q0 x 1 3 t\n")
+    dropped = take(path, wanted=asking("a", "b", "c"))
+    assert list(dropped.rows) == ["a"]
+    assert "2 queries of the golden set without a row" in dropped.remarks[0]
+    filled = take(path, wanted=asking("a", "b", "c", fill=True))
+    assert {query: ids(row) for query, row in filled.rows.items()} == {"a": ["x"], "b": [], "c": []}
+
+
+def test_grades_below_one_are_judged_and_not_expected_and_no_refusal(tmp_path):
+    golden = take(text(tmp_path / "labels.txt", "a 0 x 2\na 0 y 0\nb 0 z -1\n")).golden
+    assert golden["a"] == {
+        "query_id": "a",
+        "grades": {"x": 2, "y": 0},
+        "expected_chunk_ids": ["x"],
+        "expected_doc_ids": ["x"],
+    }
+    assert golden["b"] == {"query_id": "b", "grades": {"z": -1}}
+
+
+def test_nan_and_failed_graders_are_unscored_and_never_zero():
+    rows = take(MADE / "inspect.eval").runs["inspect"]
+    assert number(rows["q5"]["scores"]["retrieval.rr"]) is None
+    assert "scores" not in rows["q4"]
+    # The epochs of one sample agree, and letters stay letters.
+    assert rows["q2"]["scores"]["graded"] == "C"
+
+
+PROMPTFOO_ROW = {
+    "vars": {"question": "why?"},
+    "provider": {"id": "openai:small", "label": ""},
+    "response": {"output": "so"},
+    "latencyMs": 5,
+    "promptIdx": 0,
+    "promptId": "the same",
+    "success": False,
+    "score": 0,
+}
+
+
+def promptfoo(path, *rows):
+    results = [{**PROMPTFOO_ROW, "testIdx": place, **row} for place, row in enumerate(rows)]
+    path.write_text(
+        json.dumps({"results": {"version": 3, "results": results, "stats": {}}, "config": {}}), "utf-8"
+    )
+    return take(path)
+
+
+def test_a_failed_assertion_of_promptfoo_is_a_score_and_only_failure_reason_2_an_error(tmp_path):
+    bundle = promptfoo(
+        tmp_path / "r.json",
+        {
+            "vars": {"question": "one"},
+            "error": "Expected output to contain",
+            "failureReason": 1,
+            "namedScores": {"said": 0},
+        },
+        {
+            "vars": {"question": "two"},
+            "error": "no answer",
+            "failureReason": 2,
+            "response": {"error": "no answer"},
+        },
+        {
+            "vars": {"question": "three"},
+            "failureReason": 1,
+            "namedScores": {"said": 0},
+            "gradingResult": {
+                "componentResults": [
+                    {"assertion": {"metric": "said"}, "metadata": {"graderError": True}, "score": 0}
+                ]
+            },
+        },
+    )
+    one, two, three = bundle.rows.values()
+    assert "error" not in one and one["answer"]["text"] == "so" and one["scores"]["said"] == 0
+    assert two["error"] == "no answer" and "scores" not in two
+    assert number(three["scores"]["said"]) is None and number(three["scores"]["score"]) is None
+    assert any("a grader failed" in remark for remark in bundle.remarks)
+
+
+def test_providers_are_runs_and_repeats_replicates(tmp_path):
+    bundle = promptfoo(
+        tmp_path / "r.json",
+        *(
+            {"testIdx": test, "vars": {"question": f"q{test}"}, "provider": {"id": provider}}
+            for provider in ("small", "large")
+            for _ in range(2)
+            for test in range(2)
+        ),
+    )
+    assert list(bundle.runs) == ["r.small", "r.small.e2", "r.large", "r.large.e2"]
+    assert all(len(rows) == 2 for rows in bundle.runs.values())
+    assert bundle.said["r.large.e2"]["replicate_of"] == "r.large"
+    assert bundle.words == "promptfoo results v3: 2 tests × 2 providers"
+
+
+def test_ids_that_repeat_name_nothing_and_the_question_does(tmp_path):
+    same = {"metadata": {"query_id": "x"}}
+    bundle = promptfoo(
+        tmp_path / "r.json", {**same, "vars": {"question": "one"}}, {**same, "vars": {"question": "two"}}
+    )
+    assert len(bundle.rows) == 2 and "x" not in bundle.rows
+    assert "The ids of the file repeat: 2 are named by a hash of their question" in bundle.remarks
+
+
+def test_a_question_that_the_golden_set_asks_goes_by_its_id(tmp_path):
+    path = write_lines(
+        tmp_path / "r.jsonl",
+        [{"user_input": "why?", "response": "so"}, {"user_input": "who?", "response": "he"}],
+    )
+    bundle = take(path, wanted=Wanted(dataset="demo", ids_of=lambda _dataset: {"why?": "q7"}))
+    assert [query for query in bundle.rows if len(query) < 32] == ["q7"]
+    assert any("1 were named by the same question" in remark for remark in bundle.remarks)
+
+
+def test_gaps_old_names_and_conversations_of_ragas(tmp_path):
+    gaps = take(text(tmp_path / "gaps.csv", "user_input,response,faithfulness\nwhy?,so,0.5\nwho?,,\n"))
+    assert [number(row["scores"]["faithfulness"]) for row in gaps.rows.values()] == [0.5, None]
+    old = take(
+        write_lines(
+            tmp_path / "old.jsonl",
+            [{"question": "why?", "contexts": ["t"], "answer": "so", "ground_truth": "because"}],
+        )
+    )
+    (row,) = old.rows.values()
+    assert (row["answer"]["text"], row["hits_top_k"][0]["text"]) == ("so", "t")
+    assert [one["reference"] for one in old.golden.values()] == ["because"]
+    turns = [
+        {"content": "hi", "type": "human"},
+        {"content": "yes?", "type": "ai"},
+        {"content": "why?", "type": "human"},
+        {"content": "so", "type": "ai"},
+    ]
+    spoken = take(write_lines(tmp_path / "turns.jsonl", [{"user_input": turns, "reference": "r"}]))
+    assert [row["answer"]["text"] for row in spoken.rows.values()] == ["so"]
+
+
+def test_what_mlflow_cut_in_its_preview_comes_whole_from_the_spans():
+    answers = [
+        row["answer"]["text"] for row in take(MADE / "mlflow-traces.jsonl").rows.values() if "answer" in row
+    ]
+    assert answers and all(len(answer) > 1200 for answer in answers)
+
+
+def test_the_reranker_beats_the_retriever():
+    rows = take(MADE / "otlp.jsonl").rows
+    assert ids(rows["q1"]) == [chunk for chunk, _ in QUERIES[0]["hits"]]
+
+
+def test_what_langfuse_wrote_twice_is_taken_once_and_its_latency_not_believed():
+    bundle = take(MADE / "langfuse")
+    assert sorted(bundle.remarks) == [
+        "rows of observations_v2 that stand twice and were taken once: 1",
+        "rows of scores that stand twice and were taken once: 1",
+    ]
+    assert {row["latency_ms"]["total"] for row in bundle.rows.values()} == {250.0}
+    scores = bundle.rows["q1"]["scores"]
+    assert (scores["verdict"]["value"], number(scores["note"])) == ("good", None)
+
+
+def test_a_log_that_was_cut_off_is_an_incomplete_run(tmp_path):
+    log = json.loads((MADE / "inspect.json").read_text("utf-8"))
+    log["status"], log["samples"] = "error", log["samples"][:2]
+    bundle = take(text(tmp_path / "cut.json", json.dumps(log)))
+    assert any("the run is incomplete" in remark for remark in bundle.remarks)
+    assert set(bundle.golden) == {one["id"] for one in QUERIES}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "seen"),
+    [
+        ("r.json", '{"colour": 1}', "a JSON document with colour"),
+        ("r.jsonl", '{"a": 1}\n{"a": 2}\n', "JSON Lines with the fields a"),
+        ("r.csv", "colour,size\nred,1\n", "a table with the fields colour, size"),
+        ("r.txt", "once upon a time\n", "lines of text that begin 'once upon"),
+        ("r.bin", "\x00\x01", "bytes of an unknown kind"),
+        ("r.csv", "", "an empty file"),
+    ],
+)
+def test_a_file_that_nobody_knows_is_refused_with_what_was_seen(tmp_path, name, content, seen):
+    with pytest.raises(UsageError, match=seen):
+        take(text(tmp_path / name, content))
+
+
+def test_rows_without_hits_answers_and_scores_are_refused_and_no_zeros(tmp_path):
+    path = write_lines(
+        tmp_path / "r.jsonl",
+        [{"user_input": "why?", "reference": ""}, {"user_input": "who?", "reference": ""}],
+    )
+    with pytest.raises(UsageError, match="neither hits nor answers nor scores were recognised"):
+        take(path)
+
+
+def test_lists_that_pandas_printed_are_lists(tmp_path):
+    path = text(tmp_path / "own.csv", "question_id,retrieved_ids,answer\na,\"['x', 'y']\",yes\nb,[],no\n")
+    bundle = take(path)
+    assert bundle.tool == "table"
+    assert {query: ids(row) for query, row in bundle.rows.items()} == {"a": ["x", "y"], "b": []}
