@@ -8,6 +8,7 @@ golden        A golden set: YAML or JSON Lines → checked rows in the order the
 guarded_yaml  YAML that may mean harm, of golden sets and headers: read, or refused in milliseconds.
 layout        What a bundle folder holds: which datasets, archives and runs, before anything of them is read.
 lines         One line, one record: read with care, and with a reason for every line that is refused.
+near_misses   Fields that no record has and that are named almost like one.
 packed_lines  Rows written as packed JSON Lines, each on the line number it came from.
 parquet       A Parquet file's rows in batches: as the columns of a record, or as lines of JSON.
 parts         The smaller parts of a bundle: run.json, archives, index reports, spot checks.

@@ -11,6 +11,7 @@ from eval_pipeline.bundle.files import content_hash, stem_of
 from eval_pipeline.bundle.golden import GoldenSet, read_golden_set
 from eval_pipeline.bundle.layout import ArchiveFile, CaseListFile, GoldenFile
 from eval_pipeline.bundle.lines import Line, problem_of
+from eval_pipeline.bundle.near_misses import near_misses
 from eval_pipeline.bundle.packed_lines import PACKED
 from eval_pipeline.bundle.parts import read_archive
 from eval_pipeline.bundle.problems import Problem
@@ -25,7 +26,7 @@ from eval_pipeline.loading.deliveries import Delivery, _add_quarantine, _take_of
 from eval_pipeline.loading.lint import _note_golden_set, lint_rows
 from eval_pipeline.loading.runs import _problem_of_rejection
 from eval_pipeline.loading.write_labels import GoldenDelivery, _current_golden_hash, _write_golden_set
-from eval_pipeline.records import CASES, ArchiveChunk, ExpectedCase
+from eval_pipeline.records import CASES, ArchiveChunk, ExpectedCase, GoldenRow
 from eval_pipeline.store.kept import KeptFile
 from eval_pipeline.store.open import Connection, transaction
 from eval_pipeline.store.project import Store
@@ -40,6 +41,7 @@ def load_golden_set(load: Load, golden: GoldenFile) -> None:
             load.report.unchanged += 1
             return
         content = load.hash_as_taken(delivered)
+        load.tell_all(near_misses(golden.path, GoldenRow))
         found, kept = _read_golden_set(load, golden, content)
     except InputRejected as rejected:
         load.report.rejected.append(golden.dataset)

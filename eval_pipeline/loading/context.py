@@ -168,6 +168,12 @@ class Load:
         """What names these bytes, taken in as this load takes them in."""
         return textless_hash(delivered) if self.options.no_text else delivered
 
+    def tell_all(self, remarks: Sequence[str]) -> None:
+        """Say what changes nothing and should be known."""
+        if self.project.notify is not None:
+            for remark in remarks:
+                self.project.notify(remark)
+
     def is_taken(self, delivered: str, stored: str | None, *, path: Path) -> bool:
         """Whether the store has these bytes already, the way this load would take them in."""
         if path in self.options.read_again:

@@ -15,6 +15,7 @@ from eval_pipeline.bundle.extractions import read_extractions
 from eval_pipeline.bundle.files import content_hash, hold, stem_of
 from eval_pipeline.bundle.layout import ROW_PARTS, RunFolder
 from eval_pipeline.bundle.lines import problem_of
+from eval_pipeline.bundle.near_misses import near_misses
 from eval_pipeline.bundle.packed_lines import PACKED
 from eval_pipeline.bundle.parts import (
     parse_time,
@@ -33,7 +34,7 @@ from eval_pipeline.loading._write_parts import PartDelivery
 from eval_pipeline.loading._write_runs import RunDelivery, RunRejected, known_parts, write_runs
 from eval_pipeline.loading.context import Load, _quarantine, _report_problems
 from eval_pipeline.loading.lint import _note_results
-from eval_pipeline.records import Run
+from eval_pipeline.records import Result, Run
 from eval_pipeline.store.kept import KeptFile
 from eval_pipeline.store.lock import yield_lock
 from eval_pipeline.store.open import transaction
@@ -288,6 +289,8 @@ def _read_part(
     called = folder.called.get(part, path)
     content = load.hash_as_taken(delivered)
     problems = list(folder.problems.get(part, []))
+    if part == "results" and part not in folder.called:
+        load.tell_all(near_misses(path, Result, held))
     if load.options.no_text:
         target = load.keeping.staged / f"runs/{run.run_id}/{part}{PACKED}"
         problems += write_without_texts(part, path, target, ids=load.ids, run_id=run.run_id, called=called)

@@ -243,3 +243,12 @@ def test_a_golden_set_that_was_cut_off_before_its_first_row_takes_nothing_away(t
     assert code == 3
     assert "the file holds no query" in err
     assert ask(settings_in(tmp_path), "select count(*) from labels.queries") == [(1,)]
+
+
+def test_fields_that_are_named_almost_right_are_said(typed, tmp_path):
+    write_run(tmp_path / "bundle", "run-1", [{"query_id": "a", "hits": []}, {"query_id": "b", "hits": []}])
+    write_golden(tmp_path / "bundle", [{"query_id": "a", "expected_chunks": ["x"]}])
+    code, _, err = typed("load", "bundle")
+    assert code == 0
+    assert "results.jsonl: hits (2 rows) is no field; did you mean hits_top_k?" in err
+    assert "queries.jsonl: expected_chunks (1 row) is no field; did you mean expected_chunk_ids?" in err

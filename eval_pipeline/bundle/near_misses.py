@@ -1,0 +1,77 @@
+"""Fields that no record has and that are named almost like one: whoever wrote them meant that one."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+from eval_pipeline.bundle.files import BLOCK_BYTES, PARQUET, line_blocks
+from eval_pipeline.errors import InputRejected
+from eval_pipeline.records import GoldenRow, Record, Result
+
+SAMPLED_ROWS = 100
+CLOSE = 0.8
+# What is known beside the fields of the record.
+_OTHERS: dict[type[Record], frozenset[str]] = {
+    Result: frozenset({"scores", "query", "question"}),
+    GoldenRow: frozenset({"id", "question", "grades", "reference"}),
+}
+_MEANT: dict[type[Record], dict[str, str]] = {
+    Result: {
+        **dict.fromkeys(("hits", "retrieved", "retrieved_ids", "top_k", "hits_top", "chunks"), "hits_top_k"),
+        **dict.fromkeys(("latency", "latency_s", "elapsed_ms", "latencies"), "latency_ms"),
+        **dict.fromkeys(("qid", "queryid", "question_id"), "query_id"),
+        **dict.fromkeys(("response", "output"), "answer"),
+    },
+    GoldenRow: {
+        **dict.fromkeys(
+            ("expected_chunks", "expected", "expected_ids", "relevant_ids"), "expected_chunk_ids"
+        ),
+        **dict.fromkeys(("expected_docs", "expected_documents", "relevant_docs"), "expected_doc_ids"),
+        **dict.fromkeys(("qid", "queryid", "question_id"), "query_id"),
+        **dict.fromkeys(("required", "contains"), "must_contain"),
+    },
+}
+
+
+def near_misses(path: Path, record: type[Record], held: bytes | None = None) -> list[str]:
+    """A sentence for each such field of a file of JSON Lines, with its rows as far as a block goes."""
+    if path.name.endswith((PARQUET, ".yaml", ".yml")):
+        return []
+    try:
+        block = next(line_blocks(path, held), None)
+    except InputRejected:
+        return []
+    lines = block.data[:BLOCK_BYTES].split(b"\n") if block else []
+    sample = {name for names in islice(_names(lines), SAMPLED_ROWS) for name in names}
+    meant = {name: field for name in sorted(sample) if (field := _meant(name, record))}
+    if not meant:
+        return []
+    rows = Counter(name for names in _names(lines) for name in names & meant.keys())
+    return [
+        f"{path.name}: {name} ({rows[name]:,} row{'s' if rows[name] != 1 else ''}) is no field; did you mean {field}?"
+        for name, field in meant.items()
+    ]
+
+
+def _names(lines: list[bytes]) -> Iterator[set[str]]:
+    for line in lines:
+        try:
+            found = json.loads(line) if line.strip() else None
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(found, dict):
+            yield set(found)
+
+
+def _meant(name: str, record: type[Record]) -> str | None:
+    known = record.__struct_fields__
+    if name in known or name in _OTHERS[record]:
+        return None
+    if name.lower() in _MEANT[record]:
+        return _MEANT[record][name.lower()]
+    return next(iter(difflib.get_close_matches(name.lower(), known, n=1, cutoff=CLOSE)), None)
