@@ -9,6 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from eval_pipeline.adapters._head import look_at
 from eval_pipeline.adapters._mapping_guess import Guess, guess_mapping
 from eval_pipeline.adapters.mapped_rows import _mapped_lines
 from eval_pipeline.adapters.mapping import SETTINGS, TABLES, check_mapping
@@ -66,16 +67,36 @@ def _mapping_text(guess: Guess, file_name: str) -> str:
 
 def _file_lines(guess: Guess, file_name: str) -> list[str]:
     form = guess.form
+    said = {} if _is_plain(form, Path(file_name)) else {"format": form.format, "separator": form.separator}
+    if form.format != "csv":
+        said.pop("separator", None)
+    if said and form.format != "json":
+        return [
+            "",
+            "# How the file is read.",
+            "[file]",
+            *(f"{name} = {_value(one)}" for name, one in said.items()),
+        ]
     if form.format == "json":
         return [
             "",
             '# Where the rows lie inside the document; "." is the document itself.',
             "[file]",
+            *(f"{name} = {_value(one)}" for name, one in said.items() if name == "format"),
             f"records = {_value(form.records)}",
         ]
     if form.columns and form.separator == WHITE_SPACE:
         return ["", "# The file has no line of names.", "[file]", f"columns = {_value(list(form.columns))}"]
     return []
+
+
+def _is_plain(form: FileForm, path: Path) -> bool:
+    """Whether the name of the file says all that there is to say about how it is read."""
+    try:
+        known = form_of(path)
+    except UsageError:
+        return False
+    return (known.format, known.separator) == (form.format, form.separator)
 
 
 def _value(value: Any) -> str:
@@ -108,6 +129,7 @@ def propose_mapping(path: Path) -> Proposal:
     """Guess from the first rows; a file without a readable row is refused."""
     if not path.is_file():
         raise UsageError(f"{path} is no file; give a file of results")
+    _refuse_labels(path)
     try:
         form, rows = _sample(path)
     except InputRejected as rejected:
@@ -131,11 +153,40 @@ def propose_mapping(path: Path) -> Proposal:
 
 
 def _sample(path: Path) -> tuple[FileForm, list[dict[str, Any]]]:
-    form = form_of(path)
+    form = _form_by_content(path)
     if form.format == "json":
         form = _form_of_document(path, form)
     rows = [line.record for line in islice(own_rows(path, form), SAMPLED_ROWS) if line.record]
     return form, rows
+
+
+def _refuse_labels(path: Path) -> None:
+    """Labels need no mapping, and none could say what they are."""
+    from eval_pipeline.adapters.from_qrels import recognise
+
+    seen = recognise(look_at(path)) if path.suffix != ".parquet" else None
+    if seen:
+        raise UsageError(
+            f"{path} is labels and no results ({seen.words}): "
+            f"`eval-pipeline load {path} --dataset DATASET` takes it as it is"
+        )
+
+
+def _form_by_content(path: Path) -> FileForm:
+    """The name says the kind, where it does; the content says what stands between the cells."""
+    head = look_at(path)
+    kinds = {"lines": FileForm("jsonl"), "document": FileForm("json"), "parquet": FileForm("parquet")}
+    try:
+        form = form_of(path)
+    except UsageError:
+        if head.kind == "table":
+            return FileForm("csv", separator=head.separator or ",")
+        if head.kind not in kinds:
+            raise
+        return kinds[head.kind]
+    if form.format == "csv" and not form.columns and head.separator:
+        return replace(form, separator=head.separator)
+    return kinds["lines"] if form.format == "json" and head.kind == "lines" else form
 
 
 def _form_of_document(path: Path, form: FileForm) -> FileForm:
