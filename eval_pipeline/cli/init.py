@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
 from eval_pipeline.cli.options import as_json
-from eval_pipeline.cli.output import print_json, print_json_line, say
+from eval_pipeline.cli.output import print_json, print_json_line, say, shortened
 from eval_pipeline.errors import UsageError
-
-SHOWN_HITS = 3
-SHOWN_TEXT = 60
 
 
 @click.command("init")
@@ -59,19 +55,7 @@ def command(file: Path, output: Path, force: bool, as_json: bool) -> None:
         return
     say(f"Wrote {output}. The first rows, as they would be loaded:")
     for row in found.rows:
-        print_json_line(_shortened(row))
+        print_json_line(shortened(row))
     for remark in found.unsure:
         say(f"Not sure: {remark}")
     say(f"Next: `{following}`")
-
-
-def _shortened(value: Any) -> Any:
-    """Enough of a row to recognise it."""
-    if isinstance(value, dict):
-        return {name: _shortened(inner) for name, inner in value.items()}
-    if isinstance(value, list):
-        shown = [_shortened(inner) for inner in value[:SHOWN_HITS]]
-        return [*shown, f"… {len(value) - SHOWN_HITS} more"] if len(value) > SHOWN_HITS else shown
-    if isinstance(value, str) and len(value) > SHOWN_TEXT:
-        return value[:SHOWN_TEXT] + "…"
-    return value

@@ -6,18 +6,29 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from eval_pipeline.cli.options import as_json, with_store
-from eval_pipeline.cli.output import print_json, print_line, progress_bar, say, waiting_sentence
+from eval_pipeline.cli.output import (
+    print_json,
+    print_json_line,
+    print_line,
+    progress_bar,
+    say,
+    shortened,
+    waiting_sentence,
+)
 from eval_pipeline.errors import UsageError
 from eval_pipeline.words import count
 
 if TYPE_CHECKING:
+    from eval_pipeline.adapters.tool import Missing, Order
     from eval_pipeline.loading.context import LoadReport
+    from eval_pipeline.loading.others import FileReport, FilesNamed
     from eval_pipeline.store.project import Project
 
 QUARANTINED = 3
@@ -28,17 +39,45 @@ SHOWN = 3
 @click.command("load")
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PATH…")
 @click.option(
+    "--from", "tool", metavar="TOOL", help="What wrote the file, where its content does not say it."
+)
+@click.option(
     "--mapping",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
     help="What the columns of a results file mean; `eval-pipeline init` writes it.",
 )
-@click.option("--run-id", metavar="RUN_ID", help="For a results file: the run it becomes.")
+@click.option("--run-id", metavar="RUN_ID", help="For a file: the run it becomes.  [the file's name]")
+@click.option("--dataset", metavar="DATASET", help="For a file: the dataset whose golden set scores it.")
+@click.option("--created-at", metavar="TIME", help="For a file: when the run was made.")
+@click.option("--suite", metavar="NAME", help="For a file: the suite the run belongs to.")
 @click.option(
-    "--dataset", metavar="DATASET", help="For a results file: the dataset whose golden set scores it."
+    "--chunker", metavar="NAME", help="For a file: the chunker version that its ids are of, and its corpus."
 )
-@click.option("--created-at", metavar="TIME", help="For a results file: when the run was made.")
-@click.option("--suite", metavar="NAME", help="For a results file: the suite the run belongs to.")
+@click.option(
+    "--missing",
+    type=click.Choice(("drop", "empty")),
+    default="drop",
+    help="For a file: queries of the golden set without a row are not scored, or count as asked with nothing found.",
+)
+@click.option(
+    "--order",
+    type=click.Choice(("file", "trec_eval")),
+    default="file",
+    help="For a TREC run: hits stand as in the file, or by score as trec_eval sorts them.",
+)
+@click.option("--golden", is_flag=True, help="Of a file take the labels alone.")
+@click.option(
+    "--replace-labels", is_flag=True, help="Labels of a results file take the place of the golden set."
+)
+@click.option(
+    "--to",
+    "target",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Write the bundle that the files become into this folder, and load nothing.",
+)
+@click.option("--compute", is_flag=True, help="Then compute what is new, as `run` does.")
 @click.option(
     "--dry-run", is_flag=True, help="Read and check everything, say what would happen, write nothing."
 )
@@ -49,22 +88,13 @@ SHOWN = 3
 )
 @with_store
 @as_json
-def command(
-    paths: tuple[Path, ...],
-    mapping: Path | None,
-    run_id: str | None,
-    dataset: str | None,
-    created_at: str | None,
-    suite: str | None,
-    dry_run: bool,
-    no_text: bool,
-    project: Project,
-    as_json: bool,
-) -> None:
+@click.pass_context
+def command(context: click.Context, /, **given: Any) -> None:
     """Load bundles: folders with datasets/, inventories/ or runs/ in them, or one run's folder.
 
-    Or one file of results, as a run: JSON Lines or Parquet with the bundle's own columns, or with --mapping any
-    JSON, JSON Lines, CSV or Parquet.
+    Or files of other tools, recognised by their content: TREC runs and qrels, BEIR, ranx, ragas, Inspect, promptfoo,
+    deepeval, MLflow, OpenTelemetry, Phoenix, Langfuse, LlamaIndex, LangSmith, AutoRAG, a knowledge base's database,
+    tables of your own. Labels in them become the golden set of the dataset, unless it has one.
 
     The same bytes again change nothing; a part delivered again takes the place of that part. What cannot be taken
     goes to quarantine (exit code 3) and stops nothing else. Ctrl-C stops after the runs that are being written; the
@@ -74,51 +104,197 @@ def command(
     rows in quarantine are recorded without their text. It does not remove what was stored before: `forget --text`
     does. The same bytes with and without texts are two deliveries, the later one stands.
     """
-    from eval_pipeline.loading.context import LoadOptions
-    from eval_pipeline.loading.file import RunNamed, load_results_file
-    from eval_pipeline.loading.load import load_bundles
-
-    named = {"--mapping": mapping, "--run-id": run_id, "--dataset": dataset, "--created-at": created_at}
-    file = _results_file(paths, {**named, "--suite": suite})
-    options = LoadOptions(dry_run=dry_run, no_text=no_text)
-    if file is not None:
-        run = RunNamed(run_id or "", dataset or "", created_at, suite)
-        with _interruption_named():
-            report = load_results_file(file, run, project, mapping=mapping, options=options)
+    call = _Call(**given)
+    found = _sorted_out(call)
+    if call.target is not None:
+        _write_out(call, found)
+        return
+    report, files = _loaded(call, found)
+    if call.as_json:
+        print_json(_document(report, files, dry_run=call.dry_run))
     else:
-        with progress_bar("loading runs") as progress, _stopped_by_ctrl_c() as stop:
-            report = load_bundles(list(paths), project, progress=progress, options=options, stop=stop)
-    if as_json:
-        print_json(_document(report, dry_run=dry_run))
-    else:
-        _print_report(report, dry_run=dry_run)
+        _print_files(files, dry_run=call.dry_run)
+        _print_report(report, dry_run=call.dry_run, is_computed=call.compute)
     if report.stopped:
         _say_what_is_left(report)
         sys.exit(INTERRUPTED)
+    if call.compute and report.runs and not call.dry_run:
+        from eval_pipeline.cli.run import command as run
+
+        context.invoke(run, run_ids=tuple(report.runs), project=call.project, as_json=False)
     if report.quarantined:
         sys.exit(QUARANTINED)
 
 
-def _results_file(paths: tuple[Path, ...], given: dict[str, Any]) -> Path | None:
-    """The one file that is a run's results, if it is one; options that do not fit are refused."""
-    for path in paths:
+@dataclass(frozen=True)
+class _Call:
+    """What was typed."""
+
+    paths: tuple[Path, ...]
+    tool: str | None
+    mapping: Path | None
+    run_id: str | None
+    dataset: str | None
+    created_at: str | None
+    suite: str | None
+    chunker: str | None
+    missing: Missing
+    order: Order
+    golden: bool
+    replace_labels: bool
+    target: Path | None
+    compute: bool
+    dry_run: bool
+    no_text: bool
+    project: Project
+    as_json: bool
+
+    def of_files(self) -> list[str]:
+        """The options given that go with files alone."""
+        named = {
+            "--from": self.tool,
+            "--mapping": self.mapping,
+            "--run-id": self.run_id,
+            "--dataset": self.dataset,
+            "--created-at": self.created_at,
+            "--suite": self.suite,
+            "--chunker": self.chunker,
+            "--to": self.target,
+            "--golden": self.golden or None,
+            "--replace-labels": self.replace_labels or None,
+        }
+        return [name for name, value in named.items() if value is not None]
+
+    def named(self) -> FilesNamed:
+        """What was said of the files."""
+        from eval_pipeline.loading.others import FilesNamed
+
+        said = {"created_at": self.created_at, "suite": self.suite}
+        return FilesNamed(
+            self.tool,
+            self.run_id,
+            self.dataset,
+            said,
+            self.chunker,
+            self.missing,
+            self.order,
+            self.golden,
+            self.replace_labels,
+        )
+
+
+@dataclass(frozen=True)
+class _Found:
+    """Bundles, and files of others; or one file that is loaded as it is or through a mapping."""
+
+    bundles: list[Path]
+    files: list[Path]
+    as_it_is: Path | None = None
+
+
+def _sorted_out(call: _Call) -> _Found:
+    """What each path is; options that do not fit are refused."""
+    from eval_pipeline.loading.others import is_bundle, results_as_they_are
+
+    for path in call.paths:
         if not path.exists():
             raise UsageError(f"{path} is not there; give a bundle's folder or a file of results")
-    files = [path for path in paths if not path.is_dir()]
+    bundles = [] if call.tool else [path for path in call.paths if is_bundle(path)]
+    files = [path for path in call.paths if path not in bundles]
     if not files:
-        odd = [name for name, value in given.items() if value is not None]
-        if odd:
-            raise UsageError(f"{', '.join(odd)} goes with a file of results, and {paths[0]} is a folder")
-        return None
-    if len(paths) > 1:
-        raise UsageError(f"{files[0]} is a file of results: load it by itself, as one run")
-    missing = [name for name in ("--run-id", "--dataset") if not given[name]]
+        if call.of_files():
+            raise UsageError(
+                f"{', '.join(call.of_files())} goes with a file of results, and {bundles[0]} is a folder"
+            )
+        return _Found(bundles, [])
+    if call.mapping is not None:
+        return _Found([], [], _through_mapping(call, files))
+    alone = len(call.paths) == 1 and call.chunker is None and call.target is None
+    if alone and files[0].is_file() and results_as_they_are(files[0], call.named()):
+        if call.dataset is None:
+            raise UsageError(f"{files[0]} does not say which dataset it is about: add --dataset DATASET")
+        return _Found([], [], files[0])
+    return _Found(bundles, files)
+
+
+def _through_mapping(call: _Call, files: list[Path]) -> Path:
+    if len(call.paths) > 1:
+        raise UsageError(f"{files[0]} is a file of results with a mapping: load it by itself, as one run")
+    missing = [name for name, value in (("--run-id", call.run_id), ("--dataset", call.dataset)) if not value]
     if missing:
         raise UsageError(
             f"{files[0]} is a file of results, and {' and '.join(missing)} is not said: "
-            f"eval-pipeline load {files[0]} --run-id RUN_ID --dataset DATASET [--mapping mapping.toml]"
+            f"eval-pipeline load {files[0]} --mapping {call.mapping} --run-id RUN_ID --dataset DATASET"
         )
     return files[0]
+
+
+def _loaded(call: _Call, found: _Found) -> tuple[LoadReport, list[FileReport]]:
+    from eval_pipeline.adapters.writing import name_of_file
+    from eval_pipeline.loading.context import LoadOptions
+    from eval_pipeline.loading.file import RunNamed, load_results_file
+    from eval_pipeline.loading.others import load_files
+
+    options = LoadOptions(dry_run=call.dry_run, no_text=call.no_text)
+    if found.as_it_is is not None:
+        run_id = call.run_id or name_of_file(found.as_it_is)
+        run = RunNamed(run_id, call.dataset or "", call.created_at, call.suite)
+        with _interruption_named():
+            return load_results_file(
+                found.as_it_is, run, call.project, mapping=call.mapping, options=options
+            ), []
+    with progress_bar("loading runs") as progress, _stopped_by_ctrl_c() as stop:
+        return load_files(
+            found.files,
+            found.bundles,
+            call.named(),
+            call.project,
+            progress=progress,
+            options=options,
+            stop=stop,
+        )
+
+
+def _write_out(call: _Call, found: _Found) -> None:
+    from eval_pipeline.loading.others import write_files
+
+    if call.target is None or found.bundles or not found.files:
+        raise UsageError("--to writes the bundle that files of other tools become; here is no such file")
+    files = write_files(found.files, call.named(), call.project, call.target)
+    if call.as_json:
+        print_json({"format": 1, "to": str(call.target), "files": [_file_entry(one) for one in files]})
+        return
+    _print_files(files, dry_run=False)
+    print_line(f"Wrote a bundle into {call.target}.")
+    say(f"Next: `eval-pipeline load {call.target}`")
+
+
+def _file_entry(one: FileReport) -> dict[str, Any]:
+    return {
+        "path": str(one.path),
+        "tool": one.tool,
+        "taken_for": one.taken_for,
+        "dataset": one.dataset,
+        "runs": one.runs,
+        "rows": one.rows,
+        "labels": one.labels,
+        "remarks": one.remarks,
+        "unused": dict(one.unused),
+    }
+
+
+def _print_files(files: list[FileReport], *, dry_run: bool) -> None:
+    """What the rows of each file became; a trial shows the first three."""
+    for one in files:
+        if dry_run:
+            for row in one.shown:
+                print_json_line(shortened(row))
+        made = [
+            *([f"{count(one.rows, 'result')} of {', '.join(one.runs)}"] if one.runs else []),
+            *([f"labels of {count(one.labels, 'query', plural='queries')}"] if one.labels else []),
+        ]
+        if made:
+            print_line(f"{one.path}: {' and '.join(made)}, dataset {one.dataset}.")
 
 
 @contextmanager
@@ -152,7 +328,7 @@ def _interruption_named() -> Iterator[None]:
         raise
 
 
-def _document(report: LoadReport, *, dry_run: bool) -> dict[str, Any]:
+def _document(report: LoadReport, files: list[FileReport], *, dry_run: bool) -> dict[str, Any]:
     return {
         "format": 1,
         "golden_sets": report.golden_sets,
@@ -168,10 +344,11 @@ def _document(report: LoadReport, *, dry_run: bool) -> dict[str, Any]:
         "dry_run": dry_run,
         "stopped": report.stopped,
         "case_lists": report.case_lists,
+        "files": [_file_entry(one) for one in files],
     }
 
 
-def _print_report(report: LoadReport, *, dry_run: bool) -> None:
+def _print_report(report: LoadReport, *, dry_run: bool, is_computed: bool = False) -> None:
     taken = [
         count(len(report.runs), "run"),
         count(report.results, "result"),
@@ -206,7 +383,7 @@ def _print_report(report: LoadReport, *, dry_run: bool) -> None:
         return
     if report.waiting:
         say(waiting_sentence(report.waiting))
-    if len(report.runs) > len(report.waiting) and not report.stopped:
+    if len(report.runs) > len(report.waiting) and not report.stopped and not is_computed:
         say("Next: `eval-pipeline run` computes their metrics.")
 
 

@@ -23,6 +23,8 @@ HOW_TO_MEND = (
     "`eval-pipeline metrics --check NAME` shows the place. A formula that is mended is computed by "
     "`eval-pipeline run`; `run --all` tries once more what is as it was."
 )
+SHOWN_HITS = 3
+SHOWN_TEXT = 60
 
 
 def print_json(document: Any) -> None:
@@ -159,3 +161,15 @@ def progress_bar(what: str) -> Iterator[Callable[[int, int], None] | None]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task(what, total=None)
         yield lambda done, total: progress.update(task, completed=done, total=total)
+
+
+def shortened(value: Any) -> Any:
+    """Enough of a row to recognise it."""
+    if isinstance(value, dict):
+        return {name: shortened(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        shown = [shortened(inner) for inner in value[:SHOWN_HITS]]
+        return [*shown, f"… {len(value) - SHOWN_HITS} more"] if len(value) > SHOWN_HITS else shown
+    if isinstance(value, str) and len(value) > SHOWN_TEXT:
+        return value[:SHOWN_TEXT] + "…"
+    return value

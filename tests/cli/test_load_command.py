@@ -11,6 +11,7 @@ import tomllib
 import pytest
 
 from eval_pipeline.cli.main import main
+from tests.adapters.taken import MADE
 from tests.bundle_files import ask, hits, settings_in, write_golden, write_lines, write_run
 from tests.prepared import command_line
 
@@ -140,16 +141,19 @@ def test_init_refuses_what_it_cannot_read_and_writes_nothing(typed, tmp_path, na
     ("words", "said"),
     [
         (("load", "gone"), "gone is not there"),
-        (("load", "own.jsonl"), "--run-id and --dataset is not said"),
-        (("load", "own.jsonl", "--run-id", "r"), "--dataset is not said"),
-        (("load", "own.jsonl", "bundle", "--run-id", "r", "--dataset", "d"), "load it by itself"),
+        (("load", "own.jsonl"), "add --dataset DATASET"),
+        (("load", "own.jsonl", "--run-id", "r"), "add --dataset DATASET"),
+        (("load", "own.jsonl", "--from", "trek", "--dataset", "d"), "did you mean trec?"),
+        (("load", "own.jsonl", "--dataset", "no name"), "--dataset: 'no name' cannot be a name"),
+        (("load", "odd.json", "--dataset", "d"), "it is a JSON document with colour, size"),
+        (("load", "bundle", "--to", "there"), "--to goes with a file of results"),
         (("load", "bundle", "--run-id", "r"), "--run-id goes with a file of results"),
-        (("load", "own.jsonl", "--run-id", "r", "--dataset", "d"), "has no query_id"),
         (("load", "own.jsonl", "--mapping", "gone.toml", "--run-id", "r", "--dataset", "d"), "gone.toml"),
     ],
 )
 def test_wrong_usage_says_what_is_missing_and_makes_no_store(typed, own, tmp_path, words, said):
     write_run(tmp_path / "bundle", "run-1", [])
+    (tmp_path / "odd.json").write_text('{"colour": 1, "size": [2]}')
     code, _, err = typed(*words)
     assert code == 2
     assert said in err
@@ -243,6 +247,57 @@ def test_a_golden_set_that_was_cut_off_before_its_first_row_takes_nothing_away(t
     assert code == 3
     assert "the file holds no query" in err
     assert ask(settings_in(tmp_path), "select count(*) from labels.queries") == [(1,)]
+
+
+HITS = "select query_id, chunk_id from hits order by query_id, rank"
+
+
+def test_a_run_and_its_labels_come_from_two_files_of_trec_in_one_go(typed, tmp_path):
+    files = (str(MADE / "demo.run"), str(MADE / "qrels.txt"))
+    code, out, err = typed("load", *files, "--dataset", "demo", "--missing", "empty")
+    assert code == 0, err
+    assert f"{files[0]}: taken for a TREC run, 'demo'" in err and f"{files[1]}: taken for TREC qrels" in err
+    assert "1 query without a row: taken as asked, nothing found" in err
+    assert "Loaded 1 run, 4 results, 1 golden set" in out
+    settings = settings_in(tmp_path)
+    assert ask(settings, "select run_id, dataset from runs") == [("demo", "demo")]
+    assert ask(settings, HITS)[:3] == [("q1", "leave#0"), ("q1", "leave#1"), ("q1", "travel#0")]
+    code, out, _ = typed("load", *files, "--dataset", "demo", "--missing", "empty", "--json")
+    document = json.loads(out)
+    assert (code, document["runs"], document["unchanged"]) == (0, [], 2)
+    assert [(one["tool"], one["runs"], one["labels"]) for one in document["files"]] == [
+        ("trec", ["demo"], 0),
+        ("qrels", [], 4),
+    ]
+
+
+def test_labels_of_results_take_no_golden_sets_place_unasked(typed, tmp_path):
+    write_lines(tmp_path / "golden.jsonl", [{"query_id": "q1", "expected_chunk_ids": ["other"]}])
+    assert typed("load", "golden.jsonl", "--dataset", "demo")[0] == 0
+    results = ("load", str(MADE / "langsmith.jsonl"), "--dataset", "demo")
+    code, _, err = typed(*results)
+    assert code == 0
+    assert (
+        "the golden set of demo stays; the file has 1 query labelled otherwise and 4 queries it does not have"
+        in err
+    )
+    count_of = "select count(*) from queries"
+    assert ask(settings_in(tmp_path), count_of) == [(1,)]
+    assert typed(*results, "--replace-labels")[0] == 0
+    assert ask(settings_in(tmp_path), count_of) == [(5,)]
+
+
+def test_a_bundle_is_written_instead_and_loads_as_the_file_does(typed, tmp_path):
+    path = str(MADE / "autorag-node.parquet")
+    code, _, err = typed("load", path, "--dataset", "demo", "--to", "there", "--chunker", "v1")
+    assert code == 0, err
+    assert not (tmp_path / "e.duckdb").exists()
+    assert typed("load", "there")[0] == 0
+    settings = settings_in(tmp_path)
+    written = ask(settings, HITS)
+    assert len(written) == 7
+    assert typed("load", path, "--dataset", "demo", "--chunker", "v1")[0] == 0
+    assert ask(settings, HITS) == written
 
 
 def test_fields_that_are_named_almost_right_are_said(typed, tmp_path):
