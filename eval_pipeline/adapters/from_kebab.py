@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +34,13 @@ OWN = {"elapsed_ms", "mode"}
 def recognise(head: Head) -> Seen | None:
     """A database with eval_runs and eval_query_results; or lines of results with elapsed_ms."""
     if head.kind == "sqlite":
-        with closing(_open(head.path)) as con:
+        with suppress(sqlite3.Error), closing(_open(head.path)) as con:
             found = {name for (name,) in con.execute("SELECT name FROM sqlite_master")}
             runs = con.execute("SELECT count(*) FROM eval_runs").fetchone()[0] if found >= TABLES else 0
-        return Seen(CERTAIN, f"a knowledge base with {runs:,} evaluation runs") if found >= TABLES else None
+            return (
+                Seen(CERTAIN, f"a knowledge base with {runs:,} evaluation runs") if found >= TABLES else None
+            )
+        return None
     is_own = head.columns >= LINE and OWN & head.columns and "latency_ms" not in head.columns
     return Seen(CERTAIN, "results of a knowledge base") if is_own else None
 

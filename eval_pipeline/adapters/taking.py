@@ -65,7 +65,7 @@ def _seen(tool: Tool, head: Head) -> Seen | None:
     """What a tool sees in the file; what is not built as it thinks is not its file."""
     try:
         return tool.recognise(head)
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError):
+    except (InputRejected, KeyError, TypeError, ValueError, AttributeError, IndexError):
         return None
 
 

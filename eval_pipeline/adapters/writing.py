@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import pyarrow as pa
 import zstandard
 
 from eval_pipeline.adapters._names import hash_of, usable_name
@@ -47,6 +48,13 @@ LABELS = frozenset(
 
 _ENDINGS = re.compile(
     r"(\.(gz|zst|lz4|jsonl?|ndjson|csv|tsv|parquet|eval|run|trec|txt|qrels|sqlite3?|db))+\Z", re.IGNORECASE
+)
+
+
+# What reading raises where a value is of another kind than everywhere else: the file is refused, with the place.
+_NOT_AS_EXPECTED = (
+    *(TypeError, AttributeError, KeyError, ValueError, IndexError, OverflowError, RecursionError),
+    *(pa.ArrowException, OSError),
 )
 
 
@@ -246,6 +254,8 @@ def write_bundle(tool: Tool, source: Path, options: ReadOptions, wanted: Wanted,
             chosen = replace(chosen, scattered=True)
         except _IdsRepeat:
             by_question = True
+        except _NOT_AS_EXPECTED as error:
+            raise InputRejected(f"{source.name} is not built as {tool.page.title} is: {error!r}") from error
 
 
 def _finished(writer: _Writer, tool: Tool, options: ReadOptions, folder: Path) -> Made:
