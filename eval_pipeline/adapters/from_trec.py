@@ -57,7 +57,7 @@ def read(path: Path, options: ReadOptions) -> Iterator[Piece]:
         if good:
             ordered = _in_order(good, options)
             unordered += any(float(a[4]) < float(b[4]) for a, b in pairwise(ordered))
-            hits = [_hit(cells) for cells in ordered]
+            hits = [_hit(cells, options) for cells in ordered]
             yield ResultRow({"query_id": query, "hits_top_k": hits}, group[0][0], run=tag)
     if unordered:
         yield Remark(
@@ -101,10 +101,11 @@ def _in_order(rows: Sequence[list[str]], options: ReadOptions) -> list[list[str]
     return sorted(rows, key=lambda row: -float(row[4]))
 
 
-def _hit(cells: list[str]) -> Row:
+def _hit(cells: list[str], options: ReadOptions) -> Row:
     hit = hit_of(cells[2], score=cells[4])
-    # Ranks that begin with 0 would be odd ranks; where a hit stands in the list says it as well.
-    return hit | ({"rank": int(cells[3])} if _is_rank(cells[3]) and int(cells[3]) > 0 else {})
+    # Ranks that begin with 0, or that another order contradicts, would be odd: where a hit stands says it as well.
+    is_rank = options.order == "file" and _is_rank(cells[3]) and int(cells[3]) > 0
+    return hit | ({"rank": int(cells[3])} if is_rank else {})
 
 
 PAGE = Page(
