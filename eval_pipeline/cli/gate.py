@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 BY_SUFFIX = {".json": "json", ".md": "md", ".markdown": "md", ".xml": "junit"}
 FAILED = 1
 INCONCLUSIVE = 4
+LONGEST_RULE = 14
 
 
 @click.command("gate")
@@ -85,6 +86,7 @@ def exit_code(document: GateReport) -> int:
 
 
 def _print(document: GateReport) -> None:
+    from eval_pipeline.cli.compare_table import _broken
     from eval_pipeline.report.comparison_rows import rules_worth_showing
     from eval_pipeline.report.numbers import change, p_value
 
@@ -96,21 +98,23 @@ def _print(document: GateReport) -> None:
         rows = [
             (
                 rule.verdict,
-                rule.label,
+                _broken(rule.label, most=LONGEST_RULE),
                 number(rule.baseline),
                 number(rule.candidate),
                 change(rule.delta),
+                "" if rule.margin is None else f"{rule.margin:g}",
                 p_value(rule.p_adjusted),
             )
             for rule in shown
         ]
-        columns = ["", "rule", "baseline", "candidate", "change", "p adj."]
+        columns = ["", "rule", "baseline", "candidate", "change", "margin", "p adj."]
         print_line()
         table(columns, rows, numbers=columns[2:])
-        print_line("p adj.: one-sided, Holm over all rules\n")
+        print_line("p adj.: one-sided; Simes inside a family of metrics, Holm over the families\n")
         for rule in sorted(shown, key=lambda rule: bool(rule.verdict != "fail")):
             if rule.verdict != "pass":
-                print_line(filled(f"{rule.label}: {rule.reason}"))
+                aside = "" if rule.required else " (not required)"
+                print_line(filled(f"{rule.label}{aside}: {rule.reason}"))
     if quiet:
         print_line(quiet)
     for note in document.notes:

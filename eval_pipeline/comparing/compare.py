@@ -22,14 +22,16 @@ from eval_pipeline.comparing.material import (
     Paired,
     SpanFacts,
     _read_material,
+    _span_facts,
     _versions_match,
     _whole_run_tests,
     find_pair,
 )
 from eval_pipeline.comparing.options import _option_notes, comparison_options
-from eval_pipeline.comparing.pair_rows import ComparedRun
+from eval_pipeline.comparing.pair_rows import ComparedRun, MetricPairs
 from eval_pipeline.comparing.significance import (
     WHOLE_RUN_QUESTIONS,
+    Compared,
     Question,
     entries_of,
     moved_slices,
@@ -50,7 +52,6 @@ from eval_pipeline.comparing.verdicts import (
 from eval_pipeline.comparing.warnings import CHUNKERS_DIFFER, _caveats_of, _warnings_of
 from eval_pipeline.errors import RefusedError
 from eval_pipeline.formulas.registry import Registry
-from eval_pipeline.stats import compare_paired
 from eval_pipeline.store.project import Project
 
 CAUSES = (
@@ -128,9 +129,7 @@ def _comparison_document(material: Material, registry: Registry, options: Compar
             groups=paired.groups,
         ),
         parts=compare_parts(*material.parts, tested),
-        fallback_significance=_fallback_significance(paired, facts, cutoffs, questions)
-        if material.spans
-        else None,
+        fallback_significance=_fallback_significance(paired, facts, registry) if material.spans else None,
         noise=material.noise.bands,
         identical_pairs=material.noise.pairs,
         flaky_queries=material.noise.flaky_queries,
@@ -270,24 +269,48 @@ def _fallback_metrics(facts: Sequence[QueryFacts], cutoffs: Cutoffs) -> Fallback
 
 
 def _fallback_significance(
-    paired: Paired, facts: Sequence[QueryFacts], cutoffs: Cutoffs, questions: Mapping[str, Question]
+    paired: Paired, facts: Sequence[QueryFacts], registry: Registry
 ) -> dict[str, Tested]:
     """The tests of the fallback metrics, adjusted for each other."""
-    places = [place for place, one in enumerate(facts) if one.is_expecting and one.is_comparable]
-    groups = paired.groups
-    own_groups = None if groups is None else [groups[place] for place in places]
-    values_a = _rank_values([facts[place].rank_a for place in places], cutoffs)
-    values_b = _rank_values([facts[place].rank_b for place in places], cutoffs)
-    results = {
-        metric: compare_paired(
-            np.array(values_a[metric]),
-            np.array(values_b[metric]),
-            scale="fraction" if metric == "mrr" else "binary",
-            groups=own_groups,
+    compared = _compared_by_span(facts, registry)
+    results = results_of(list(compared.values()), list(compared), groups=paired.groups)
+    questions = questions_of(registry)
+    return entries_of(results, {metric: questions.get(metric) or Question("retrieval") for metric in results})
+
+
+def _fallback_compared(paired: Paired, registry: Registry) -> dict[str, Compared]:
+    """The metrics of two chunkers that are matched by document and span."""
+    if paired.is_without_results:
+        return {}
+    options = comparison_options(registry.config)
+    facts = _span_query_facts(
+        paired, _span_facts(paired.both, options), options, threshold=options.overlap_threshold
+    )
+    return _compared_by_span(facts, registry)
+
+
+def _compared_by_span(facts: Sequence[QueryFacts], registry: Registry) -> dict[str, Compared]:
+    """hit@k and MRR by document and span, over the comparable queries."""
+    usable = np.array([one.is_expecting and one.is_comparable for one in facts], dtype=np.bool_)
+    if not usable.any():
+        return {}
+    cutoffs = _cutoffs_of(registry)
+    values_a = _rank_values([one.rank_a for one in facts], cutoffs)
+    values_b = _rank_values([one.rank_b for one in facts], cutoffs)
+    hit, reciprocal = (registry.get(f"metrics.{name}") for name in ("hit_at_k", "reciprocal_rank"))
+    return {
+        metric: Compared(
+            metric,
+            reciprocal if metric == "mrr" else hit,
+            MetricPairs(
+                np.where(usable, np.array(values_a[metric], float), 0.0),
+                np.where(usable, np.array(values_b[metric], float), 0.0),
+                usable,
+                usable,
+            ),
         )
         for metric in values_a
     }
-    return entries_of(results, {metric: questions.get(metric) or Question("retrieval") for metric in results})
 
 
 def _sensitivity(material: Material, counts: Counts, options: ComparisonOptions) -> dict[str, Counts]:

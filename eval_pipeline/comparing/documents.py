@@ -272,17 +272,26 @@ class GateRule(Document, frozen=True, kw_only=True):
     baseline: Annotated[Number, Help("Its value of the baseline, over the queries that both define.")]
     candidate: Annotated[Number, Help("Its value of the candidate, over the queries that both define.")]
     delta: Annotated[Number, Help("candidate − baseline.")]
-    margin: Annotated[Number, Help("How much worse the candidate may be; null where a target is set.")]
-    p_adjusted: Annotated[Number, Help("One-sided, adjusted by Holm for the rules of the gate.")]
+    margin: Annotated[
+        Number,
+        Help("The margin that was used: how much worse the candidate may be; null where a target is set."),
+    ]
+    p_adjusted: Annotated[
+        Number, Help("One-sided: Simes inside a family, Holm over the families of the rules.")
+    ]
     ci_low: Annotated[Number, Help("Lower bound of the difference, with 95 % confidence.")]
     reason: Annotated[str, Help("Why this verdict, in words.")]
     ci_high: Annotated[Number, Help("Upper bound of the difference, with 95 % confidence.")]
     p_value: Annotated[Number, Help("One-sided, of this rule alone; null where nothing was tested.")]
     n: Annotated[int, Help("Over how many queries, cases or nights.")]
-    kind: Annotated[str, Help("change, drift (a trend over nights) or target.")]
+    kind: Annotated[str, Help("change, drift (against an old night of the same level) or target.")]
     label: Annotated[str, Help("The rule's name for people: the metric, with its slice or nights.")]
     slice: Annotated[str | None, Help("The dimension that the rule is limited to.")]
     slice_value: Annotated[str | None, Help("Which queries of that dimension.")]
+    required: Annotated[bool, Help("Whether the gate passes only if this rule does.")] = True
+    resolution: Annotated[
+        Number, Help("The margin that an unchanged candidate would pass nine times in ten; null not known.")
+    ] = None
 
 
 class GateReport(Document, frozen=True, kw_only=True):

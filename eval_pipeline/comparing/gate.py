@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 
+from eval_pipeline.comparing.compare import _fallback_compared
 from eval_pipeline.comparing.documents import GateReport
 from eval_pipeline.comparing.gate_evidence import (
     Change,
+    Drift,
     Judged,
-    Trend,
     _judge_target,
-    _measure_trend,
     judge_all,
     measure_change,
 )
@@ -23,7 +23,7 @@ from eval_pipeline.comparing.gate_rules import EXTRACTION, GateConfig, Rule, rea
 from eval_pipeline.comparing.material import Paired, find_pair, read_pair
 from eval_pipeline.comparing.noise import RecentRun, StoredValue, _stored_values, recent_runs
 from eval_pipeline.comparing.pair_rows import ComparedRun, find_compared_run
-from eval_pipeline.comparing.significance import _mean_of_values
+from eval_pipeline.comparing.significance import Compared, _mean_of_values, questions_of
 from eval_pipeline.comparing.states import (
     RunStates,
     _computed_alike,
@@ -31,7 +31,7 @@ from eval_pipeline.comparing.states import (
     _read_states,
     _unusable,
 )
-from eval_pipeline.comparing.warnings import _is_judged, chunk_level_metrics
+from eval_pipeline.comparing.warnings import CHUNKERS_DIFFER, _is_judged, chunk_level_metrics
 from eval_pipeline.computing.ledger import FAILED
 from eval_pipeline.config import Config, load_config
 from eval_pipeline.errors import InvalidConfig, UsageError
@@ -39,25 +39,29 @@ from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.loading.cases import ExpectedCases, expected_cases
 from eval_pipeline.showing.checks import ExtractionScores, extraction_scores
 from eval_pipeline.showing.show import EXTRACTION as EXTRACTION_CASES
+from eval_pipeline.stats import drift_anchor
 from eval_pipeline.store.open import Connection
 from eval_pipeline.store.project import Project, Store
 
 TOO_FEW: Final = "applies to"
 OF_QUERIES: Final = "metrics of queries: neither run delivered results"
 LOOKED_AT: Final = 120
-FEWEST_NIGHTS: Final = 4
+FEWEST_NIGHTS: Final = 2
+BY_SPAN: Final = "; matched by document and span"
+NO_DRIFT: Final = "drift: no comparable night before it but the baseline"
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What was read for a gate: the pair, the nights before the candidate, and the extraction scores of both.
+    """What was read for a gate: the pair, its metrics, drifts, and the extraction scores of both.
 
-    `missing_cases` says which cases the candidate should hold and does not.
+    Of two chunkers `by_span` are the metrics that are matched by document and span. `missing_cases` says which cases
+    the candidate should hold and does not.
     """
 
     paired: Paired
-    nights: Sequence[RecentRun]
-    values: Mapping[tuple[str, int], StoredValue]
+    by_span: Mapping[str, Compared]
+    drifts: Sequence[Drift]
     extraction: tuple[ExtractionScores | None, ExtractionScores | None]
     missing_cases: str | None = None
 
@@ -115,21 +119,80 @@ def _read_evidence(store: Store, paired: Paired, config: GateConfig) -> Evidence
     registry = store.definitions()
     con = store.con
     a, b = paired.a, paired.b
-    nights: list[RecentRun] = []
-    if config.drift_nights >= FEWEST_NIGHTS:
-        recent = recent_runs(con, b, until=[b], most=LOOKED_AT, only_answers=True)
-        nights = trailing_nights(recent, b, most=config.drift_nights)
-    formulas = registry.keys()
-    sources = {rule.metric: formulas[rule.metric].name for rule in config.rules if rule.metric != EXTRACTION}
     return Evidence(
         paired=paired,
-        nights=nights,
-        values=_stored_values(con, sorted(run.run_key for run in nights), sources) if nights else {},
+        by_span={} if paired.is_exact else _fallback_compared(paired, registry),
+        drifts=_drifts(store, paired, config),
         extraction=(extraction_scores(con, a.run_key), extraction_scores(con, b.run_key)),
         missing_cases=expected_cases(con, registry.config, [b.run_id])
         .get(b.run_id, ExpectedCases())
         .why_undecided,
     )
+
+
+def _drifts(store: Store, paired: Paired, config: GateConfig) -> list[Drift]:
+    """The candidate against the oldest night since the last step of every rule's metric, where that is another run."""
+    if config.drift_nights < FEWEST_NIGHTS or paired.is_without_results:
+        return []
+    con, registry = store.con, store.definitions()
+    recent = recent_runs(con, paired.b, until=[paired.b], most=LOOKED_AT, only_answers=True)
+    nights = trailing_nights(recent, paired.b, most=config.drift_nights)
+    keys = registry.keys()
+    rules = [one for one in config.rules if one.target is None and one.metric in keys]
+    values = _stored_values(
+        con, sorted(run.run_key for run in nights), {rule.metric: keys[rule.metric].name for rule in rules}
+    )
+    anchors = {rule: _anchor(rule, nights, values, chunk_level_metrics(registry, paired)) for rule in rules}
+    pairs = {
+        run.run_key: _read_anchor(store, run, paired)
+        for run in dict.fromkeys(anchors.values())
+        if run is not None and run.run_key not in (paired.a.run_key, paired.b.run_key)
+    }
+    return [
+        drift
+        for rule, run in anchors.items()
+        if run and (drift := _drift(rule, run, nights[-1], pairs.get(run.run_key)))
+    ]
+
+
+def _anchor(
+    rule: Rule,
+    nights: Sequence[RecentRun],
+    values: Mapping[tuple[str, int], StoredValue],
+    chunk_level: Collection[str],
+) -> RecentRun | None:
+    """Of the nights computed like the candidate, by the same judge and chunker where these matter."""
+    candidate = nights[-1] if nights else None
+    own = values.get((rule.metric, candidate.run_key)) if candidate else None
+    if candidate is None or own is None:
+        return None
+    alike = [
+        (run, stored.value)
+        for run in nights
+        if (stored := values.get((rule.metric, run.run_key))) is not None
+        and stored.made_with == own.made_with
+        and (run.judge == candidate.judge or not _is_judged(rule.metric))
+        and (run.chunker_version == candidate.chunker_version or rule.metric not in chunk_level)
+    ]
+    return alike[drift_anchor([value for _, value in alike], limit=rule.margin)][0]
+
+
+def _read_anchor(store: Store, run: RecentRun, paired: Paired) -> Paired | None:
+    """The pair with the candidate; None where one of them cannot be compared."""
+    try:
+        return read_pair(store, find_compared_run(store.con, run.run_id), paired.b)
+    except UsageError:
+        return None
+
+
+def _drift(rule: Rule, run: RecentRun, candidate: RecentRun, paired: Paired | None) -> Drift | None:
+    compared = {one.metric: one for one in paired.compared} if paired else {}
+    if paired is None or rule.metric not in compared:
+        return None
+    change = measure_change(rule, compared[rule.metric], places=None, groups=paired.groups)
+    if change.is_identical:
+        return None
+    return Drift(change, run.run_id, (candidate.night - run.night).days)
 
 
 def trailing_nights(runs: Sequence[RecentRun], candidate: ComparedRun, *, most: int) -> list[RecentRun]:
@@ -145,20 +208,22 @@ def _decide(evidence: Evidence, registry: Registry, config: GateConfig) -> GateR
     preconditions = list(_preconditions(paired, registry, config, rules, skipped=skipped))
     if preconditions:
         return _document(paired.a, paired.b, config, preconditions=preconditions, skipped=skipped)
-    untold = {} if paired.is_exact else dict.fromkeys(chunk_level_metrics(registry, paired))
+    untold = () if paired.is_exact else set(chunk_level_metrics(registry, paired)) - evidence.by_span.keys()
     failed = {rule.metric: why for rule in rules if (why := _why_failed(rule, paired, registry))}
     changes = [
-        _change(rule, paired, is_untold=rule.metric in untold, failed=failed.get(rule.metric))
+        _change(rule, evidence, is_untold=rule.metric in untold, failed=failed.get(rule.metric))
         for rule in rules
         if rule.target is None
     ]
-    trends = [trend for rule in rules if (trend := _trend(rule, evidence, registry))]
-    judged = judge_all(changes, trends, config)
+    families = questions_of(registry)
+    judged = judge_all(
+        changes, evidence.drifts, [families[change.rule.metric].family for change in changes], config
+    )
     judged += [
         _target(rule, evidence, failed=failed.get(rule.metric)) for rule in rules if rule.target is not None
     ]
-    if not trends and config.drift_nights and not paired.is_without_results:
-        skipped = [*skipped, f"drift: fewer than {FEWEST_NIGHTS} comparable nights"]
+    if not evidence.drifts and config.drift_nights and not paired.is_without_results:
+        skipped = [*skipped, NO_DRIFT]
     notes = list(_stale_alike(paired, registry, rules))
     return _document(paired.a, paired.b, config, judged=judged, skipped=skipped, notes=notes)
 
@@ -280,50 +345,27 @@ def _why_failed(rule: Rule, paired: Paired, registry: Registry) -> str | None:
     return f"{FAILED}: {why}" if why else None
 
 
-def _change(rule: Rule, paired: Paired, *, is_untold: bool, failed: str | None) -> Change:
+def _change(rule: Rule, evidence: Evidence, *, is_untold: bool, failed: str | None) -> Change:
+    paired = evidence.paired
     if failed:
         return Change(rule, None, None, None, failed)
     if is_untold:
-        return Change(rule, None, None, None, "chunk ids of different chunker versions cannot be compared")
-    by_metric = {one.metric: one for one in paired.compared}
+        # Nothing that the candidate could do would answer it: it holds nothing up, unless somebody wrote it down.
+        return Change(rule, None, None, None, CHUNKERS_DIFFER, share=0.0)
     places = None
     if rule.slice is not None and rule.slice_value is not None:
         places = paired.slices.get((rule.slice, rule.slice_value))
         if places is None:
             return Change(rule, None, None, None, "no query of both runs stands in this slice")
-    return measure_change(
+    compared = {one.metric: one for one in paired.compared} | dict(evidence.by_span)
+    change = measure_change(
         rule,
-        by_metric.get(rule.metric),
+        compared.get(rule.metric),
         places=places,
         groups=paired.groups,
+        is_judged=_is_judged(rule.metric),
     )
-
-
-def _trend(rule: Rule, evidence: Evidence, registry: Registry) -> Trend | None:
-    """Over the nights computed like the candidate, by the same judge and chunker where these matter."""
-    if rule.target is not None or rule.slice is not None or not evidence.nights:
-        return None
-    candidate = evidence.nights[-1]
-    own = evidence.values.get((rule.metric, candidate.run_key))
-    if own is None:
-        return None
-    needs_chunker = rule.metric in chunk_level_metrics(registry, evidence.paired)
-    found: list[tuple[int, float]] = []
-    for run in evidence.nights:
-        stored = evidence.values.get((rule.metric, run.run_key))
-        if stored is None or stored.made_with != own.made_with:
-            continue
-        if _is_judged(rule.metric) and run.judge != candidate.judge:
-            continue
-        if needs_chunker and run.chunker_version != candidate.chunker_version:
-            continue
-        found.append((run.night.toordinal(), stored.value))
-    return _measure_trend(
-        rule,
-        [value for _, value in found],
-        [night for night, _ in found],
-        candidate=evidence.paired.b.run_id,
-    )
+    return replace(change, seen=BY_SPAN) if rule.metric in evidence.by_span else change
 
 
 def _target(rule: Rule, evidence: Evidence, *, failed: str | None) -> Judged:
@@ -363,14 +405,8 @@ def _document(
     skipped: Sequence[str] = (),
     notes: Sequence[str] = (),
 ) -> GateReport:
-    verdicts = [one.verdict for one in judged]
-    verdict = "pass"
-    if "fail" in verdicts:
-        verdict = "fail"
-    elif preconditions or not verdicts or "inconclusive" in verdicts:
-        verdict = "inconclusive"
     return GateReport(
-        verdict=verdict,
+        verdict=_verdict(judged, is_decided=not preconditions),
         candidate=b.run_id,
         baseline=a.run_id,
         preconditions=list(preconditions),
@@ -380,3 +416,11 @@ def _document(
         evidence=config.evidence,
         on_inconclusive=config.on_inconclusive,
     )
+
+
+def _verdict(judged: Sequence[Judged], *, is_decided: bool) -> str:
+    """Any rule may fail it; that it passes takes the required ones, and at least one of them."""
+    required = [one.verdict for one in judged if one.required]
+    if any(one.verdict == "fail" for one in judged):
+        return "fail"
+    return "pass" if is_decided and required and set(required) == {"pass"} else "inconclusive"

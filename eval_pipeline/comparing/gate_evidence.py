@@ -1,7 +1,8 @@
-"""The rules of a gate judged: each by its own evidence, all of them adjusted for each other."""
+"""The rules of a gate judged: each by its own evidence, their families adjusted for each other."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -12,14 +13,20 @@ from eval_pipeline.comparing.documents import GateRule
 from eval_pipeline.comparing.gate_rules import GateConfig, Rule
 from eval_pipeline.comparing.pair_rows import IntArray
 from eval_pipeline.comparing.significance import Compared, Groups, _mean_of_values, _short, compare_metric
-from eval_pipeline.stats import DriftResult, PairedResult, drift_test, holm, queries_needed, seed_for
-from eval_pipeline.stats.results import Alternative
-from eval_pipeline.words import decimal, rounded
+from eval_pipeline.stats import PairedResult, adjust_by_family, holm, queries_needed, resolution
+from eval_pipeline.stats.power import fewest_moved_units
+from eval_pipeline.stats.results import IDENTICAL, Alternative
+from eval_pipeline.words import count, decimal, rounded
 
 ALPHA: Final = 0.05
 TOLERANCE: Final = 1e-9
 # A metric that the candidate defines on fewer of the baseline's queries than this is not the same question any more.
 SHARE_DEFINED: Final = 0.5
+# A rule that nobody wrote down decides where it asks about this share of the compared queries.
+SHARE_REQUIRED: Final = 0.5
+FEWEST_MOVED: Final = fewest_moved_units(alternative="greater")
+# How far a margin may grow with what the queries cannot resolve.
+MOST_MARGIN: Final = 2.5
 
 
 @dataclass(frozen=True)
@@ -39,6 +46,9 @@ class Judged:
     ci_low: float | None = None
     ci_high: float | None = None
     n: int = 0
+    margin: float | None = None
+    resolution: float | None = None
+    required: bool = True
 
     def entry(self) -> GateRule:
         """As the document shows it."""
@@ -48,7 +58,7 @@ class Judged:
             baseline=rounded(self.baseline),
             candidate=rounded(self.candidate),
             delta=rounded(self.delta),
-            margin=None if self.kind == "target" else self.rule.margin,
+            margin=self.margin,
             p_adjusted=_short(self.p_adjusted),
             ci_low=rounded(self.ci_low),
             reason=self.reason,
@@ -59,22 +69,39 @@ class Judged:
             label=self.label,
             slice=self.rule.slice,
             slice_value=self.rule.slice_value,
+            required=self.required,
+            resolution=rounded(self.resolution),
         )
 
 
 @dataclass(frozen=True)
 class Change:
-    """A metric of both runs for one rule, before it is judged."""
+    """A metric of both runs for one rule, before it is judged.
+
+    `seen` says of how many judged answers both runs have one; `share` is on how many of the compared queries the
+    baseline has it: what a candidate lost is still asked for.
+    """
 
     rule: Rule
     result: PairedResult | None
     baseline: float | None
     candidate: float | None
     problem: str | None
+    seen: str = ""
+    share: float = 1.0
 
     @property
     def p_value(self) -> float | None:
-        return self.result.p_value if self.result and self.problem is None else None
+        """Of a question: none where so few moved that no test could show anything."""
+        result = self.result
+        if result is None or self.problem or (result.moved or 0) < FEWEST_MOVED:
+            return None
+        return result.p_value
+
+    @property
+    def is_identical(self) -> bool:
+        """Whether both values come of the same bytes."""
+        return self.result is not None and self.result.test == IDENTICAL
 
     @property
     def loss(self) -> float:
@@ -92,20 +119,31 @@ class Change:
             return None
         return -bound if self.rule.is_higher_better else bound
 
-
-@dataclass(frozen=True)
-class Trend:
-    """A metric over the trailing nights for one rule, before it is judged."""
-
-    rule: Rule
-    result: DriftResult
-    first: float
-    last: float
+    @property
+    def resolution(self) -> float | None:
+        """The margin that an unchanged candidate of this spread passes nine times in ten."""
+        return resolution(self.result.standard_error, self.result.degrees) if self.result else None
 
     @property
-    def loss(self) -> float:
-        total = self.result.total_change or 0.0
-        return -total if self.rule.is_higher_better else total
+    def margin(self) -> float:
+        """As it is written, or, of a rule that leaves it open, what these queries can resolve, up to a limit."""
+        base, resolved = self.rule.margin, self.resolution
+        if not self.rule.is_auto or resolved is None:
+            return base
+        return min(max(base, math.ceil(resolved * 1000) / 1000), MOST_MARGIN * base)
+
+    @property
+    def is_required(self) -> bool:
+        return self.share >= SHARE_REQUIRED if self.rule.required is None else self.rule.required
+
+
+@dataclass(frozen=True)
+class Drift:
+    """The candidate against an old night of the same level, `nights` nights before it."""
+
+    change: Change
+    anchor: str
+    nights: int
 
 
 def measure_change(
@@ -114,6 +152,7 @@ def measure_change(
     *,
     places: IntArray | None,
     groups: Groups,
+    is_judged: bool = False,
 ) -> Change:
     """Candidate less baseline over the queries on which both define the metric; `places` limits it to a slice."""
     if compared is None:
@@ -126,6 +165,7 @@ def measure_change(
         "both": int(np.count_nonzero(pairs.on_both & inside)),
         "baseline": int(np.count_nonzero(pairs.defined_a & inside)),
         "candidate": int(np.count_nonzero(pairs.defined_b & inside)),
+        "either": int(np.count_nonzero((pairs.defined_a | pairs.defined_b) & inside)),
     }
     wanted = pairs.on_both & inside
     alternative: Alternative = "less" if rule.is_higher_better else "greater"
@@ -141,6 +181,8 @@ def measure_change(
         _mean_of_values(pairs.a[wanted]),
         _mean_of_values(pairs.b[wanted]),
         _problem(rule, counts),
+        seen=f"; both runs have {counts['both']:,} of {counts['either']:,}" if is_judged else "",
+        share=counts["baseline"] / pairs.a.size if pairs.a.size else 0.0,
     )
 
 
@@ -158,61 +200,64 @@ def _problem(rule: Rule, counts: Mapping[str, int]) -> str | None:
     return None
 
 
-def judge_all(changes: Sequence[Change], trends: Sequence[Trend], config: GateConfig) -> list[Judged]:
-    """Every rule's verdict; one Holm adjustment over all p-values of the gate."""
+def judge_all(
+    changes: Sequence[Change], drifts: Sequence[Drift], families: Sequence[str], config: GateConfig
+) -> list[Judged]:
+    """Every rule's verdict: Simes inside a metric's family, Holm over the families; of drifts Holm of their own."""
     is_tested = config.evidence == "test"
     p_values = [change.p_value if is_tested else None for change in changes]
-    p_values += [trend.result.p_value for trend in trends]
-    adjusted = holm(p_values)
     judged = [
         _judge_change(change, p_adjusted) if is_tested else _judge_by_margin(change)
-        for change, p_adjusted in zip(changes, adjusted[: len(changes)], strict=True)
+        for change, p_adjusted in zip(changes, adjust_by_family(p_values, families, across=holm), strict=True)
     ]
-    judged += [
-        _judge_trend(trend, p_adjusted)
-        for trend, p_adjusted in zip(trends, adjusted[len(changes) :], strict=True)
+    adjusted = holm([drift.change.p_value for drift in drifts])
+    return judged + [
+        _judge_drift(drift, p_adjusted) for drift, p_adjusted in zip(drifts, adjusted, strict=True)
     ]
-    return judged
 
 
 def _judge_change(change: Change, p_adjusted: float | None) -> Judged:
     judged = _told(change, p_adjusted)
     if change.problem:
         return replace(judged, verdict="inconclusive", reason=change.problem)
-    margin = change.rule.margin
+    if _has_failed(change, p_adjusted):
+        told = f"worse by {decimal(change.loss)}, more than {change.rule.margin:g}, and hardly by chance"
+        return replace(judged, verdict="fail", reason=f"{told} (p {p_adjusted:.3g}){change.seen}")
     largest = change.largest_loss
-    is_exceeded = change.loss > margin + TOLERANCE
-    if is_exceeded and p_adjusted is not None and p_adjusted < ALPHA:
-        reason = f"worse by {decimal(change.loss)}, more than {margin:g}, and hardly by chance (p {p_adjusted:.3g})"
-        return replace(judged, verdict="fail", reason=reason)
-    if largest is not None and largest < margin:
-        return replace(judged, verdict="pass", reason=_why_passed(change, largest))
-    return replace(judged, verdict="inconclusive", reason=_why_inconclusive(change, p_adjusted))
+    if change.is_identical or (largest is not None and largest < change.margin):
+        return replace(judged, verdict="pass", reason=_why_passed(change, largest or 0.0) + change.seen)
+    return replace(judged, verdict="inconclusive", reason=_why_inconclusive(change, p_adjusted) + change.seen)
+
+
+def _has_failed(change: Change, p_adjusted: float | None) -> bool:
+    is_exceeded = change.loss > change.rule.margin + TOLERANCE
+    return is_exceeded and p_adjusted is not None and p_adjusted < ALPHA
 
 
 def _why_passed(change: Change, largest: float) -> str:
-    if change.result is not None and change.result.test == "identical":
-        return "no query changed"
+    if change.is_identical:
+        return "both were computed from the same results"
     if largest <= 0:
         return "better, with 95 % confidence"
-    return f"with 95 % confidence no worse than {decimal(largest)}"
+    return f"with 95 % confidence no worse than {decimal(largest)}; margin {change.margin:g}"
 
 
 def _why_inconclusive(change: Change, p_adjusted: float | None) -> str:
-    result, margin = change.result, change.rule.margin
-    if result is None or p_adjusted is None:
-        return f"{result.n if result else 0:,} queries are too few for any test"
-    if change.loss > margin + TOLERANCE:
-        told = f"worse by {decimal(change.loss)}, which may be chance (p {p_adjusted:.3g})"
-    elif change.largest_loss is None:
-        told = "no interval can be told"
-    else:
-        told = f"the loss may be up to {decimal(change.largest_loss)}"
+    result, margin = change.result, change.margin
+    n = count(result.n if result else 0, "query", plural="queries")
+    if result is None or change.largest_loss is None:
+        return f"{n} are too few for any test"
+    told = f"{n} rule out no loss below {decimal(change.largest_loss)}"
+    if change.loss > change.rule.margin + TOLERANCE:
+        chance = f"p {p_adjusted:.3g}" if p_adjusted is not None else "too few moved"
+        told = f"worse by {decimal(change.loss)}, which may be chance ({chance}); {told}"
+    if change.resolution is not None:
+        told += f", they resolve {decimal(change.resolution)}"
     alternative: Alternative = "less" if change.rule.is_higher_better else "greater"
     needed = queries_needed(margin, result.standard_error, n=result.n, alternative=alternative)
     if needed is None:
-        return f"{told}; how many queries a margin of {margin:g} needs cannot be told from these {result.n:,}"
-    return f"{told}; a margin of {margin:g} needs about {max(needed, result.n + 1):,} queries, there are {result.n:,}"
+        return f"{told}; how many a margin of {margin:g} needs cannot be told from these"
+    return f"{told}; a margin of {margin:g} needs about {max(needed, result.n + 1):,}"
 
 
 def _judge_by_margin(change: Change) -> Judged:
@@ -245,41 +290,27 @@ def _told(change: Change, p_adjusted: float | None) -> Judged:
         ci_low=result.lower_bound,
         ci_high=result.upper_bound,
         n=result.n,
+        margin=change.margin,
+        resolution=change.resolution,
+        required=change.is_required,
     )
 
 
-def _measure_trend(
-    rule: Rule, values: Sequence[float], nights: Sequence[int], *, candidate: str
-) -> Trend | None:
-    """Whether the metric got worse over these nights, oldest first; None where there are too few to tell."""
-    alternative: Alternative = "less" if rule.is_higher_better else "greater"
-    result = drift_test(
-        values, seed=seed_for(candidate, "drift", rule.metric), nights=nights, alternative=alternative
+def _judge_drift(drift: Drift, p_adjusted: float | None) -> Judged:
+    """A decline over many nights, each of which passed; where none is shown nothing is held up."""
+    change, nights = drift.change, count(drift.nights, "night")
+    told = replace(
+        _told(change, p_adjusted),
+        kind="drift",
+        label=f"{change.rule.metric} over {nights}",
+        margin=change.rule.margin,
+        required=False,
+        n=drift.nights,
     )
-    return None if result.p_value is None else Trend(rule, result, values[0], values[-1])
-
-
-def _judge_trend(trend: Trend, p_adjusted: float | None) -> Judged:
-    margin, loss, nights = trend.rule.margin, trend.loss, trend.result.n
-    is_drifting = loss > margin + TOLERANCE and p_adjusted is not None and p_adjusted < ALPHA
-    if is_drifting:
-        told = f"{decimal(loss)} worse over {nights} nights, more than {margin:g}"
-        reason = f"{told}, and hardly by chance (p {p_adjusted:.3g})"
-    else:
-        reason = f"no lasting decline over {nights} nights"
-    return Judged(
-        trend.rule,
-        "drift",
-        f"{trend.rule.metric} over {nights} nights",
-        verdict="fail" if is_drifting else "pass",
-        reason=reason,
-        baseline=trend.first,
-        candidate=trend.last,
-        delta=trend.result.total_change,
-        p_value=trend.result.p_value,
-        p_adjusted=p_adjusted,
-        n=nights,
-    )
+    if _has_failed(change, p_adjusted):
+        loss = f"{decimal(change.loss)} worse than {drift.anchor}, {nights} before, more than {change.rule.margin:g}"
+        return replace(told, verdict="fail", reason=f"{loss}, and hardly by chance (p {p_adjusted:.3g})")
+    return replace(told, verdict="pass", reason=f"no lasting decline since {drift.anchor}, {nights} before")
 
 
 def _judge_target(rule: Rule, baseline: float | None, candidate: float | None, *, n: int) -> Judged:

@@ -8,10 +8,11 @@
 #
 # [[gate.rules]]
 # metric = "hit@5"
-# margin = 0.02                  # a loss up to this is accepted
+# margin = 0.02                  # a loss up to this is accepted; "auto": what so many queries can resolve
 # direction = "higher"           # is better; the formula's own unless said
 # minimum_n = 30
 # slices = ["category", "vault=work"]
+# required = true                # must pass; unless said true only of the whole run, not of its slices
 #
 # [[gate.rules]]
 # metric = "extraction.macro_f1"
@@ -51,7 +52,9 @@ _RULE_FIELDS: Final = (
     "slices",
     "at_least",
     "at_most",
+    "required",
 )
+AUTO: Final = "auto"
 
 # As eval-pipeline.toml has it, whatever somebody wrote there.
 Table = Mapping[str, object]
@@ -59,7 +62,11 @@ Table = Mapping[str, object]
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """One question of a gate. With a `target` the candidate alone is asked, else how it differs from the baseline."""
+    """One question of a gate. With a `target` the candidate alone is asked, else how it differs from the baseline.
+
+    An `is_auto` margin grows with what the queries cannot resolve. A rule of which nobody said whether it is `required`
+    is so where it asks about half of the queries or more.
+    """
 
     metric: str
     direction: str
@@ -69,6 +76,9 @@ class Rule:
     slice_value: str | None = None
     target: float | None = None
     is_default: bool = False
+    is_auto: bool = False
+    required: bool | None = None
+    slices_required: bool = False
 
     @property
     def is_higher_better(self) -> bool:
@@ -119,11 +129,19 @@ def _default_rules(registry: Registry) -> list[Rule]:
     """Rules for what most systems care about, of those metrics that there are."""
     keys = registry.keys()
     rules = [
-        Rule(metric=metric, direction=keys[metric].header.direction, margin=margin, is_default=True)
+        Rule(
+            metric=metric,
+            direction=keys[metric].header.direction,
+            margin=margin,
+            is_default=True,
+            is_auto=True,
+        )
         for metric, margin in DEFAULT_MARGINS.items()
         if metric in keys
     ]
-    target = Rule(metric=EXTRACTION, direction="higher", target=EXTRACTION_TARGET, is_default=True)
+    target = Rule(
+        metric=EXTRACTION, direction="higher", target=EXTRACTION_TARGET, is_default=True, required=True
+    )
     return [*rules, target]
 
 
@@ -137,7 +155,10 @@ def with_slices(
         for wanted in slices.get(rule.metric, ()):
             dimension, named, value = wanted.partition("=")
             values = [value] if named else sorted(one for name, one in known if name == dimension)
-            found += [replace(rule, slice=dimension, slice_value=one) for one in values]
+            found += [
+                replace(rule, slice=dimension, slice_value=one, required=rule.slices_required)
+                for one in values
+            ]
     return found
 
 
@@ -183,7 +204,17 @@ def _rule(entry: Table, registry: Registry, *, where: str) -> Rule:
         margin=_margin(entry, formula, direction, where=where),
         minimum_n=int(_number(entry, "minimum_n", MINIMUM_N, lowest=1, highest=10**9, where=where)),
         target=target,
+        is_auto=entry.get("margin") == AUTO,
+        required=_flag(entry, "required", default=True, where=where),
+        slices_required=_flag(entry, "required", default=False, where=where),
     )
+
+
+def _flag(entry: Mapping[str, object], name: str, *, default: bool, where: str) -> bool:
+    value = entry.get(name, default)
+    if not isinstance(value, bool):
+        raise InvalidConfig(f"{where}: {name} is {value!r}; allowed: true, false")
+    return value
 
 
 def _target(entry: Table, *, where: str) -> tuple[float | None, str | None]:
@@ -201,6 +232,8 @@ def _margin(entry: Table, formula: Definition | None, direction: object, *, wher
     if known is None:
         is_score = formula is not None and formula.header.scale == "ordinal"
         known = 0.2 if is_score else 0.02 if direction == "higher" else 0.05
+    if entry.get("margin") == AUTO:
+        return known
     margin = _number(entry, "margin", known, lowest=0.0, highest=1e12, where=where)
     if margin == 0:
         raise InvalidConfig(

@@ -318,14 +318,18 @@ def render_gate_md(gate: GateReport) -> str:
                 value(rule.baseline),
                 value(rule.candidate),
                 change(rule.delta),
+                "" if rule.margin is None else f"{rule.margin:g}",
                 p_value(rule.p_adjusted),
-                escaped(rule.reason),
+                escaped(rule.reason) + ("" if rule.required else " (not required)"),
             ]
             for rule in shown
         ]
-        columns = ["verdict", "rule", "baseline:", "candidate:", "delta:", "p adjusted:", "reason"]
+        columns = ["verdict", "rule", "baseline:", "candidate:", "delta:", "margin:", "p adjusted:", "reason"]
         lines += ["", _table(columns, rows)]
-        lines += ["", "One-sided tests, p adjusted by Holm over the rules of this gate."]
+        lines += [
+            "",
+            "One-sided tests; p by Simes inside a family of metrics, by Holm over the families of this gate.",
+        ]
     if quiet:
         lines += ["", quiet]
     lines += [f"\nNote: {escaped(note)}." for note in gate.notes]

@@ -5,16 +5,15 @@
 from __future__ import annotations
 
 from eval_pipeline.stats.adjust import adjust_by_family, benjamini_hochberg, holm, simes
-from eval_pipeline.stats.noise import DriftResult, NoiseBand, drift_test, noise_band, pairs_needed_for_band
+from eval_pipeline.stats.noise import NoiseBand, drift_anchor, noise_band, pairs_needed_for_band
 from eval_pipeline.stats.paired import compare_paired, mean_of_run
-from eval_pipeline.stats.power import queries_needed
+from eval_pipeline.stats.power import queries_needed, resolution
 from eval_pipeline.stats.ratios import compare_ratios
 from eval_pipeline.stats.results import Alternative, MeanResult, PairedResult, Scale
 from eval_pipeline.stats.spot_check import draw_spot_check, seed_for, spot_check_size
 
 __all__ = [
     "Alternative",
-    "DriftResult",
     "MeanResult",
     "NoiseBand",
     "PairedResult",
@@ -24,12 +23,13 @@ __all__ = [
     "compare_paired",
     "compare_ratios",
     "draw_spot_check",
-    "drift_test",
+    "drift_anchor",
     "holm",
     "mean_of_run",
     "noise_band",
     "pairs_needed_for_band",
     "queries_needed",
+    "resolution",
     "seed_for",
     "simes",
     "spot_check_size",

@@ -10,6 +10,7 @@ from statistics import NormalDist
 
 from eval_pipeline.stats.errors import ImpossibleOption, ImpossibleValue
 from eval_pipeline.stats.results import Alternative, check_alternative, check_share
+from eval_pipeline.stats.student import student_quantile
 
 
 def fewest_moved_units(*, confidence: float = 0.95, alternative: Alternative = "two-sided") -> int:
@@ -21,6 +22,15 @@ def fewest_moved_units(*, confidence: float = 0.95, alternative: Alternative = "
     while tails * 0.5**fewest > 1 - confidence:
         fewest += 1
     return fewest
+
+
+def resolution(standard_error: float | None, degrees: float | None) -> float | None:
+    """The margin that an unchanged candidate of this spread passes nine times in ten; None where no spread is known."""
+    if standard_error is None:
+        return None
+    if standard_error == 0 or degrees is None:
+        return 0.0
+    return (student_quantile(0.05, degrees) + student_quantile(0.10, degrees)) * standard_error
 
 
 def queries_needed(

@@ -247,5 +247,5 @@ def test_a_gate_in_markdown_names_every_rule_that_says_something() -> None:
     text = render_gate_md(verdict_of(GATE))
     assert text.startswith("# Gate: fail\n")
     rows = [line for line in text.splitlines() if "hit@5" in line]
-    assert len(rows) == 3 and all(len(cells(row)) == 7 for row in rows)
+    assert len(rows) == 3 and all(len(cells(row)) == 8 for row in rows)
     assert "Not judged: mrr: undefined in both runs." in text

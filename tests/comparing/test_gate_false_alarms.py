@@ -10,7 +10,7 @@ from eval_pipeline.comparing.pair_rows import MetricPairs
 from eval_pipeline.comparing.significance import Compared
 from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.settings import load_settings
-from tests.comparing.nights_without_change import CONFIG, RULES, false_alarm_share, one_night
+from tests.comparing.nights_without_change import CONFIG, FAMILIES, RULES, false_alarm_share, one_night
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +48,6 @@ def test_a_real_loss_among_the_eight_rules_is_found(formulas) -> None:
         )
         for rule in RULES
     ]
-    verdicts = {judged.rule.metric: judged.verdict for judged in judge_all(changes, [], CONFIG)}
+    verdicts = {judged.rule.metric: judged.verdict for judged in judge_all(changes, [], FAMILIES, CONFIG)}
     assert verdicts["hit@10"] == "fail"
     assert verdicts["error_rate"] != "fail"
