@@ -87,7 +87,7 @@ def _print_asked(report: CompareReport, metrics: Sequence[str]) -> None:
         (
             *_values(report, metric),
             interval(report.significance[metric].ci_low, report.significance[metric].ci_high),
-            adjusted_p(report.significance[metric]).replace("few ", "few\n") + _mark(report, metric),
+            _narrow(adjusted_p(report.significance[metric])) + _mark(report, metric),
         )
         for metric in metrics
     ]
@@ -144,6 +144,11 @@ def _broken(name: str, *, most: int = LONGEST_NAME) -> str:
     return f"{name[:place]}\n{name[place:]}" if place else name
 
 
+def _narrow(reason: str) -> str:
+    """Why there is no adjusted p, in a column for numbers."""
+    return reason.replace("few ", "few\n").replace("part of extraction.", "part of\n")
+
+
 def _mark(report: CompareReport, metric: str) -> str:
     return "~" if within_noise(report, metric) and report.delta_of(metric) else ""
 
@@ -174,7 +179,10 @@ def _print_fallback(report: CompareReport, metrics: FallbackMetrics) -> None:
 
 
 def _print_parts(report: CompareReport) -> None:
-    rows = [(_broken(name, most=LONGEST_MEASURE), *cells[:-1]) for name, cells in part_cells(report)]
+    rows = [
+        (_broken(name, most=LONGEST_MEASURE), *cells[:-2], _narrow(cells[-2]))
+        for name, cells in part_cells(report)
+    ]
     if rows:
         columns = ["the runs as a whole", "a", "b", "b − a", "95 % interval", "p adj."]
         print_line()

@@ -110,6 +110,13 @@ DELTAS_TABLE = ComparedTable(
         "n": ("integer", "Paired queries"),
         "mde": ("double", "The least change that so many queries can show"),
         "caveat": ("text", "Why it does not mean what it seems to"),
+        "adjusted_as": ("text", "Why it has no adjusted p of its own"),
+        "family": ("text", "The family that it is asked with"),
+        "paired_delta": ("double", "b − a over the queries that both define"),
+        "ratio": ("double", "Of times: by which factor they changed"),
+        "ratio_low": ("double", "Lower end of the 95 % interval of the factor"),
+        "ratio_high": ("double", "Upper end of it"),
+        "ratio_p": ("double", "How likely chance alone gives such a factor"),
     },
 )
 QUERIES_TABLE = ComparedTable(

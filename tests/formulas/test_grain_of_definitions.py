@@ -123,7 +123,7 @@ def test_a_text_column_can_be_what_a_row_is_about_when_the_header_says_so(tmp_pa
 
 def test_a_column_that_is_neither_key_nor_grain_is_refused(tmp_path: Path) -> None:
     undeclared = BY_TEXT.replace("-- grain: [run_key, error]\n", "")
-    failed = find_status(*computed(tmp_path, aggregates__errors_by_text=undeclared))["failed"]
+    failed = find_status(project_of(*computed(tmp_path, aggregates__errors_by_text=undeclared)))["failed"]
     assert "'error' is no key of the header" in failed["aggregates.errors_by_text"]
 
 
@@ -133,7 +133,7 @@ def test_a_metric_whose_rows_are_not_what_its_text_says_is_refused(tmp_path: Pat
     ).replace(
         "raw.results", "(select run_key, query_key, '' as \"error\", 1 as plain from raw.results) as results"
     )
-    failed = find_status(*computed(tmp_path, metrics__plain=hidden))["failed"]
+    failed = find_status(project_of(*computed(tmp_path, metrics__plain=hidden)))["failed"]
     assert "spell the columns out" in failed["metrics.plain"]
 
 

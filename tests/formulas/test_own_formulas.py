@@ -144,7 +144,7 @@ def values_of(settings, name, text, *, on=3, **options):
 def why_failed(settings, name, text):
     """What `status` says of a formula of one's own that could not be computed."""
     values_of(settings, name, text)
-    return find_status(settings, load_registry(settings))["failed"]["metrics.own"]
+    return find_status(project_of(settings))["failed"]["metrics.own"]
 
 
 HEADER = '-- keys: {own: "Made up"}\n\n'
