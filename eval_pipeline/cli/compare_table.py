@@ -17,12 +17,14 @@ from eval_pipeline.comparing.documents import (
 from eval_pipeline.comparing.options import SIGNIFICANT
 from eval_pipeline.report.comparison_rows import (
     defined_metrics,
+    left_out,
     moved_queries,
     part_cells,
     shown_first,
     surest_metric,
     within_noise,
 )
+from eval_pipeline.report.markdown import LISTED_QUERIES
 from eval_pipeline.report.numbers import adjusted_p, change, interval, p_value, rank, value
 from eval_pipeline.words import count
 
@@ -212,7 +214,10 @@ def _print_queries(report: CompareReport) -> None:
     print_line()
     table(["query", "", "rank a", "rank b", "lost chunk"], rows, numbers=["rank a", "rank b"])
     if len(moved) > SHOWN_QUERIES:
-        print_line(f"… of {len(moved):,} that moved; --format md lists them all")
+        told = f"… of {len(moved):,} that moved; left out: {left_out(moved, SHOWN_QUERIES)}"
+        print_line(
+            filled(f"{told} (--format {'md' if len(moved) <= LISTED_QUERIES else 'json'} lists them all)")
+        )
 
 
 def _print_slices(report: CompareReport) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -80,9 +81,25 @@ def asks_queries(report: Mapping[str, Any]) -> bool:
 
 
 def moved_queries(report: CompareReport) -> list[QueryVerdict]:
-    """The queries whose first expected chunk moved, farthest first; of equal moves the worse one first."""
+    """Losses, then whatever else lost an expected chunk, wins, changes of rank; of each the farthest first."""
     entries = [entry for entry in report.per_query if entry.regression or entry.kind in MOVED]
-    return sorted(entries, key=lambda entry: (-abs(_move_of(entry)), _move_of(entry)))
+    return sorted(entries, key=_worst_first)
+
+
+def _worst_first(entry: QueryVerdict) -> tuple[int, float, float]:
+    """A change of rank far up the list moves more than a loss far down, and matters less."""
+    move, place = _move_of(entry), {"loss": 0, "regression": 1, "win": 2}
+    return place.get(_outcome(entry), 3), -abs(move), move
+
+
+def _outcome(entry: QueryVerdict) -> str:
+    return "regression" if entry.regression and entry.kind != "loss" else entry.kind
+
+
+def left_out(moved: Sequence[QueryVerdict], most: int) -> str:
+    """How many there are of each outcome behind the first few."""
+    outcomes = Counter(_outcome(entry) for entry in moved[most:])
+    return ", ".join(f"{n:,} {outcome.replace('_', ' ')}" for outcome, n in outcomes.items())
 
 
 def _move_of(entry: QueryVerdict) -> float:

@@ -10,6 +10,7 @@ from xml.sax.saxutils import quoteattr
 from eval_pipeline.comparing.documents import EXACT, CompareReport, Counts, GateReport, Tested
 from eval_pipeline.report.comparison_rows import (
     defined_metrics,
+    left_out,
     moved_queries,
     part_cells,
     rules_worth_showing,
@@ -210,7 +211,7 @@ def _verdicts(report: CompareReport) -> str:
     ]
     lines += ["", _table(["query", "kind", "rank in a:", "rank in b:", "regressed chunks", "note"], rows)]
     if len(moved) > LISTED_QUERIES:
-        lines += ["", f"… and {len(moved) - LISTED_QUERIES:,} more: `--format json` lists all of them."]
+        lines += ["", f"… and {left_out(moved, LISTED_QUERIES)} more: `--format json` lists all of them."]
     return "\n".join(lines)
 
 
@@ -423,7 +424,8 @@ def _queries(report: CompareReport) -> str:
         ]
         for entry in moved[:QUERIES_SHOWN]
     ]
-    more = f"\n\n… of {len(moved):,} that moved." if len(moved) > QUERIES_SHOWN else ""
+    rest = left_out(moved, QUERIES_SHOWN)
+    more = f"\n\n… of {len(moved):,} that moved; left out: {rest}." if rest else ""
     return _table(["query", "verdict", "rank a:", "rank b:", "lost chunk"], rows) + more
 
 

@@ -9,12 +9,20 @@ from xml.etree import ElementTree
 import msgspec
 import pytest
 from click.testing import CliRunner
+from msgspec import structs
 
 from eval_pipeline.cli import kb
+from eval_pipeline.cli.compare_table import print_comparison
 from eval_pipeline.cli.main import cli
-from eval_pipeline.comparing.documents import GateReport
+from eval_pipeline.comparing.documents import CompareReport, GateReport, QueryVerdict
 from eval_pipeline.documents import as_json
-from eval_pipeline.report.markdown import escaped, render_gate_junit, render_gate_md, render_report_md
+from eval_pipeline.report.markdown import (
+    escaped,
+    render_gate_junit,
+    render_gate_md,
+    render_report_md,
+    render_short_md,
+)
 from tests.bundle_files import write_archive
 from tests.comparing.pairs_of_runs import answered, compared, expecting_one, ranked, store_of
 
@@ -116,7 +124,7 @@ def test_the_table_fits_80_columns_and_says_what_to_run_next(settings) -> None:
     assert max(len(line) for line in result.stdout.splitlines()) <= 80
     assert "eval-pipeline gate run-b --baseline run-a" in result.stdout
     assert "−1.0000" in result.stdout and "p adj." in result.stdout
-    table = result.stdout.split("lost chunk")[1].split("… of 13 that moved")[0]
+    table = result.stdout.split("lost chunk")[1].split("… of 13 that moved; left out: 3 loss")[0]
     assert table.count("loss") == 10
 
 
@@ -249,3 +257,36 @@ def test_a_gate_in_markdown_names_every_rule_that_says_something() -> None:
     rows = [line for line in text.splitlines() if "hit@5" in line]
     assert len(rows) == 3 and all(len(cells(row)) == 8 for row in rows)
     assert "Not judged: mrr: undefined in both runs." in text
+
+
+def verdict(query_id: str, kind: str, a: int | None, b: int | None, *lost: str) -> QueryVerdict:
+    return QueryVerdict(
+        query_id=query_id,
+        kind=kind,
+        regression=bool(lost),
+        regressed_chunk_ids=list(lost),
+        a_hit_rank=a,
+        b_hit_rank=b,
+        note=None,
+    )
+
+
+@pytest.fixture(scope="module")
+def many_moves(document) -> CompareReport:
+    """Nine ranks that moved farther than any loss or win."""
+    moves = [verdict(f"down-{n}", "rank_down", 1, 3) for n in range(9)]
+    moves += [verdict(f"won-{n}", "win", None, 8) for n in range(7)]
+    moves += [verdict("half", "draw", 1, 1, "doc/2"), verdict("far", "loss", 9, None, "doc/1")]
+    moves += [verdict(f"lost-{n}", "loss", 4, None, "doc/1") for n in range(3)]
+    return structs.replace(document, per_query=moves)
+
+
+def test_ten_lines_show_every_loss_and_win_before_a_change_of_rank(many_moves, capsys) -> None:
+    print_comparison(many_moves)
+    lines = capsys.readouterr().out.partition("lost chunk")[2].splitlines()[2:13]
+    wanted = ["lost-0", "lost-1", "lost-2", "far", "half", *(f"won-{n}" for n in range(5))]
+    assert [line.split()[0] for line in lines[:10]] == wanted
+    assert lines[10] == "… of 21 that moved; left out: 2 win, 9 rank down (--format md lists them all)"
+    short = render_short_md(many_moves)
+    assert re.findall(r"^\| ([a-z]+(?:-\d)?) \| (?:loss|draw|win) ", short, re.MULTILINE) == wanted
+    assert "… of 21 that moved; left out: 2 win, 9 rank down." in short

@@ -59,7 +59,7 @@ OUTSIDE: Final = {
 
 
 def _pair_query_table(material: PairMaterial, *, room: int) -> Html:
-    """The table, in so many bytes: what moved farthest stands first, what did not move stands last."""
+    """The table, in so many bytes: what was lost stands first, what did not move stands last."""
     document = material.document
     moved = moved_queries(document)
     moved_ids = {entry.query_id for entry in moved}
@@ -75,7 +75,8 @@ def _pair_query_table(material: PairMaterial, *, room: int) -> Html:
     return query_table(
         QueryTable(
             name="pair-queries",
-            caption="The farthest moves first. Rank: where the first expected chunk stands.",
+            caption="Losses and regressions first, then wins, then changes of rank. Rank: where the first expected "
+            "chunk stands.",
             columns=columns,
             entries=[
                 _entry(entry, material, has_moved=entry.query_id in moved_ids) for entry in (*moved, *rest)
