@@ -16,9 +16,14 @@ from eval_pipeline.comparing.documents import (
 )
 from eval_pipeline.comparing.options import SIGNIFICANT
 from eval_pipeline.report.comparison_rows import (
+    OF_FEWER,
+    OF_FEWER_SAID,
     defined_metrics,
+    has_fewer,
+    is_of_fewer,
     left_out,
     moved_queries,
+    paired_delta,
     part_cells,
     shown_first,
     surest_metric,
@@ -76,6 +81,8 @@ def _print_deltas(report: CompareReport) -> None:
     asked = [metric for metric in shown if not _is_part(report.significance[metric])]
     _print_asked(report, asked)
     _print_part_of(report, [metric for metric in shown if metric not in asked])
+    if any(is_of_fewer(report, metric) for metric in defined):
+        print_line(filled(f"{OF_FEWER} {OF_FEWER_SAID}"))
     for line in _unchanged(report, unchanged):
         print_line(filled(line))
     if any(report.noise.values()):
@@ -111,10 +118,10 @@ def _print_part_of(report: CompareReport, metrics: Sequence[str]) -> None:
 
 def _values(report: CompareReport, metric: str) -> tuple[str, str, str, str]:
     return (
-        _broken(metric + ("*" if metric in report.caveats else "")),
+        _broken(metric + _name_marks(report, metric)),
         value(report.aggregate_a[metric]),
         value(report.aggregate_b[metric]),
-        change(report.delta_of(metric)),
+        change(paired_delta(report, metric)),
     )
 
 
@@ -151,8 +158,12 @@ def _narrow(reason: str) -> str:
     return reason.replace("few ", "few\n").replace("part of extraction.", "part of\n")
 
 
+def _name_marks(report: CompareReport, metric: str) -> str:
+    return ("*" if metric in report.caveats else "") + (OF_FEWER if is_of_fewer(report, metric) else "")
+
+
 def _mark(report: CompareReport, metric: str) -> str:
-    return "~" if within_noise(report, metric) and report.delta_of(metric) else ""
+    return "~" if within_noise(report, metric) and paired_delta(report, metric) else ""
 
 
 def _print_fallback(report: CompareReport, metrics: FallbackMetrics) -> None:
@@ -189,6 +200,8 @@ def _print_parts(report: CompareReport) -> None:
         columns = ["the runs as a whole", "a", "b", "b − a", "95 % interval", "p adj."]
         print_line()
         table(columns, rows, numbers=columns[1:])
+        if has_fewer(cell for row in rows for cell in row):
+            print_line(filled(f"{OF_FEWER} {OF_FEWER_SAID}"))
 
 
 def _print_counts(report: CompareReport) -> None:

@@ -85,9 +85,10 @@ def compare_parts(a: RunParts, b: RunParts, tested: Mapping[str, Tested]) -> dic
 
 
 def _part(values: tuple[float | None, float | None, float | None], tested: Tested | None) -> PartCompared:
-    """The delta is that of the runs, not of the pairs alone."""
+    """`delta` is that of the runs, `delta_in_both` of the pairs alone, as the test is."""
     a, b, delta = values
-    found = {} if tested is None else {name: getattr(tested, name) for name in (*TESTED, *RATIO)}
+    found = {name: getattr(tested, name) for name in (*TESTED, *RATIO)} if tested else {}
+    found |= {"delta_in_both": tested.delta} if tested else {}
     return PartCompared(a=a, b=b, delta=delta, **found)
 
 

@@ -146,13 +146,17 @@ class PartCompared(Document, frozen=True, kw_only=True):
     ratio_low: Annotated[Number | UnsetType, Help("Lower end of the 95 % interval of the ratio.")] = UNSET
     ratio_high: Annotated[Number | UnsetType, Help("Upper end of the 95 % interval of the ratio.")] = UNSET
     ratio_p: Annotated[Number | UnsetType, Help("How likely chance alone gives such a ratio.")] = UNSET
+    delta_in_both: Annotated[
+        Number | UnsetType, Help("b − a over the cases, or queries, of both runs: what is tested.")
+    ] = UNSET
 
     @property
     def tested(self) -> Tested | None:
         """How sure the difference is; None where it is not tested."""
         if self.test is UNSET:
             return None
-        return Tested(**{name: getattr(self, name) for name in (*TESTED, *RATIO)})
+        delta = None if self.delta_in_both is UNSET else self.delta_in_both
+        return Tested(delta=delta, **{name: getattr(self, name) for name in (*TESTED, *RATIO)})
 
 
 class NoiseBand(Document, frozen=True, kw_only=True):

@@ -42,6 +42,8 @@ KIND_COLUMNS: Final = {
     "regressions": "regressions",
 }
 
+PAIRED: Final = "paired_delta"
+
 PairKeys = tuple[int, int]
 
 

@@ -10,13 +10,15 @@ from eval_pipeline.comparing.documents import (
     CompareReport,
     GateReport,
     GateRule,
+    PartCompared,
     QueryVerdict,
     Tested,
 )
 from eval_pipeline.comparing.options import SIGNIFICANT
 from eval_pipeline.documents import UNSET
-from eval_pipeline.report.numbers import NOTHING, _amount_change, adjusted_p, amount, interval
+from eval_pipeline.report.numbers import NOTHING, _amount_change, adjusted_p, amount, change, interval
 from eval_pipeline.report.pages.material import MetricFacts
+from eval_pipeline.words import DECIMALS
 
 FAMILIES: Final[Mapping[str, tuple[str, ...]]] = {
     "Finding the expected chunks": ("hit_at_k", "reciprocal_rank", "chunk_overlap", "span_overlap"),
@@ -30,6 +32,11 @@ FAMILIES: Final[Mapping[str, tuple[str, ...]]] = {
 }
 OTHERS: Final = "Other formulas"
 PREFERRED_K: Final = "@5"
+OF_FEWER: Final = "†"
+OF_FEWER_SAID: Final = (
+    "b − a is of what both runs define, as its interval is; a and b are also of what only one defines, and differ by "
+    "another amount"
+)
 MOVED: Final = ("win", "loss", "rank_up", "rank_down", "regression")
 
 
@@ -121,9 +128,32 @@ def surest_metric(report: CompareReport) -> str | None:
     return min(found)[2] if found else None
 
 
+def paired_delta(report: CompareReport, metric: str) -> float | None:
+    """b − a of the queries that interval and p are of; of the runs' own values where an older store kept only these."""
+    tested = report.significance.get(metric)
+    if tested is None or (tested.delta is None and tested.n):
+        return report.delta_of(metric)
+    return tested.delta
+
+
+def is_of_fewer(report: CompareReport, metric: str) -> bool:
+    """Whether the runs' own values differ by another amount, because they have queries that the other lacks."""
+    return _differ(report.delta_of(metric), paired_delta(report, metric))
+
+
+def _differ(own: float | None, paired: float | None) -> bool:
+    """By more than rounding: the difference of rounded values may be off by one in the last decimal."""
+    return own is not None and paired is not None and abs(own - paired) > 1.5 * 10**-DECIMALS
+
+
+def _marked_change(report: CompareReport, metric: str) -> str:
+    """The difference of the compared queries, marked where a and b do not come to it."""
+    return change(paired_delta(report, metric)) + (OF_FEWER if is_of_fewer(report, metric) else "")
+
+
 def within_noise(report: CompareReport, metric: str) -> bool | None:
     """Whether the difference is no larger than identical runs differ; None where that is not known."""
-    band, delta = report.noise.get(metric), report.delta_of(metric)
+    band, delta = report.noise.get(metric), paired_delta(report, metric)
     if band is None or delta is None:
         return None
     return bool(band.low <= delta <= band.high)
@@ -167,7 +197,7 @@ def part_cells(report: CompareReport) -> Iterator[tuple[str, list[str]]]:
             [
                 amount(entry.a),
                 amount(entry.b),
-                _amount_change(entry.a, entry.b),
+                _part_change(entry),
                 _part_interval(tested) if tested else NOTHING,
                 adjusted_p(tested) if tested else NOTHING,
                 f"{tested.n:,}" if tested else NOTHING,
@@ -180,3 +210,14 @@ def _part_interval(tested: Tested) -> str:
     if tested.ratio is UNSET or tested.ratio_low is None or tested.ratio_high is None:
         return interval(tested.ci_low, tested.ci_high)
     return f"×{tested.ratio_low:.2f} to ×{tested.ratio_high:.2f}"
+
+
+def _part_change(entry: PartCompared) -> str:
+    """Of the cases or queries of both where these are tested, marked where a and b differ by another amount."""
+    paired = entry.tested.delta if entry.tested else None
+    return _amount_change(entry.a, entry.b, paired) + (OF_FEWER if _differ(entry.delta, paired) else "")
+
+
+def has_fewer(cells: Iterable[str]) -> bool:
+    """Whether one of the differences is marked, so that the mark has to be explained."""
+    return any(cell.endswith(OF_FEWER) for cell in cells)

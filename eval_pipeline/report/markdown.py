@@ -9,9 +9,15 @@ from xml.sax.saxutils import quoteattr
 
 from eval_pipeline.comparing.documents import EXACT, CompareReport, Counts, GateReport, Tested
 from eval_pipeline.report.comparison_rows import (
+    OF_FEWER,
+    OF_FEWER_SAID,
+    _marked_change,
     defined_metrics,
+    has_fewer,
+    is_of_fewer,
     left_out,
     moved_queries,
+    paired_delta,
     part_cells,
     rules_worth_showing,
     shown_first,
@@ -138,10 +144,11 @@ def _deltas(report: CompareReport) -> str:
         "",
         _table([*columns, "noise:"] if has_bands else columns, rows),
         "",
-        "Intervals and p-values are of the queries that both runs define, one test per metric by its scale; p adjusted "
-        "by Benjamini–Hochberg over the metrics of this table. Could show: the smallest difference that so many "
-        "queries reveal with 80 % power.",
+        "Deltas, intervals and p-values are of the queries that both runs define, one test per metric by its scale; p "
+        "adjusted by Benjamini–Hochberg over the metrics of this table. Could show: the smallest difference that so "
+        "many queries reveal with 80 % power.",
     ]
+    lines += _fewer_said(rows)
     if report.caveats:
         reasons = sorted(set(report.caveats.values()))
         lines += ["", f"\\* Not to be taken at face value: {'; '.join(escaped(one) for one in reasons)}."]
@@ -165,7 +172,7 @@ def _delta_row(report: CompareReport, metric: str, *, has_bands: bool) -> list[s
         escaped(metric) + mark,
         value(report.aggregate_a[metric]),
         value(report.aggregate_b[metric]),
-        change(report.delta_of(metric)),
+        _marked_change(report, metric),
         interval(tested.ci_low, tested.ci_high),
         p_value(tested.p_value),
         adjusted_p(tested),
@@ -185,7 +192,14 @@ def _band(report: CompareReport, metric: str) -> str:
 def _parts(report: CompareReport) -> str:
     rows = [[escaped(name), *cells] for name, cells in part_cells(report)]
     columns = ["measure", "a:", "b:", "delta (b − a):", "95 % interval:", "p adjusted:", "n:"]
-    return f"## The runs as a whole\n\n{_table(columns, rows)}" if rows else ""
+    return (
+        "\n".join(["## The runs as a whole", "", _table(columns, rows), *_fewer_said(rows)]) if rows else ""
+    )
+
+
+def _fewer_said(rows: Iterable[Sequence[str]]) -> list[str]:
+    """What the mark of a difference means, where there is one."""
+    return ["", f"{OF_FEWER} {OF_FEWER_SAID}."] if has_fewer(cell for row in rows for cell in row) else []
 
 
 def _verdicts(report: CompareReport) -> str:
@@ -353,13 +367,14 @@ def render_short_md(report: CompareReport, gate: GateReport | None = None) -> st
 
 
 class Headline(NamedTuple):
-    """A headline metric of two runs, with how sure its difference is."""
+    """A headline metric of two runs, with how sure its difference is; marked where a and b do not come to it."""
 
     name: str
     a: float | None
     b: float | None
     delta: float | None
     tested: Tested
+    is_marked: bool = False
 
 
 def headline_deltas(report: CompareReport) -> Iterator[Headline]:
@@ -370,10 +385,9 @@ def headline_deltas(report: CompareReport) -> Iterator[Headline]:
             name = f"{metric} by document and span"
             yield Headline(name, fallback.a[metric], fallback.b[metric], delta, by_span[metric])
     for metric in HEADLINES:
-        delta = report.delta_of(metric)
-        if delta is not None and metric not in report.caveats:
-            a, b = report.aggregate_a[metric], report.aggregate_b[metric]
-            yield Headline(metric, a, b, delta, report.significance[metric])
+        if report.delta_of(metric) is not None and metric not in report.caveats:
+            a, b, delta = report.aggregate_a[metric], report.aggregate_b[metric], paired_delta(report, metric)
+            yield Headline(metric, a, b, delta, report.significance[metric], is_of_fewer(report, metric))
 
 
 def _short_head(report: CompareReport) -> str:
@@ -394,7 +408,7 @@ def _short_deltas(report: CompareReport) -> str:
             escaped(one.name),
             value(one.a),
             value(one.b),
-            change(one.delta),
+            change(one.delta) + (OF_FEWER if one.is_marked else ""),
             interval(one.tested.ci_low, one.tested.ci_high),
             adjusted_p(one.tested),
             f"{one.tested.n:,}",
@@ -402,7 +416,7 @@ def _short_deltas(report: CompareReport) -> str:
         for one in headline_deltas(report)
     ]
     columns = ["metric", "a:", "b:", "b − a:", "95 % interval:", "p adj.:", "n:"]
-    return _table(columns, rows) if rows else ""
+    return "\n".join([_table(columns, rows), *_fewer_said(rows)]) if rows else ""
 
 
 def _short_verdicts(report: CompareReport) -> str:

@@ -30,12 +30,13 @@ def amount(number: float | None) -> str:
     return f"{number:,.1f}" if abs(number) >= LARGE else decimal(number)
 
 
-def _amount_change(before: float | None, after: float | None) -> str:
-    """From one amount to another, with its sign and as many decimals as they have."""
+def _amount_change(before: float | None, after: float | None, moved: float | None = None) -> str:
+    """From one amount to another, or as far as is said, with its sign and as many decimals as they have."""
     if before is None or after is None:
         return NOTHING
-    moved = after - before
-    if isinstance(before, int) and isinstance(after, int):
+    if moved is None:
+        moved = after - before
+    if isinstance(moved, int):
         told = f"{moved:+,}"
     else:
         told = f"{moved:+,.1f}" if max(abs(before), abs(after)) >= LARGE else signed(moved)

@@ -6,6 +6,7 @@ import datetime as dt
 import gzip
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
@@ -22,6 +23,7 @@ from eval_pipeline.loading.context import LoadOptions
 from eval_pipeline.loading.inbox import look_into, waiting_sources
 from eval_pipeline.loading.load import load_bundles
 from eval_pipeline.loading.quarantine import find_quarantine, retry_quarantine
+from eval_pipeline.report.markdown import render_report_md
 from eval_pipeline.report.pages.collect import run_page
 from eval_pipeline.report.pages.writing import due_pages, publish_pages
 from eval_pipeline.settings import Settings
@@ -140,6 +142,9 @@ def test_a_comparison_names_the_cases_of_one_run_and_tests_those_of_both(setting
     assert warning.startswith("1 case only in a: e5;") and "macro F1 moved by 0.0000" in warning
     tested = document["parts"]["extraction.macro_f1"]
     assert (tested["n"], tested["p_value"], cases["macro_f1_delta_in_both"]) == (4, 1, 0)
+    assert tested["delta"] != 0 == tested["delta_in_both"]
+    text = render_report_md(document)
+    assert re.search(r"extraction.macro_f1 \| .* \| 0\.0000† \| ", text) and "† b − a is of what both" in text
     # That four cases agree is not to say that no other would differ.
     assert tested["ci_low"] == -tested["ci_high"] < -0.5
     other = compare(project_of(settings), FOUR, FIVE)

@@ -20,11 +20,13 @@ from eval_pipeline.comparing.pairs import (
     partition_of,
     store_comparisons,
 )
-from eval_pipeline.comparing.stored import keep_verdict
+from eval_pipeline.comparing.stored import keep_verdict, stored_pairs
+from eval_pipeline.documents import as_json
 from eval_pipeline.errors import InvalidConfig, UsageError
 from eval_pipeline.planning.apply import pin_older
 from eval_pipeline.planning.plan import find_plan, select_cells
 from eval_pipeline.planning.status import find_status
+from eval_pipeline.report.markdown import headline_deltas
 from eval_pipeline.report.pages.collect import read_suites
 from eval_pipeline.settings import Settings
 from eval_pipeline.store.runs import previous_complete_run
@@ -153,13 +155,30 @@ def test_what_is_stored_is_what_compare_says(stored: Settings) -> None:
         assert [dict(zip(columns, row, strict=True)) for row in rows] == document["per_query"]
         deltas = ask(
             stored,
-            "select metric, delta from comparisons.deltas d join raw.runs r on r.run_key = d.run_b_key "
+            "select metric, delta, paired_delta from comparisons.deltas d join raw.runs r on r.run_key = d.run_b_key "
             "where r.run_id = ? and not is_fallback",
             b,
         )
-        assert dict(deltas) == {
+        assert {metric: delta for metric, delta, _ in deltas} == {
             metric: delta for metric, delta in document["deltas"].items() if metric != "chunker_version_match"
         }
+        assert {metric: paired for metric, _, paired in deltas} == {
+            metric: tested["delta"] for metric, tested in document["significance"].items()
+        }
+    with open_reader(stored.db) as con:
+        kept = stored_pairs(con, NIGHTS)
+    for pair in NIGHTS:
+        assert as_json(kept[pair].document)["significance"] == compared(stored, *pair)["significance"]
+
+
+def test_a_comparison_kept_without_the_difference_of_its_pairs_shows_that_of_the_runs(
+    changed: Settings,
+) -> None:
+    with open_writer(changed.db) as con:
+        con.execute("update comparisons.deltas set paired_delta = null")
+        kept = stored_pairs(con, NIGHTS[:1])[NIGHTS[0]].document
+    own = {metric: delta for metric, delta in kept.deltas.items() if metric in ("hit@5", "mrr")}
+    assert {one.name: one.delta for one in headline_deltas(kept)} == own
 
 
 def test_the_view_names_the_expected_chunks_that_were_lost(stored: Settings) -> None:

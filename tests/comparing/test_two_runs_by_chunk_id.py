@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
+from eval_pipeline.cli.compare_table import print_comparison
 from eval_pipeline.comparing.pair_states import PAIR_FACTS
 from eval_pipeline.documents import as_json
 from eval_pipeline.errors import StoreMissing, UnknownName, UsageError
+from eval_pipeline.report.markdown import render_report_md
+from eval_pipeline.report.pages.collect import pair_page
 from eval_pipeline.settings import load_settings
 from tests.bundle_files import compute, load, settings_in, write_archive, write_golden, write_run
 from tests.comparing.pairs_of_runs import answered, compared, copied, expecting_one, query, ranked, store_of
+from tests.projects import project_of
+from tests.report.page_reader import PageReader
 
 FILLER = [f"doc/x{number}" for number in range(10)]
 
@@ -248,6 +254,23 @@ def test_a_common_scope_takes_both_means_over_the_paired_queries(settings) -> No
     document = compared(settings, options=ComparisonOptions(delta_scope="common"))
     assert document["aggregate_a"]["hit@1"] == round(5 / 12, 4)
     assert document["aggregate_b"]["hit@1"] == round(4 / 12, 4)
+
+
+def test_a_difference_beside_an_interval_is_of_the_queries_of_both_runs(settings, document, capsys) -> None:
+    own = round(document["aggregate_b"]["hit@1"] - document["aggregate_a"]["hit@1"], 4)
+    assert document["deltas"]["hit@1"] == own != round(4 / 12 - 5 / 12, 4)
+    rows = [line.split(" | ") for line in render_report_md(document).splitlines()]
+    (row,) = [row for row in rows if row[0] == "| hit@1"]
+    assert row[3] == "−0.0833†"
+    low, high = (float(end.replace("−", "-")) for end in row[4].strip("[]").split(", "))
+    assert low < -0.0833 < high
+    page = PageReader(pair_page(project_of(settings), "run-a", "run-b"))
+    assert page.rows("deltas-table")["hit@1"][2] == "−0.0833†"
+    print_comparison(document)
+    shown = capsys.readouterr().out
+    assert re.search(r"^hit@1† .* −0\.0833 ", shown, re.MULTILINE)
+    for text in (shown, render_report_md(document), page.text):
+        assert "† b − a is of what both runs define" in " ".join(text.split())
 
 
 JUDGED = answered(True, answer={"text": "x"}, judge={"groundedness": {"score": 4}})

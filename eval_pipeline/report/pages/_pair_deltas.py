@@ -8,10 +8,16 @@ from typing import Final
 from eval_pipeline.comparing.documents import CompareReport, Counts, FallbackMetrics, SliceMoved
 from eval_pipeline.comparing.significance import BETTER, UNCLEAR, verdict_of
 from eval_pipeline.report.comparison_rows import (
+    OF_FEWER,
+    OF_FEWER_SAID,
     _by_family,
     _is_share,
+    _marked_change,
     _representatives,
     defined_metrics,
+    has_fewer,
+    is_of_fewer,
+    paired_delta,
     part_cells,
     within_noise,
 )
@@ -36,6 +42,7 @@ def deltas_section(material: PairMaterial) -> list[Child]:
         *_pictures(document, [one for one in shown if one.key not in document.caveats]),
         _table(document, shown),
         _caveats(document),
+        fewer_said(any(is_of_fewer(document, metric) for metric in defined)),
         _reading(document),
         tag("p", "Undefined in both runs: ", _data_text(", ".join(undefined)), ".", class_="note")
         if undefined
@@ -94,8 +101,8 @@ def _table(document: CompareReport, metrics: Sequence[MetricFacts]) -> Html:
 def _caption(document: CompareReport) -> str:
     adjusted = ADJUSTMENTS.get(document.adjustment, document.adjustment)
     return (
-        "a and b are each run's own aggregates. Interval, p and n are of the queries that both runs define; p adjusted "
-        f"by {adjusted} over all metrics."
+        "a and b are each run's own aggregates. b − a, interval, p and n are of the queries that both runs define; p "
+        f"adjusted by {adjusted} over all metrics."
     )
 
 
@@ -105,7 +112,7 @@ def _row(document: CompareReport, one: MetricFacts, *, has_bands: bool) -> list[
         metric_name(one.key),
         value(document.aggregate_a[one.key]),
         value(document.aggregate_b[one.key]),
-        change(document.delta_of(one.key)),
+        _marked_change(document, one.key),
         interval(tested.ci_low, tested.ci_high),
         adjusted_p(tested),
         f"{tested.n:,}",
@@ -126,13 +133,18 @@ def _verdict_cell(document: CompareReport, one: MetricFacts) -> Child:
         return badge("not comparable")
     verdict = _verdict(document, one)
     if verdict == UNCLEAR:
-        return "within noise" if within_noise(document, one.key) and document.delta_of(one.key) else ""
+        return "within noise" if within_noise(document, one.key) and paired_delta(document, one.key) else ""
     return badge(verdict, "good" if verdict == BETTER else "bad")
 
 
 def _caveats(document: CompareReport) -> Html | None:
     reasons = sorted(set(document.caveats.values()))
     return tag("p", f"Not comparable: {'; '.join(reasons)}.", class_="note") if reasons else None
+
+
+def fewer_said(is_marked: bool) -> Html | None:
+    """What the mark of a difference means, where there is one."""
+    return tag("p", f"{OF_FEWER} {OF_FEWER_SAID}.", class_="note") if is_marked else None
 
 
 def _reading(document: CompareReport) -> Html:
@@ -208,7 +220,10 @@ def parts_table(document: CompareReport) -> Html | None:
         "Measured over a whole run. Extraction is tested over the cases of both runs, the mean time over their "
         "queries, by the factor (×) that its interval is of; percentiles are not tested."
     )
-    return data_table("run-parts", caption, columns, rows) if rows else None
+    if not rows:
+        return None
+    is_marked = any(has_fewer(cells) for _, cells in part_cells(document))
+    return _join(data_table("run-parts", caption, columns, rows), fewer_said(is_marked))
 
 
 def moved_slices_table(slices: Sequence[SliceMoved]) -> Html:
