@@ -183,7 +183,7 @@ def _about_config(paired: Paired) -> Iterator[str]:
     a, b = paired.a, paired.b
     if a.judge != b.judge:
         differing = [
-            f"{name} {before!r} and {after!r}"
+            f"{name} {_recorded(before)} and {_recorded(after)}"
             for name, before, after in zip(JUDGE_SETTINGS, a.judge, b.judge, strict=True)
             if before != after
         ]
@@ -197,6 +197,10 @@ def _about_config(paired: Paired) -> Iterator[str]:
     top_a, top_b = a.config["top_k"], b.config["top_k"]
     if top_a != top_b:
         yield f"a was configured to retrieve {_hits(top_a)}, b {_hits(top_b)}"
+
+
+def _recorded(setting: Any) -> str:
+    return "not recorded" if setting is None else repr(setting)
 
 
 def _hits(top_k: Any) -> str:

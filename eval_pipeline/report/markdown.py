@@ -111,7 +111,8 @@ def _head(report: CompareReport) -> str:
     mode = report.mode
     matched = {
         "exact": "exact: both runs were chunked alike, expected chunks are matched by id",
-        "fallback_doc_span": "fallback_doc_span: chunkers differ, expected chunks are matched by document and span",
+        "fallback_doc_span": "fallback_doc_span: the runs are not known to be chunked alike, expected chunks are "
+        "matched by document and span",
     }[mode]
     lines = [f"# {escaped(report.run_a)} → {escaped(report.run_b)}"]
     if report.asks_queries:

@@ -342,6 +342,8 @@ def test_differing_judges_are_a_warning_and_mark_the_judge_metrics(small) -> Non
     document = compared(small, "judge-1", "judge-2")
     assert any("judge configurations differ (version '1' and '2')" in one for one in document["warnings"])
     assert document["caveats"]["judge_groundedness"] == "judge configurations differ"
+    unknown = compared(small, "run-a", "judge-1")["warnings"]
+    assert any("judge configurations differ (model not recorded and 'm', version" in one for one in unknown)
     alike = compared(small, "judge-2", "judge-2-again")
     assert alike["caveats"] == {}
     assert not any("judge configurations" in one or "pinned" in one for one in alike["warnings"])

@@ -136,10 +136,11 @@ def test_deltas_are_those_of_the_comparison(
     compared = [key for key, entry in pair_document["significance"].items() if entry["n"]]
     assert compared
     for key in compared:
+        own, paired = pair_document["deltas"][key], pair_document["significance"][key]["delta"]
         assert rows[key][:3] == [
             value(pair_document["aggregate_a"][key]),
             value(pair_document["aggregate_b"][key]),
-            change(pair_document["deltas"][key]),
+            change(paired) + ("†" if abs(own - paired) > 0.00015 else ""),
         ]
 
 
@@ -184,8 +185,16 @@ def test_runs_of_two_chunkers_explain_how_they_were_matched(
             value(metrics["b"][key]),
             change(metrics["deltas"][key]),
         ]
-    assert "were not chunked alike" in readers["fallback"].text
+    assert "are not known to be chunked alike" in readers["fallback"].text
     assert readers["fallback"].rows("deltas-table")["hit@5"][-1] == "not comparable"
+
+
+def test_only_what_both_runs_recorded_is_called_the_same(readers: dict[str, PageReader]) -> None:
+    judge = "judge, judge version, judge temperature, judge prompt"
+    unknown = "Not recorded: prompt, language model."
+    assert f"The same: chunker, embedding, {judge}. {unknown}" in readers["pair"].text
+    assert f"Differs: chunker. The same: embedding, {judge}. {unknown}" in readers["fallback"].text
+    assert "Differs" not in readers["pair"].text
 
 
 def test_no_text_leaves_out_questions_answers_errors_and_chunks(report_world: World) -> None:

@@ -7,12 +7,14 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+from eval_pipeline.comparing.pair_states import PAIR_FACTS
 from eval_pipeline.computing.measure import measure
 from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.report.pages.collect import read_suites, with_shown_attempts
 from eval_pipeline.report.pages.material import GateMark, MetricFacts, RunFacts, SuiteMaterial, SuiteRun
 from eval_pipeline.report.pages.suite_page import render_suite_page, trends_of
 from eval_pipeline.settings import load_settings
+from tests.comparing.pairs_of_runs import answered, expecting_one, store_of
 from tests.projects import project_of
 from tests.report.hostile_world import World
 from tests.report.page_reader import PageReader
@@ -154,6 +156,41 @@ def with_the_last_two_nights_remade(world: World, folder: Path, toml: str) -> Su
     )
     (suite,) = read_suites(project_of(settings, registry))
     return suite
+
+
+def test_every_setting_that_changed_from_night_to_night_is_named_and_secrets_are_not(tmp_path: Path) -> None:
+    judge = {"model": "j", "api_key": "s3cret-1"}
+    first = {
+        "embedding_model": "e1",
+        "llm_model": "m",
+        "retriever": {"alpha": 0.5, "on": True},
+        "judge": judge,
+    }
+    second = {
+        "embedding_model": "e2",
+        "llm_model": "m",
+        "prompt_version": "p1",
+        "retriever": {"alpha": 1, "on": True},
+    }
+    second |= {"judge": {"model": "j2", "api_key": "s3cret-2"}, "endpoint": "https://ann:s3cret-3@host/"}
+    results = {"q0000": answered(True)}
+    settings = store_of(
+        tmp_path,
+        expecting_one(1),
+        {"run-a": results, "run-b": results},
+        config={"run-a": first, "run-b": second},
+        definitions=PAIR_FACTS,
+    )
+    page = render_suite_page(read_suites(project_of(settings)))
+    rows = [row[1:] for row in PageReader(page).tables["changes-table"][1:]]
+    assert sorted(rows) == [
+        ["run-b", "embedding", "e1 → e2"],
+        ["run-b", "endpoint", "not recorded → https://***@host/"],
+        ["run-b", "judge", "j → j2"],
+        ["run-b", "prompt", "not recorded → p1"],
+        ["run-b", "retriever.alpha", "0.5 → 1"],
+    ]
+    assert "s3cret" not in page
 
 
 def changes_shown(suite: SuiteMaterial) -> dict[str, list[bool]]:

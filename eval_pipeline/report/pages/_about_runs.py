@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
+from eval_pipeline.report.comparison_rows import shown_first
 from eval_pipeline.report.numbers import NOTHING
 from eval_pipeline.report.pages._widgets import Column, badge, bullets, callout, data_table, or_nothing
 from eval_pipeline.report.pages.html import Child, Html, _data_text, tag
@@ -13,6 +15,8 @@ from eval_pipeline.settings import product_version
 from eval_pipeline.words import count
 
 COMMIT_LENGTH = 12
+NOT_RECORDED: Final = "not recorded"
+NAMED: Final = 20
 CONFIGURATION = {
     "chunker_version": "Chunker",
     "embedding_model": "Embedding",
@@ -28,6 +32,18 @@ JUDGE = {
     "temperature": "Judge temperature",
     "prompt_version": "Judge prompt",
 }
+# By their place in a run's configuration.
+SETTING_NAMES: Final = {
+    **{key: name.lower() for key, name in CONFIGURATION.items()},
+    **{f"judge.{key}": name.lower() for key, name in JUDGE.items()},
+}
+DECIDING: Final = (
+    "chunker_version",
+    "embedding_model",
+    "prompt_version",
+    "llm_model",
+    *(f"judge.{key}" for key in JUDGE),
+)
 
 
 def run_facts(facts: RunFacts) -> dict[str, Child]:
@@ -53,6 +69,42 @@ def configuration(facts: RunFacts) -> dict[str, object]:
         **{name: facts.config.get(key) for key, name in CONFIGURATION.items()},
         **{name: known.get(key) for key, name in JUDGE.items()},
     }
+
+
+def recorded_settings(facts: RunFacts) -> dict[str, str]:
+    """Every setting that the run says of itself, by its shown name or else its place: `retriever.alpha`."""
+    return {SETTING_NAMES.get(place, place): text for place, text in _settings(facts.config, "")}
+
+
+def _settings(settings: Mapping[str, object], before: str) -> Iterator[tuple[str, str]]:
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from _settings(value, f"{before}{name}.")
+        elif value is not None:
+            told = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
+            yield f"{before}{name}", told
+
+
+def changed_settings(a: RunFacts, b: RunFacts) -> dict[str, tuple[str, str]]:
+    """Name → what a and b recorded, for every setting that is not the same."""
+    before, after = recorded_settings(a), recorded_settings(b)
+    return {
+        name: (before.get(name, NOT_RECORDED), after.get(name, NOT_RECORDED))
+        for name in {**before, **after}
+        if before.get(name) != after.get(name)
+    }
+
+
+def settings_sentence(a: RunFacts, b: RunFacts) -> str:
+    """What differs; of what makes answers and scores also what is the same, and what neither run recorded."""
+    differing, recorded = list(changed_settings(a, b)), recorded_settings(a)
+    rest = [SETTING_NAMES[place] for place in DECIDING if SETTING_NAMES[place] not in differing]
+    told = {
+        "Differs": differing,
+        "The same": [name for name in rest if name in recorded],
+        "Not recorded": [name for name in rest if name not in recorded],
+    }
+    return " ".join(f"{what}: {shown_first(names, NAMED)}." for what, names in told.items() if names)
 
 
 def _text(value: Any) -> Child:

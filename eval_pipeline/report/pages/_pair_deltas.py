@@ -186,7 +186,8 @@ def fallback_section(document: CompareReport, metrics: FallbackMetrics) -> list[
     return [
         tag(
             "p",
-            "The runs were not chunked alike, so ids of chunks say nothing: labels name the chunks of one chunker. "
+            "The runs are not known to be chunked alike, so ids of chunks say nothing: labels name the chunks of one "
+            "chunker. "
             "Here a hit counts in both runs when it is of an expected document and shares enough characters with an "
             "expected chunk: by default half of the shorter of the two. Verdicts and ranks on this page are by this "
             "criterion.",

@@ -8,7 +8,7 @@ from typing import Final
 from eval_pipeline.comparing.documents import CompareReport, QueryVerdict
 from eval_pipeline.report.comparison_rows import _move_of, moved_queries
 from eval_pipeline.report.numbers import NOTHING, rank
-from eval_pipeline.report.pages._about_runs import footer_line, formula_table, run_facts
+from eval_pipeline.report.pages._about_runs import footer_line, formula_table, run_facts, settings_sentence
 from eval_pipeline.report.pages._page import Page, Section, render_page, size_of
 from eval_pipeline.report.pages._pair_charts import rank_chart, rank_pairs
 from eval_pipeline.report.pages._pair_deltas import (
@@ -169,7 +169,7 @@ def render_pair_page(material: PairMaterial) -> str:
             kind="Comparison of two runs",
             title=f"{a} → {b} · comparison",
             heading=[_data_text(a), tag("span", " → ", class_="muted"), _data_text(b)],
-            lead=[_lead(document), _causes(document), _warnings(material)],
+            lead=[_lead(document), _setup(material), _warnings(material)],
             sections=_sections(material),
             footer=[footer_line(document.format)],
         )
@@ -189,10 +189,9 @@ def _lead(document: CompareReport) -> Html:
     )
 
 
-def _causes(document: CompareReport) -> Html:
-    if not document.causes:
-        return tag("p", "Chunker, embedding and prompt are the same.", class_="muted")
-    return tag("p", f"Known differences: {', '.join(document.causes)}.", class_="muted")
+def _setup(material: PairMaterial) -> Html:
+    """Two runs that did not say what they were made with are not known to be alike."""
+    return tag("p", settings_sentence(*material.facts), class_="muted")
 
 
 def _warnings(material: PairMaterial) -> Html | None:

@@ -10,11 +10,11 @@ from typing import Any, Final
 
 from eval_pipeline.report.comparison_rows import _by_family, _representatives
 from eval_pipeline.report.numbers import NOTHING, value
-from eval_pipeline.report.pages._about_runs import footer_line
+from eval_pipeline.report.pages._about_runs import changed_settings, footer_line
 from eval_pipeline.report.pages._page import Page, Section, render_page
 from eval_pipeline.report.pages._widgets import Column, badge, data_table, more
 from eval_pipeline.report.pages.figures import COLOURS, Chart, _altair, _figure, _specification_of
-from eval_pipeline.report.pages.html import Child, Html, _data_text, _join, tag
+from eval_pipeline.report.pages.html import Child, Html, _data_text, _join, clipped, tag
 from eval_pipeline.report.pages.material import GateMark, MetricFacts, SuiteMaterial, SuiteRun
 from eval_pipeline.report.pages.run_charts import _label_of
 from eval_pipeline.showing.headlines import HEADLINES
@@ -26,6 +26,7 @@ TRIM: Final = {"right": 12, "top": 34, "bottom": 26}
 HEADLINE_PANELS: Final = 12
 NO_SUITE: Final = "runs without a suite"
 CHANGES_SHOWN: Final = 200
+VALUE_SHOWN: Final = 100
 
 
 @dataclass(frozen=True)
@@ -321,8 +322,8 @@ def _changes(suite: SuiteMaterial) -> Iterator[tuple[SuiteRun, str, list[str]]]:
     runs = _shown_runs(suite)
     formulas = sorted({one.formula for one in suite.metrics})
     for before, run in reversed(list(pairwise(runs))):
-        if _chunker(before) != _chunker(run):
-            yield run, "chunker", [f"{_chunker(before) or NOTHING} → {_chunker(run) or NOTHING}"]
+        for name, values in changed_settings(before.facts, run.facts).items():
+            yield run, name, [" → ".join(clipped(one, VALUE_SHOWN) for one in values)]
         changed = [formula for formula in formulas if _definition_changed(before, run, formula)]
         if changed:
             yield run, "definitions behind the values", changed
@@ -333,7 +334,7 @@ def _change_table(changes: Sequence[tuple[SuiteRun, str, list[str]]], prefix: st
         [
             run.night.isoformat(),
             tag("span", _data_text(run.facts.run_id), class_="id"),
-            what,
+            _data_text(what, most=VALUE_SHOWN),
             _data_text(", ".join(names), most=300),
         ]
         for run, what, names in changes[:CHANGES_SHOWN]
@@ -344,7 +345,12 @@ def _change_table(changes: Sequence[tuple[SuiteRun, str, list[str]]], prefix: st
         Column("what changed", style="short"),
         Column("which", style="short"),
     ]
-    caption = "Values on the two sides of a change are not of one kind."
+    caption = (
+        "What changed since the night before, and may be why values moved. Under another definition they are not of "
+        "one kind; nor are metrics of expected chunks under another chunker, or judge scores under another judge."
+    )
+    if len(changes) > CHANGES_SHOWN:
+        caption += f" {len(changes) - CHANGES_SHOWN:,} older changes are left out."
     return data_table(f"{prefix}changes", caption, columns, rows)
 
 
