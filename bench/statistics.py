@@ -158,7 +158,7 @@ def size() -> Iterator[str]:
     """
     yield f"{'n':>5}  moves   exact test of wins and losses"
     for n in (20, 60, 200, 1000):
-        ours, exact = chance_found(n, _p_by_moves), chance_found(n, _p_by_counting)
+        ours, exact = chance_found(n, p_by_moves), chance_found(n, p_by_counting)
         yield f"{n:>5}  {ours:.4f}  {exact:.4f}"
 
 
@@ -176,14 +176,14 @@ def chance_found(n: int, p_value: Callable[[int, int, int], float]) -> float:
     return max(float(sum(_binomial(k, n, share) * refused[k] for k in range(n + 1))) for share in shares)
 
 
-def _p_by_moves(wins: int, moved: int, n: int) -> float:
+def p_by_moves(wins: int, moved: int, n: int) -> float:
     differences = np.repeat([1.0, -1.0, 0.0], [wins, moved - wins, n - moved])
     found: Evidence | None = imagined_moves(sums_of(differences, None), reach=1.0)
     assert found is not None
     return found.p_value("two-sided")
 
 
-def _p_by_counting(wins: int, moved: int, n: int) -> float:
+def p_by_counting(wins: int, moved: int, n: int) -> float:
     return min(1.0, 2 * sum(_binomial(few, moved, 0.5) for few in range(wins + 1)))
 
 

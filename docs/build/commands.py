@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from docs.build.documents import documents_page, documents_schema
+from docs.build.figures import statistics_figures
 from docs.build.pages import NOTICE, generated_pages, project_root, shipped_registry
 from docs.build.requirements import requirements_page
 from docs.build.tools import tools_page
@@ -19,6 +20,7 @@ def all_pages(programs: Mapping[str, click.Group]) -> dict[str, str]:
     """Every generated page: its place below the project, and its text."""
     return {
         **generated_pages(),
+        **statistics_figures(),
         "docs/reference/commands.md": commands_page(programs),
         "docs/reference/documents.md": documents_page(),
         "docs/reference/documents.schema.json": documents_schema(),

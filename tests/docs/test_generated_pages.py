@@ -53,6 +53,10 @@ def documents() -> list[Path]:
     "place",
     [
         "docs/bundle.schema.json",
+        "docs/images/statistics-coverage.svg",
+        "docs/images/statistics-detectable.svg",
+        "docs/images/statistics-gate.svg",
+        "docs/images/statistics-intervals.svg",
         "docs/reference/commands.md",
         "docs/reference/documents.md",
         "docs/reference/documents.schema.json",
