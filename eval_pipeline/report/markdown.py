@@ -145,9 +145,9 @@ def _deltas(report: CompareReport) -> str:
         "",
         _table([*columns, "noise:"] if has_bands else columns, rows),
         "",
-        "Deltas, intervals and p-values are of the queries that both runs define, one test per metric by its scale; p "
-        "adjusted by Benjamini–Hochberg over the metrics of this table. Could show: the smallest difference that so "
-        "many queries reveal with 80 % power.",
+        "Deltas, intervals and p-values are of the queries that both runs define; p adjusted by Simes inside a family "
+        "of metrics and by Benjamini–Hochberg over the families. Could show: the smallest difference that so many "
+        "queries reveal with 80 % power.",
     ]
     lines += _fewer_said(rows)
     if report.caveats:

@@ -102,7 +102,7 @@ def _caption(document: CompareReport) -> str:
     adjusted = ADJUSTMENTS.get(document.adjustment, document.adjustment)
     return (
         "a and b are each run's own aggregates. b − a, interval, p and n are of the queries that both runs define; p "
-        f"adjusted by {adjusted} over all metrics."
+        f"adjusted by Simes inside a family of metrics and by {adjusted} over the families."
     )
 
 
