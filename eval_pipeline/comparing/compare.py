@@ -286,14 +286,16 @@ def _fallback_compared(paired: Paired, registry: Registry) -> dict[str, Compared
     facts = _span_query_facts(
         paired, _span_facts(paired.both, options), options, threshold=options.overlap_threshold
     )
-    return _compared_by_span(facts, registry)
+    return (
+        {}
+        if not any(one.is_expecting and one.is_comparable for one in facts)
+        else _compared_by_span(facts, registry)
+    )
 
 
 def _compared_by_span(facts: Sequence[QueryFacts], registry: Registry) -> dict[str, Compared]:
     """hit@k and MRR by document and span, over the comparable queries."""
     usable = np.array([one.is_expecting and one.is_comparable for one in facts], dtype=np.bool_)
-    if not usable.any():
-        return {}
     cutoffs = _cutoffs_of(registry)
     values_a = _rank_values([one.rank_a for one in facts], cutoffs)
     values_b = _rank_values([one.rank_b for one in facts], cutoffs)
