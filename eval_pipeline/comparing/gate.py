@@ -406,7 +406,7 @@ def _document(
     notes: Sequence[str] = (),
 ) -> GateReport:
     return GateReport(
-        verdict=_verdict(judged, is_decided=not preconditions),
+        verdict=verdict_of_rules(judged, is_decided=not preconditions),
         candidate=b.run_id,
         baseline=a.run_id,
         preconditions=list(preconditions),
@@ -418,7 +418,7 @@ def _document(
     )
 
 
-def _verdict(judged: Sequence[Judged], *, is_decided: bool) -> str:
+def verdict_of_rules(judged: Sequence[Judged], *, is_decided: bool = True) -> str:
     """Any rule may fail it; that it passes takes the required ones, and at least one of them."""
     required = [one.verdict for one in judged if one.required]
     if any(one.verdict == "fail" for one in judged):
