@@ -38,7 +38,13 @@ RICHEST = "wednesday"
 SAME_DOCUMENTS = ("runs", "eval_runs")
 # Of which version's stores what is to be computed anew, because it means something else today or is new: formulas and
 # their metrics as CHANGELOG.md names them, {"0.1.0": {"hit_at_k", "hit@"}}. What only rests on these needs no entry.
-KNOWN_STALE: dict[str, set[str]] = {"0.1.0": {"pairs", "significance", "ci_low", "ci_high"}}
+KNOWN_STALE: dict[str, set[str]] = {
+    "0.1.0": {
+        *("pairs", "significance", "ci_low", "ci_high"),
+        # Between two chunkers a gate judges by document and span now, and looks for declines against an old night.
+        *("gate wednesday --no-store/rules/hit@5/", "--no-store/skipped/0: was 'drift: "),
+    }
+}
 
 
 @pytest.fixture(autouse=True, scope="module")
