@@ -38,12 +38,10 @@ RICHEST = "wednesday"
 SAME_DOCUMENTS = ("runs", "eval_runs")
 # Of which version's stores what is to be computed anew, because it means something else today or is new: formulas and
 # their metrics as CHANGELOG.md names them, {"0.1.0": {"hit_at_k", "hit@"}}. What only rests on these needs no entry.
-KNOWN_STALE: dict[str, set[str]] = {
-    "0.1.0": {
-        *("pairs", "significance", "ci_low", "ci_high"),
-        # Between two chunkers a gate judges by document and span now, and looks for declines against an old night.
-        *("gate wednesday --no-store/rules/hit@5/", "--no-store/skipped/0: was 'drift: "),
-    }
+KNOWN_STALE: dict[str, set[str]] = {"0.1.0": {"pairs", "significance", "ci_low", "ci_high"}}
+# Between two chunkers a gate judges by document and span now, and it looks for declines against an old night.
+SAID_OTHERWISE: dict[str, set[str]] = {
+    "0.1.0": {"gate wednesday --no-store/rules/hit@5/", "--no-store/skipped/0: was 'drift: "}
 }
 
 
@@ -174,7 +172,8 @@ def test_there_is_a_store_to_look_at():
 
 
 def test_every_number_is_the_one_of_then(version, store, expected):
-    assert answered_otherwise(store, expected["as_it_is"], but=known_stale(version)) == []
+    known = known_stale(version) | SAID_OTHERWISE.get(version, set())
+    assert answered_otherwise(store, expected["as_it_is"], but=known) == []
 
 
 def test_a_command_that_only_reads_says_once_that_it_brings_the_store_up_to_date(version, store):
