@@ -42,8 +42,6 @@ KIND_COLUMNS: Final = {
     "regressions": "regressions",
 }
 
-PAIRED: Final = "paired_delta"
-
 PairKeys = tuple[int, int]
 
 

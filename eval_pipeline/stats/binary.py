@@ -11,22 +11,15 @@ from typing import Final
 import numpy as np
 
 from eval_pipeline.stats.errors import ImpossibleValue
-from eval_pipeline.stats.results import Alternative, check_alternative
 
 _STIRLING_FROM: Final = 16
 
 
-def sign_test(wins: int, losses: int, *, alternative: Alternative = "two-sided") -> float:
-    """Exact McNemar, or sign test: were the disagreements tossed with a fair coin, how often would they be as lopsided?
-
-    `greater` asks whether b is better (more wins), `less` whether it is worse.
-    """
-    check_alternative(alternative)
-    _check_counts(wins, losses)
-    tosses = wins + losses
-    if alternative == "two-sided":
-        return min(1.0, 2 * fair_coin_at_most(min(wins, losses), tosses))
-    return fair_coin_at_most(losses if alternative == "greater" else wins, tosses)
+def sign_test(wins: int, losses: int) -> float:
+    """Were the disagreements tossed with a fair coin, how often would they be as lopsided?"""
+    if wins < 0 or losses < 0:
+        raise ImpossibleValue(f"wins={wins}, losses={losses}; allowed are counts of 0 or more")
+    return min(1.0, 2 * fair_coin_at_most(min(wins, losses), wins + losses))
 
 
 def fair_coin_at_most(heads: int, tosses: int) -> float:
@@ -63,8 +56,3 @@ def _stirling_excess(number: int) -> float:
     return (
         1 / 12 - (1 / 360 - (1 / 1260 - (1 / 1680 - 1 / (1188 * square)) / square) / square) / square
     ) / number
-
-
-def _check_counts(wins: int, losses: int) -> None:
-    if wins < 0 or losses < 0:
-        raise ImpossibleValue(f"wins={wins}, losses={losses}; allowed are counts of 0 or more")

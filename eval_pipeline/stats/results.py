@@ -11,9 +11,7 @@ from eval_pipeline.stats.errors import ImpossibleOption
 
 Scale: TypeAlias = Literal["binary", "fraction", "ordinal", "count", "ms"]
 Alternative: TypeAlias = Literal["two-sided", "less", "greater"]
-IntervalMethod: TypeAlias = Literal[
-    "identical", "score", "bca", "percentile", "student", "range", "imagined_moves"
-]
+IntervalMethod: TypeAlias = Literal["identical", "imagined_moves"]
 
 # The test of two runs that were computed from the same bytes.
 IDENTICAL: Final = "identical"

@@ -25,9 +25,9 @@ def draw_spot_check(query_ids: Sequence[str], *, seed: int) -> list[str]:
 
 
 def seed_for(run_a: str, run_b: str, metric: str) -> int:
-    """The seed of one comparison: the same ids give the same seed in every process and on every machine.
+    """A seed for `draw_spot_check`: the same ids give the same seed in every process and on every machine.
 
-    It fits a signed 64-bit integer, so that it can be stored beside the result. The order of the runs counts.
+    It fits a signed 64-bit integer, so that it can be stored. The order of the runs counts.
     """
     digest = hashlib.sha256()
     for part in (run_a, run_b, metric):

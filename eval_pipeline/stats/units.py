@@ -1,10 +1,10 @@
 """What is compared: queries, or clusters of queries, as distinct rows with counts."""
 
 # Two ideas live here. Rows that are equal are kept once with a count, in ascending order: the order of the queries
-# cannot matter, and few distinct rows make sums quick. And values are put on a grid so fine that nobody sees it
-# (at least thirty bits below the largest value for a hundred thousand queries) and so coarse that sums of that many
-# of them are exact: no summation order, thread count or processor changes a result. Sums that are equal on paper, such
-# as 1/3 + 1/6 and 1/2, may still differ by what the rounding to the grid adds up to (`grid_blur`) and count as ties.
+# cannot matter, and few distinct rows make sums quick. And where many sums of the same values are wanted (slices), they
+# are put on a grid so fine that nobody sees it (at least thirty bits below the largest value for a hundred thousand
+# queries) and so coarse that sums of that many of them are exact: no summation order, thread count or processor changes
+# a result.
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def same_length(sides: dict[str, FloatArray]) -> None:
 
 
 def check_scale_values(values: FloatArray, name: str, *, scale: Scale) -> None:
-    """A binary scale holds zeros and ones only: the exact test is wrong for anything else."""
+    """A binary scale holds zeros and ones only; anything else is a fraction that was called by the wrong name."""
     if scale != "binary":
         return
     bad = np.flatnonzero((values != 0) & (values != 1))
@@ -104,11 +104,6 @@ def on_exact_grid(values: FloatArray, *, terms: int) -> FloatArray:
     step = _grid_step(values, terms)
     # Adding zero turns −0.0 into 0.0, which would otherwise be a value of its own.
     return values + 0.0 if step == 0 else np.asarray(np.rint(values / step) * step + 0.0, dtype=np.float64)
-
-
-def grid_blur(values: FloatArray, *, terms: int) -> float:
-    """By how much two sums of `terms` gridded values may differ although they are equal on paper."""
-    return terms * _grid_step(values, terms)
 
 
 def _grid_step(values: FloatArray, terms: int) -> float:

@@ -255,7 +255,7 @@ def big_pair(letter: str) -> PairMaterial:
         "only_in_b": [],
         "warnings": [],
         "fallback_metrics": None,
-        "significance": {"hit@5": {**tested, "test": "mcnemar_exact"}},
+        "significance": {"hit@5": {**tested, "test": "imagined_moves"}},
         "adjustment": "benjamini_hochberg",
         "caveats": {},
         "fallback_significance": None,

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.stats import binomtest
 
 from eval_pipeline.stats import (
     compare_paired,
@@ -13,7 +14,6 @@ from eval_pipeline.stats import (
     queries_needed,
     resolution,
 )
-from eval_pipeline.stats.binary import sign_test
 from eval_pipeline.stats.errors import ImpossibleOption, UndefinedValue
 from eval_pipeline.stats.power import fewest_moved_units
 
@@ -21,8 +21,8 @@ from eval_pipeline.stats.power import fewest_moved_units
 def test_the_fewest_moves_are_those_an_exact_test_can_call_significant():
     for alternative in ("two-sided", "greater"):
         fewest = fewest_moved_units(alternative=alternative)
-        assert sign_test(fewest, 0, alternative=alternative) <= 0.05
-        assert sign_test(fewest - 1, 0, alternative=alternative) > 0.05
+        assert binomtest(fewest, fewest, 0.5, alternative=alternative).pvalue <= 0.05
+        assert binomtest(fewest - 1, fewest - 1, 0.5, alternative=alternative).pvalue > 0.05
 
 
 def test_as_many_queries_as_needed_make_the_margin_detectable():
