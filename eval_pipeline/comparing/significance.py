@@ -17,6 +17,7 @@ from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.stats import PairedResult, Scale, adjust_by_family, benjamini_hochberg, compare_paired
 from eval_pipeline.stats.binary import sign_test
+from eval_pipeline.stats.moves import cluster_sums
 from eval_pipeline.stats.paired import REACH
 from eval_pipeline.stats.power import fewest_moved_units
 from eval_pipeline.stats.results import IDENTICAL, Alternative
@@ -274,7 +275,7 @@ def _slices_of(
         if n == 0:
             continue
         own = differences[places]
-        p_value = _sign_test(own if clusters is None else _summed(own, clusters[places]))
+        p_value = _sign_test(own if clusters is None else _summed(moves[places], clusters[places]))
         delta = float(own.sum()) / n
         found.append(SliceMovement(name, value, one.metric, int(places.size), n, delta, reach, p_value))
     return found
@@ -288,7 +289,7 @@ def _sign_test(differences: FloatArray) -> float | None:
 
 def _summed(differences: FloatArray, clusters: IntArray) -> FloatArray:
     _, numbers = np.unique(clusters, return_inverse=True)
-    return np.bincount(numbers, weights=differences).astype(np.float64)
+    return cluster_sums(differences, numbers)
 
 
 def _mean_of_values(values: Sequence[float] | FloatArray) -> float | None:

@@ -233,6 +233,17 @@ def test_slices_are_ranked_by_how_sure_their_movement_is(formulas) -> None:
     assert found[1]["p_adjusted"] is None
 
 
+def test_a_group_whose_moves_cancel_each_other_did_not_move_in_a_slice(formulas) -> None:
+    # .1 + .2 - .3 is 0 on paper. Five groups that moved are too few for a test.
+    cancelled, moved = [0.1, 0.2, 0.0], [1.0, 1.0, 0.3]
+    a = [0.0, 0.0, 0.3] * 17
+    one = Compared("mrr", formulas["mrr"], pairs(a, cancelled * 12 + moved * 5))
+    slices = {("tag", "all"): np.arange(51)}
+    (found,) = moved_slices([one], slices, groups=[f"g{number // 3}" for number in range(51)])
+    assert found["delta"] == pytest.approx(5 * 2 / 51, abs=1e-4)
+    assert found["p_value"] is None
+
+
 def test_a_slice_stands_once_with_its_surest_metric(formulas) -> None:
     sunk = pairs([1.0] * 10, [0.0] * 10)
     partly = pairs([1.0] * 10, [0.0] * 7 + [1.0] * 3)
