@@ -20,17 +20,20 @@ from eval_pipeline.report.numbers import NOTHING, _amount_change, adjusted_p, am
 from eval_pipeline.report.pages.material import MetricFacts
 from eval_pipeline.words import DECIMALS
 
-FAMILIES: Final[Mapping[str, tuple[str, ...]]] = {
-    "Finding the expected chunks": ("hit_at_k", "reciprocal_rank", "chunk_overlap", "span_overlap"),
-    "Finding the expected documents": ("recall_at_k_doc",),
-    "Finding supports": ("anchor_any", "anchor_all", "anchor_precision", "anchor_rank", "scope_miss"),
-    "Answering": ("answer_strings", "citation_coverage", "attribution", "recency_conflict"),
-    "Refusing": ("refusal_correctness", "abstention", "hallucination"),
-    "What the judge says": ("judge_scores",),
-    "Running": ("failures", "empty_results", "latency_summary"),
-    "Extracting fields": ("extraction_summary",),
+# The family that a formula's header names: as what it is shown, in this order. Others keep their name and come behind.
+TITLES: Final = {
+    "retrieval": "Finding what was expected",
+    "spans": "Covering expected passages",
+    "scope": "Staying in scope",
+    "answers": "Answering",
+    "refusal": "Refusing",
+    "failures": "Failing",
+    "latency": "Running",
+    "extraction": "Extracting fields",
 }
 OTHERS: Final = "Other formulas"
+# Of a family these stand first, and the rest as in the catalogue.
+FIRST: Final = ("hit_at_k", "reciprocal_rank", "answer_strings", "refusal_correctness")
 PREFERRED_K: Final = "@5"
 OF_FEWER: Final = "†"
 OF_FEWER_SAID: Final = (
@@ -41,19 +44,15 @@ MOVED: Final = ("win", "loss", "rank_up", "rank_down", "regression")
 
 
 def _by_family(metrics: Iterable[MetricFacts]) -> dict[str, list[MetricFacts]]:
-    """Family → its metrics; families without one are left out."""
-    family_of = {
-        formula: (family, place)
-        for family, formulas in FAMILIES.items()
-        for place, formula in enumerate(formulas)
-    }
-    found: dict[str, list[tuple[int, MetricFacts]]] = {family: [] for family in (*FAMILIES, OTHERS)}
+    """Title of a family → its metrics; families without one are left out, those of one formula alone are others."""
+    found: dict[str, list[MetricFacts]] = {title: [] for title in TITLES.values()}
+    others: list[MetricFacts] = []
     for one in metrics:
-        family, place = family_of.get(one.formula) or family_of.get(one.base, (OTHERS, 0))
-        found[family].append((place, one))
+        is_alone = one.family in ("", one.base) and one.family not in TITLES
+        (others if is_alone else found.setdefault(TITLES.get(one.family, one.family), [])).append(one)
     return {
-        family: [one for _, one in sorted(entries, key=lambda entry: entry[0])]
-        for family, entries in found.items()
+        title: sorted(entries, key=lambda one: FIRST.index(one.base) if one.base in FIRST else len(FIRST))
+        for title, entries in (found | {OTHERS: others}).items()
         if entries
     }
 

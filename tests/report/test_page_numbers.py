@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,16 @@ def test_every_defined_metric_stands_with_its_value_and_its_n(
     assert defined
     for key, entry in defined.items():
         assert rows[key][:2] == [value(entry["value"]), f"{entry['n']:,}"]
+
+
+def test_metrics_of_a_pair_stand_together_as_the_families_that_p_is_adjusted_by(
+    readers: dict[str, PageReader], pair_document: dict[str, Any]
+) -> None:
+    tested = pair_document["significance"]
+    shown = [tested[key]["family"] for key in readers["pair"].rows("deltas-table") if key in tested]
+    blocks = [family for family, _ in groupby(shown)]
+    assert len(blocks) > 3
+    assert len(blocks) == len(set(blocks))
 
 
 def test_every_undefined_metric_stands_apart_with_the_reason(

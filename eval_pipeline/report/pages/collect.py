@@ -142,6 +142,7 @@ def _metric_facts(registry: Registry, *datasets: str) -> list[MetricFacts]:
             value_range=one.header.value_range,
             direction=one.header.direction,
             is_chunk_level=LABELLED_CHUNKS in registry.inputs_of(one),
+            family=one.family,
         )
         for key, one in registry.keys().items()
         if any(registry.applies_to(one, dataset) for dataset in datasets)
@@ -300,6 +301,7 @@ def _part_facts(registry: Registry) -> list[MetricFacts]:
             scale="fraction",
             value_range=(0, 1) if headline.is_share else (0, None),
             direction="higher" if headline.is_share else "lower",
+            family=one.family,
         )
         for headline in PART_HEADLINES
         if (one := registry.definitions.get(headline.table)) and headline.column in one.keys

@@ -29,6 +29,7 @@ class MetricFacts:
     value_range: tuple[float | None, float | None]
     direction: str
     is_chunk_level: bool = False
+    family: str = ""
 
 
 @dataclass(frozen=True)
