@@ -11,6 +11,7 @@ import numpy as np
 
 from eval_pipeline.comparing.documents import GateRule
 from eval_pipeline.comparing.gate_rules import GateConfig, Rule
+from eval_pipeline.comparing.options import SIGNIFICANT
 from eval_pipeline.comparing.pair_rows import IntArray
 from eval_pipeline.comparing.significance import Compared, Groups, _mean_of_values, _short, compare_metric
 from eval_pipeline.stats import PairedResult, adjust_by_family, holm, queries_needed, resolution
@@ -18,7 +19,6 @@ from eval_pipeline.stats.power import fewest_moved_units
 from eval_pipeline.stats.results import IDENTICAL, Alternative
 from eval_pipeline.words import count, decimal, rounded
 
-ALPHA: Final = 0.05
 TOLERANCE: Final = 1e-9
 # A metric that the candidate defines on fewer of the baseline's queries than this is not the same question any more.
 SHARE_DEFINED: Final = 0.5
@@ -231,7 +231,7 @@ def _judge_change(change: Change, p_adjusted: float | None) -> Judged:
 
 def _has_failed(change: Change, p_adjusted: float | None) -> bool:
     is_exceeded = change.loss > change.rule.margin + TOLERANCE
-    return is_exceeded and p_adjusted is not None and p_adjusted < ALPHA
+    return is_exceeded and p_adjusted is not None and p_adjusted < SIGNIFICANT
 
 
 def _why_passed(change: Change, largest: float) -> str:
