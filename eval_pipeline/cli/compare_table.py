@@ -131,18 +131,9 @@ def _is_part(tested: Tested) -> bool:
 
 
 def _unchanged(report: CompareReport, metrics: Sequence[str]) -> Iterator[str]:
-    """The metrics under the smallest difference that as many queries would have shown; of a run with itself none."""
-    if not metrics or report.run_a == report.run_b:
-        return
-    by_reach: dict[float | None, list[str]] = {}
-    for metric in metrics:
-        by_reach.setdefault(report.significance[metric].mde, []).append(metric)
-    unseen = by_reach.pop(None, [])
-    if by_reach:
-        told = "; ".join(f"{value(reach)} in {', '.join(named)}" for reach, named in by_reach.items())
-        yield f"no query changed, though a difference of … would have shown: {told}"
-    if unseen:
-        yield f"no query changed, and what would have shown is not known: {', '.join(unseen)}"
+    """The metrics that cannot differ; of a run with itself none, which is said already."""
+    if metrics and report.run_a != report.run_b:
+        yield f"computed from the same results, and therefore the same: {', '.join(metrics)}"
 
 
 def _broken(name: str, *, most: int = LONGEST_NAME) -> str:

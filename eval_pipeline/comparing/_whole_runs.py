@@ -93,15 +93,22 @@ def _part(values: tuple[float | None, float | None, float | None], tested: Teste
 
 
 def whole_run_results(
-    cases_a: Mapping[str, Counts], cases_b: Mapping[str, Counts], times: PairedResult | None
+    cases_a: Mapping[str, Counts],
+    cases_b: Mapping[str, Counts],
+    times: PairedResult | None,
+    *,
+    has_same_cases: bool = False,
 ) -> dict[str, PairedResult]:
     """Macro-F1 by its cases, micro-F1 by what every case pulls at it, the time of a query by its queries."""
     found = {} if times is None or not times.n else {MEAN_TIME: times}
     both = sorted(cases_a.keys() & cases_b.keys())
     if both:
         counts_a, counts_b = (np.array([run[case] for case in both], float) for run in (cases_a, cases_b))
-        found[MACRO_F1] = compare_paired(counts_a[:, 0], counts_b[:, 0], scale="fraction")
-        found[MICRO_F1] = compare_ratios(*_as_ratio(counts_a), *_as_ratio(counts_b), empty=0.0)
+        is_same = has_same_cases and np.array_equal(counts_a, counts_b)
+        found[MACRO_F1] = compare_paired(counts_a[:, 0], counts_b[:, 0], scale="fraction", identical=is_same)
+        found[MICRO_F1] = compare_ratios(
+            *_as_ratio(counts_a), *_as_ratio(counts_b), empty=0.0, identical=is_same
+        )
     return found
 
 

@@ -145,17 +145,18 @@ def read_pair(store: Store, a: ComparedRun, b: ComparedRun) -> Paired:
         only_in_a=only_in_a,
         only_in_b=only_in_b,
         attempts=attempts(store.con, [a.run_id, b.run_id]),
-        times=_times(both, registry),
+        times=_times(both, registry, (states_a, states_b)),
     )
 
 
-def _times(both: BothRuns, registry: Registry) -> Compared | None:
+def _times(both: BothRuns, registry: Registry, states: tuple[RunStates, RunStates]) -> Compared | None:
     """How long every query took; no formula that is averaged, and yet a question about the pair."""
     latency = registry.definitions.get(LATENCY)
     if latency is None or not latency.headline or not _formulas_in_store(both.con, [latency]):
         return None
     key = latency.headline[0]
-    return Compared(key, latency, _metric_pairs(both, latency)[key])
+    is_identical = _computed_from_the_same(latency.name, *states)
+    return Compared(key, latency, _metric_pairs(both, latency)[key], is_identical)
 
 
 def _compared(
@@ -186,7 +187,8 @@ def _whole_run_tests(
     paired: Paired, cases_a: Mapping[str, Counts], cases_b: Mapping[str, Counts]
 ) -> dict[str, PairedResult]:
     times = compare_metric(paired.times, groups=paired.groups) if paired.times else None
-    return whole_run_results(cases_a, cases_b, times)
+    is_same = _computed_from_the_same("metrics.extraction", paired.states_a, paired.states_b)
+    return whole_run_results(cases_a, cases_b, times, has_same_cases=is_same)
 
 
 def _read_material(

@@ -72,6 +72,13 @@ def test_a_few_cases_lost_alike_are_no_proof(settings) -> None:
     assert (entry["p_value"] < 0.05) == (not entry["ci_low"] <= 0 <= entry["ci_high"])
 
 
+def test_a_run_moves_in_nothing_against_itself(settings) -> None:
+    parts = compared(settings, "run-a", "run-a")["parts"]
+    for name in ("latency_mean_ms", "extraction.macro_f1", "extraction.micro_f1"):
+        entry = parts[name]
+        assert (entry["test"], entry["p_value"], entry["ci_low"], entry["ci_high"]) == ("identical", 1, 0, 0)
+
+
 def test_latency_is_compared_and_not_tested(settings) -> None:
     entry = compared(settings)["parts"]["latency_p50_ms"]
     assert (entry["a"], entry["b"], entry["delta"]) == (101, 251, 150)
