@@ -44,6 +44,7 @@ from eval_pipeline.store.open import Connection
 from eval_pipeline.store.project import Project, Store
 
 TOO_FEW: Final = "applies to"
+NO_QUERY: Final = "no query is in both runs"
 OF_QUERIES: Final = "metrics of queries: neither run delivered results"
 LOOKED_AT: Final = 120
 FEWEST_NIGHTS: Final = 2
@@ -247,7 +248,7 @@ def _beside_the_point(rule: Rule, evidence: Evidence) -> str | None:
     if rule.metric == EXTRACTION:
         return None if any(evidence.extraction) else "neither run has extraction cases"
     if not evidence.paired.queries:
-        return "no query is in both runs"
+        return NO_QUERY
     sizes = [
         max(np.count_nonzero(one.pairs.defined_a), np.count_nonzero(one.pairs.defined_b))
         for one in evidence.paired.compared
@@ -274,15 +275,19 @@ def _preconditions(
     if asks_queries or not (rules or paired.is_without_results):
         yield from _absent_queries(paired, config)
     if not rules:
-        too_few = [one for one in skipped if TOO_FEW in one]
-        yield "no rule applies: " + (
-            f"{'; '.join(too_few)}; rules of your own under [gate] have a minimum_n of their own"
-            if too_few
-            else "neither run has any of the metrics that the gate asks for"
-        )
+        yield f"no rule applies: {_why_none(paired, skipped)}"
     yield from _unlike_values(paired, registry, rules)
     if asks_queries and a.judge != b.judge:
         yield "the judge configurations differ (model, version, temperature or prompt version)"
+
+
+def _why_none(paired: Paired, skipped: Sequence[str]) -> str:
+    too_few = [one for one in skipped if TOO_FEW in one]
+    if too_few:
+        return f"{'; '.join(too_few)}; rules of your own under [gate] have a minimum_n of their own"
+    if not paired.queries and not paired.is_without_results:
+        return NO_QUERY
+    return "neither run has any of the metrics that the gate asks for"
 
 
 def _absent_queries(paired: Paired, config: GateConfig) -> Iterator[str]:

@@ -246,7 +246,7 @@ def _why_inconclusive(change: Change, p_adjusted: float | None) -> str:
     result, margin = change.result, change.margin
     n = count(result.n if result else 0, "query", plural="queries")
     if result is None or change.largest_loss is None:
-        return f"{n} are too few for any test"
+        return f"{n}: {result.reason}" if result and result.reason else f"{n} are too few for any test"
     told = f"{n} rule out no loss below {decimal(change.largest_loss)}"
     if change.loss > change.rule.margin + TOLERANCE:
         chance = f"p {p_adjusted:.3g}" if p_adjusted is not None else "too few moved"
@@ -317,6 +317,7 @@ def _judge_target(rule: Rule, baseline: float | None, candidate: float | None, *
     """The candidate's unrounded value against a fixed one."""
     assert rule.target is not None
     judged = Judged(rule, "target", rule.label, "inconclusive", "undefined in the candidate", baseline, None)
+    judged = replace(judged, required=rule.required is not False)
     if candidate is None or n == 0:
         return judged
     delta = None if baseline is None else candidate - baseline

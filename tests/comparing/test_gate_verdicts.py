@@ -221,6 +221,21 @@ def test_runs_too_small_for_the_default_rules_are_told_that(tmp_path) -> None:
     assert "hit@5: applies to 5 queries only" in problem
 
 
+def test_runs_without_a_query_in_common_are_told_that(tmp_path) -> None:
+    all_found = results(n=60)
+    halves = {"first": dict(list(all_found.items())[:30]), "second": dict(list(all_found.items())[30:])}
+    apart = store_of(tmp_path, expecting_one(60), halves)
+    assert "no rule applies: no query is in both runs" in asked(apart, "second", "first")["preconditions"]
+
+
+def test_queries_of_one_cluster_are_told_that_and_not_that_they_are_few(tmp_path) -> None:
+    alike = store_of(
+        tmp_path, expecting_one(60, group="one"), {"one": results(n=60), "other": results(9, n=60)}
+    )
+    rule = rule_of(asked(alike, "other", "one"), "hit@5")
+    assert (rule["verdict"], rule["reason"]) == ("inconclusive", "60 queries: one cluster shows no spread")
+
+
 def test_a_gate_by_values_that_are_stale_for_both_runs_says_so(settings, tmp_path) -> None:
     copy = copied(settings, tmp_path)
     file = tmp_path / "eval-pipeline.toml"
@@ -336,6 +351,15 @@ def test_a_margin_that_nobody_wrote_grows_with_what_the_queries_resolve_up_to_a_
     assert (fixed["margin"], by_default["margin"]) == (0.02, 0.05)
     open_again = config_in(tmp_path, '[[gate.rules]]\nmetric = "hit@5"\nmargin = "auto"\n')
     assert rule_of(asked(settings, "slightly-worse", config=open_again), "hit@5")["margin"] == 0.05
+
+
+def test_a_target_that_is_not_required_may_fail_the_gate_and_never_holds_it_up(settings, tmp_path) -> None:
+    text = """[gate]\ndrift_nights = 0
+        [[gate.rules]]\nmetric = "error_rate"
+        [[gate.rules]]\nmetric = "judge_correctness"\nat_least = 3\n"""
+    assert asked(settings, "same", config=config_in(tmp_path, text))["verdict"] == "inconclusive"
+    document = asked(settings, "same", config=config_in(tmp_path, text + "required = false\n"))
+    assert (document["verdict"], rule_of(document, "judge_correctness ≥ 3")["required"]) == ("pass", False)
 
 
 def test_a_rule_that_is_not_required_may_fail_the_gate_and_never_hold_it_up(settings, tmp_path) -> None:
