@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from eval_pipeline.api import (
         CompareReport,
+        compare_files,
         compare_runs,
         compute_aggregate,
         open_store,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CompareReport",
+    "compare_files",
     "compare_runs",
     "compute_aggregate",
     "open_store",

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ import msgspec
 
 from eval_pipeline.comparing import compare
 from eval_pipeline.comparing.documents import CompareReport
+from eval_pipeline.planning.compare_files import side_by_side
 from eval_pipeline.report import markdown
 from eval_pipeline.settings import load_settings
 from eval_pipeline.showing import document
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CompareReport",
+    "compare_files",
     "compare_runs",
     "compute_aggregate",
     "open_store",
@@ -42,6 +45,19 @@ def compare_runs(
     """
     project = project_of(load_settings(db=db))
     return compare.compare(project, a, b, strict_chunker_version=strict_chunker_version)
+
+
+def compare_files(
+    a: str | Path, b: str | Path, labels: str | Path | None = None, *, db: str | Path | None = None
+) -> CompareReport:
+    """Two files of results side by side, as `eval-pipeline compare A B --labels FILE --format json` prints them.
+
+    Either may be a run of the store, which is only read. `labels` are qrels, a golden set or a BEIR folder.
+    """
+    project = project_of(load_settings(db=db))
+    chosen = None if labels is None else Path(labels)
+    with side_by_side(project, os.fspath(a), os.fspath(b), chosen) as sides:
+        return sides.compared()
 
 
 def render_report_md(report: CompareReport | Mapping[str, Any]) -> str:

@@ -48,6 +48,7 @@ class UnknownName(UsageError):
         else:
             advice = f"there is no {kind} yet"
         super().__init__(f"no {kind} named {name!r}: {advice}" + (f" {hint}" if hint else ""))
+        self.name = name
         self.close_names = close
 
 

@@ -76,7 +76,7 @@ def read(path: Path, options: ReadOptions) -> Iterator[Piece]:
             f"is expected"
         )
     if not grouped and options.chunker is None:
-        yield Remark("a corpus becomes the archive of a chunker version: name it with --chunker NAME")
+        yield Remark("a corpus becomes the archive of a chunker version: name it with `load --chunker NAME`")
 
 
 def _chunk(row: Row, options: ReadOptions) -> Iterator[Piece]:

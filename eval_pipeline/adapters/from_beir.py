@@ -101,7 +101,7 @@ def _archive(path: Path, names: tuple[str, ...], options: ReadOptions) -> Iterat
         return
     if options.chunker is None:
         yield Remark(
-            "corpus.jsonl was not read: with --chunker NAME it becomes the archive of that chunker version"
+            "corpus.jsonl was not read: with `load --chunker NAME` it becomes the archive of that chunker version"
         )
         return
     for _, row in rows_of(path / corpus[0]):

@@ -56,7 +56,7 @@ def recognise(path: Path, tool: str | None = None) -> Taken:
     best = max(seen.sure for _, seen in found)
     likely = [(one, seen) for one, seen in found if seen.sure == best]
     if len(likely) > 1:
-        names = " or ".join(f"--from {one.name}" for one, _ in likely)
+        names = " or ".join(f"load --from {one.name}" for one, _ in likely)
         raise UsageError(f"{path} may be {' or '.join(seen.words for _, seen in likely)}: say {names}")
     return Taken(path, *likely[0])
 
@@ -72,7 +72,7 @@ def _seen(tool: Tool, head: Head) -> Seen | None:
 def _unknown(path: Path, head: Head) -> str:
     return (
         f"{path} was not recognised: it is {head.described()}. Known are {', '.join(_names())}. "
-        f"`eval-pipeline init {path}` proposes a mapping for rows of your own; --from TOOL says what it is."
+        f"`eval-pipeline init {path}` proposes a mapping for rows of your own; `load --from TOOL` says what it is."
     )
 
 

@@ -273,7 +273,8 @@ def _finished(writer: _Writer, tool: Tool, options: ReadOptions, folder: Path) -
         bundle.archives.append(ArchiveFile(dataset, options.chunker, target))
     if not made.runs and not made.labels and not bundle.archives:
         raise UsageError(
-            f"{writer.source} was taken for {tool.page.title}, and it holds neither results nor labels"
+            f"{writer.source} was taken for {tool.page.title}, and it holds "
+            f"{'no labels' if writer.wanted.golden_only else 'neither results nor labels'}"
         )
     _remark_ids(writer, made)
     made.rows = writer.counts["rows"]
@@ -375,7 +376,7 @@ def _fill(writer: _Writer, file: _RunFile, made: Made) -> None:
     else:
         made.remarks.append(
             f"{count(len(missing), 'query', plural='queries')} of the golden set without a row: not scored "
-            "(--missing empty: they count as asked, with nothing found)"
+            "(`load --missing empty`: they count as asked, with nothing found)"
         )
 
 

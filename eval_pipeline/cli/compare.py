@@ -5,20 +5,23 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import shlex
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from eval_pipeline.cli.options import as_json, with_store, writing
-from eval_pipeline.cli.output import say
+from eval_pipeline.cli.options import as_json, with_labels, with_store, writing
+from eval_pipeline.cli.output import progress_bar, say
 from eval_pipeline.documents import Document
 from eval_pipeline.documents import as_json as as_builtins
 
 if TYPE_CHECKING:
+    from eval_pipeline.cli.compare_table import Files
     from eval_pipeline.comparing.documents import CompareReport
+    from eval_pipeline.planning.compare_files import Sides
     from eval_pipeline.store.project import Project
 
 FORMATS = ("table", "json", "md", "html")
@@ -39,12 +42,14 @@ BY_SUFFIX = {".json": "json", ".md": "md", ".markdown": "md", ".html": "html", "
     is_flag=True,
     help="List every metric without a value, and why it has none.",
 )
+@with_labels
 @writing(FORMATS)
 @with_store
 @as_json
 def command(
     run_a: str,
     run_b: str,
+    labels: Path | None,
     strict_chunker_version: bool,
     with_undefined: bool,
     wanted: str | None,
@@ -52,20 +57,41 @@ def command(
     project: Project,
     as_json: bool,
 ) -> None:
-    """Compare two runs: what moved from A to B, how sure that is, and which queries it was.
+    """Compare two runs or files: what moved from A to B, how sure that is, and which queries it was.
+
+    A and B are runs of the store, or files of results that `load` takes (bundles, too): then nothing is stored, and the
+    labels are those of --labels, of the files, or of the dataset of the run on the other side. A name that is a file's
+    and a run's is ./NAME or run:NAME.
 
     Runs of different chunker versions are matched by document and span instead of by chunk id.
     """
-    from eval_pipeline.comparing.compare import compare
-
     chosen = format_of(wanted, output, as_json=as_json)
-    document = compare(project, run_a, run_b, strict_chunker_version=strict_chunker_version)
-    if chosen == "html":
-        from eval_pipeline.report.pages.collect import pair_page
+    with prepared(project, run_a, run_b, labels) as sides:
+        document = sides.compared(strict_chunker_version=strict_chunker_version)
+        if chosen == "html":
+            from eval_pipeline.report.pages.collect import pair_page
 
-        write(pair_page(project, run_a, run_b, document=document), output)
-    else:
-        write(_text(document, chosen, with_undefined=with_undefined), output)
+            write(pair_page(sides.project, document.run_a, document.run_b, document=document), output)
+        else:
+            words = words_of(run_a, run_b, labels) if sides.is_temporary else None
+            write(_text(document, chosen, with_undefined=with_undefined, files=words), output)
+
+
+def words_of(old: str, new: str, labels: Path | None) -> Files:
+    """What was typed, as a shell takes it."""
+    said = "" if labels is None else f" --labels {shlex.quote(str(labels))}"
+    return shlex.quote(old), shlex.quote(new), said
+
+
+@contextlib.contextmanager
+def prepared(project: Project, old: str | None, new: str, labels: Path | None) -> Iterator[Sides]:
+    """Both sides as runs, whatever they are given as, with a bar where that takes computing."""
+    from eval_pipeline.planning.compare_files import side_by_side
+
+    with contextlib.ExitStack() as stack:
+        with progress_bar("computing cells") as progress:
+            sides = stack.enter_context(side_by_side(project, old, new, labels, progress=progress))
+        yield sides
 
 
 def format_of(
@@ -89,7 +115,9 @@ def format_of(
     return by_suffix.get(suffix, "table")
 
 
-def _text(document: CompareReport, chosen: str, *, with_undefined: bool) -> str | Callable[[], None]:
+def _text(
+    document: CompareReport, chosen: str, *, with_undefined: bool, files: Files | None
+) -> str | Callable[[], None]:
     if chosen == "json":
         return json_text(document)
     if chosen == "md":
@@ -98,7 +126,7 @@ def _text(document: CompareReport, chosen: str, *, with_undefined: bool) -> str 
         return render_report_md(document)
     from eval_pipeline.cli.compare_table import print_comparison
 
-    return lambda: print_comparison(document, with_undefined=with_undefined)
+    return lambda: print_comparison(document, with_undefined=with_undefined, files=files)
 
 
 def json_text(document: Document) -> str:

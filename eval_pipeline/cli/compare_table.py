@@ -41,9 +41,14 @@ LONGEST_MEASURE = 19
 
 MODES = {"exact": "by chunk id (exact)", "fallback_doc_span": "by document and span (fallback_doc_span)"}
 
+# Old, new, and the words that name their labels.
+Files = tuple[str, str, str]
 
-def print_comparison(report: CompareReport, *, with_undefined: bool = False) -> None:
-    """What moved, how sure that is, where it moved most, and what to run next."""
+
+def print_comparison(
+    report: CompareReport, *, with_undefined: bool = False, files: Files | None = None
+) -> None:
+    """What moved, how sure that is, where it moved most, and what to run next; of files by their names."""
     mode = report.mode
     print_line(f"{report.run_a} → {report.run_b}")
     if report.asks_queries:
@@ -66,7 +71,7 @@ def print_comparison(report: CompareReport, *, with_undefined: bool = False) -> 
     _print_slices(report)
     _print_flaky(report)
     print_line("\nNext:")
-    for line in _next(report):
+    for line in _next(report) if files is None else _next_of_files(*files):
         print_line(f"  {line}")
 
 
@@ -251,6 +256,12 @@ def _print_flaky(report: CompareReport) -> None:
     if flaky:
         named = shown_first([entry.query_id for entry in flaky], SHOWN_FLAKY)
         print_line("\n" + filled(f"flaky between identical runs: {named}"))
+
+
+def _next_of_files(old: str, new: str, labels: str) -> Iterator[str]:
+    """The same where no store knows the runs."""
+    yield f"eval-pipeline gate {new} --baseline {old}{labels}"
+    yield f"eval-pipeline compare {old} {new}{labels} --output comparison.html"
 
 
 def _next(report: CompareReport) -> Iterator[str]:

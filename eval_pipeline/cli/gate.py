@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from eval_pipeline.cli.compare import format_of, json_text, write
-from eval_pipeline.cli.options import as_json, with_store, writing
+from eval_pipeline.cli.compare import format_of, json_text, prepared, write
+from eval_pipeline.cli.options import as_json, with_labels, with_store, writing
 from eval_pipeline.cli.output import filled, number, print_line, table
 
 if TYPE_CHECKING:
@@ -25,7 +25,9 @@ LONGEST_RULE = 14
 @click.command("gate")
 @click.argument("candidate")
 @click.option(
-    "--baseline", metavar="RUN_ID", help="What it is held against.  [table baselines of eval-pipeline.toml]"
+    "--baseline",
+    metavar="RUN_ID|FILE",
+    help="What it is held against.  [table baselines of eval-pipeline.toml]",
 )
 @click.option(
     "--config",
@@ -34,6 +36,7 @@ LONGEST_RULE = 14
     metavar="FILE",
     help="Where [gate] and [baselines] stand.  [EVAL_PIPELINE_CONFIG, eval-pipeline.toml]",
 )
+@with_labels
 @writing(("table", "json", "md", "junit"))
 @click.option("--no-store", is_flag=True, help="Do not keep the verdict in the store.")
 @with_store
@@ -42,6 +45,7 @@ def command(
     candidate: str,
     baseline: str | None,
     config_file: Path | None,
+    labels: Path | None,
     wanted: str | None,
     output: Path | None,
     no_store: bool,
@@ -53,12 +57,15 @@ def command(
     A rule fails when the loss exceeds its margin and is hardly chance, passes when a larger loss can be ruled out, and
     is inconclusive otherwise. With on_inconclusive = "fail" in [gate], inconclusive leaves with 1. The verdict is kept
     for the report of the suite, where the store can be written.
+
+    CANDIDATE and --baseline are runs of the store, or files of results that `load` takes: then no verdict is kept, and
+    the labels are those of --labels, of the files, or of the dataset of the run on the other side.
     """
-    from eval_pipeline.comparing.gate import gate
     from eval_pipeline.comparing.stored import keep_verdict
 
     chosen = format_of(wanted, output, as_json=as_json, by_suffix=BY_SUFFIX)
-    document = gate(project, candidate, baseline, config_file=config_file)
+    with prepared(project, baseline, candidate, labels) as sides:
+        document = sides.judged(config_file)
     if chosen == "json":
         write(json_text(document), output)
     elif chosen == "md":
@@ -71,7 +78,7 @@ def command(
         write(render_gate_junit(document), output)
     else:
         write(lambda: _print(document), output)
-    if not no_store:
+    if not no_store and not sides.is_temporary:
         keep_verdict(project, document)
     sys.exit(exit_code(document))
 

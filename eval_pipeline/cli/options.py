@@ -42,6 +42,17 @@ def _project(context: click.Context, _parameter: click.Parameter, value: Path | 
     return project_of(settings, notify=say)
 
 
+def with_labels(command: F) -> F:
+    """--labels: what files are scored by."""
+    option = click.option(
+        "--labels",
+        type=click.Path(exists=True, path_type=Path),
+        metavar="FILE",
+        help="What is expected: qrels, a golden set, a BEIR folder.  [what the files or the dataset say]",
+    )
+    return option(command)
+
+
 def as_json(command: F) -> F:
     """--json."""
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")(command)

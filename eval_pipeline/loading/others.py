@@ -268,7 +268,7 @@ def _settle_labels(one: Taken, made: Made, named: FilesNamed, known: _Known) -> 
     ]
     return [
         f"the golden set of {made.dataset} stays; the file has {' and '.join(parts)} "
-        "(--replace-labels takes the labels of the file)"
+        "(`load --replace-labels` takes the labels of the file)"
     ]
 
 

@@ -1,6 +1,7 @@
 """The other rooms asked together: where everything stands, what would change, why a number moved.
 
 apply             Older runs left on the definitions they were computed with (pins), and pins given up.
+compare_files     Two files, or a file and a run of the store, side by side in a store that is gone afterwards.
 explain           Why a number moved: split exactly into system, formula, labels and data.
 plan              What is stale and why, and what computing it would cost: the plan, before anything is written.
 preview           What applying a plan would do to the stored numbers: computed, compared, and not kept.

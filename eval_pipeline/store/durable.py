@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 
@@ -20,6 +21,15 @@ def remove_durably(path: Path) -> None:
     """Remove a file, and have it stay removed."""
     path.unlink(missing_ok=True)
     _to_disk(path.parent)
+
+
+def copy_durably(source: Path, target: Path) -> None:
+    """Copy a file, and its folder where that is not there, and have the bytes stay."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with source.open("rb") as read, target.open("wb") as written:
+        shutil.copyfileobj(read, written, 1 << 20)
+        written.flush()
+        os.fsync(written.fileno())
 
 
 def _to_disk(path: Path) -> None:

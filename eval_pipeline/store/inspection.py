@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from eval_pipeline.store.damage import is_there
+from eval_pipeline.store.durable import copy_durably
 from eval_pipeline.store.lock import Holder, _is_locked_here, holders, reader_lock
 from eval_pipeline.store.open import Connection, _connect, says_what_failed
 from eval_pipeline.store.project import Project
@@ -23,6 +25,14 @@ class Inspection:
     schema: int
     known_schema: int
     writers: tuple[str, ...]
+    db: Path
+
+    def copy_to(self, copy: Path) -> None:
+        """Copy the store's file and its log; nobody writes meanwhile."""
+        copy_durably(self.db, copy)
+        log = self.db.with_name(self.db.name + ".wal")
+        if log.exists():
+            copy_durably(log, copy.with_name(copy.name + ".wal"))
 
 
 @contextmanager
@@ -45,4 +55,5 @@ def inspecting(project: Project) -> Iterator[Inspection | None]:
             max(_applied_numbers(con), default=0),
             max(_known_numbers()),
             tuple(_writers(con) or [FIRST]),
+            db,
         )

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from eval_pipeline.errors import StoreError, StoreMissing, UsageError
 from eval_pipeline.settings import Settings
+from eval_pipeline.store.durable import copy_durably
 from eval_pipeline.store.inspection import inspecting
 from eval_pipeline.store.kept import kept_folder
 from eval_pipeline.store.project import Project
@@ -88,10 +89,7 @@ def _copy_store(project: Project, copy: Path) -> tuple[list[Path], float]:
         if store is None:
             raise StoreMissing(f"there is no store at {db}: nothing to copy; --db names another place")
         began = time.monotonic()
-        _copy(db, copy)
-        log = db.with_name(db.name + ".wal")
-        if log.exists():
-            _copy(log, copy.with_name(copy.name + ".wal"))
+        store.copy_to(copy)
         kept = list(_kept_files(db))
     return kept, time.monotonic() - began
 
@@ -105,17 +103,9 @@ def _copy_kept(db: Path, copy: Path, kept: Iterable[Path]) -> int:
     copied = 0
     for path in kept:
         with suppress(FileNotFoundError):
-            _copy(path, kept_folder(copy) / path.relative_to(kept_folder(db)))
+            copy_durably(path, kept_folder(copy) / path.relative_to(kept_folder(db)))
             copied += 1
     return copied
-
-
-def _copy(source: Path, target: Path) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with source.open("rb") as read, target.open("wb") as written:
-        shutil.copyfileobj(read, written, 1 << 20)
-        written.flush()
-        os.fsync(written.fileno())
 
 
 def _verify(project: Project, db: Path) -> tuple[Finding, ...]:

@@ -1,0 +1,276 @@
+"""Two files, or a file and a run of the store, side by side in a store that is gone afterwards."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from msgspec.structs import replace as replace_in
+
+from eval_pipeline.adapters.writing import name_of_file
+from eval_pipeline.bundle.layout import Bundle, GoldenFile, find_bundle
+from eval_pipeline.comparing.compare import compare
+from eval_pipeline.comparing.documents import CompareReport, GateReport
+from eval_pipeline.comparing.gate import gate
+from eval_pipeline.computing.measure import Progress, measure
+from eval_pipeline.errors import StoreError, StoreMissing, UnknownName, UsageError
+from eval_pipeline.loading.context import LoadReport
+from eval_pipeline.loading.load import load_bundles
+from eval_pipeline.loading.others import FilesNamed, is_bundle, load_files
+from eval_pipeline.store.inspection import inspecting
+from eval_pipeline.store.project import Project
+from eval_pipeline.store.runs import find_run, run_ids, waiting_runs
+from eval_pipeline.words import count
+
+DATASET: Final = "files"
+AS_RUN: Final = "run:"
+YAML: Final = (".yaml", ".yml")
+SHOWN: Final = 3
+_COMMAND: Final = re.compile(r"; `eval-pipeline .*")
+
+Side = Path | str
+
+
+@dataclass(frozen=True)
+class Sides:
+    """The two as runs of a project; with `is_temporary` of one that nobody finds again."""
+
+    project: Project
+    old: str | None
+    new: str
+    is_temporary: bool = False
+
+    def compared(self, *, strict_chunker_version: bool = False) -> CompareReport:
+        """The comparison of the two."""
+        if self.old is None:
+            raise UsageError("two are compared: name the other one")
+        found = compare(self.project, self.old, self.new, strict_chunker_version=strict_chunker_version)
+        return replace_in(found, warnings=self._said(found.warnings))
+
+    def judged(self, config_file: Path | None = None) -> GateReport:
+        """Whether the new one is good enough."""
+        found = gate(self.project, self.new, self.old, config_file=config_file)
+        return replace_in(found, preconditions=self._said(found.preconditions), notes=self._said(found.notes))
+
+    def _said(self, sentences: list[str]) -> list[str]:
+        """Without the commands for a store that nobody finds again."""
+        return [_COMMAND.sub("", one) for one in sentences] if self.is_temporary else sentences
+
+
+@contextmanager
+def side_by_side(
+    project: Project,
+    old: str | None,
+    new: str,
+    labels: Path | None = None,
+    *,
+    progress: Progress | None = None,
+) -> Iterator[Sides]:
+    """Both as computed runs, for the length of the block; two runs of the store stay where they are.
+
+    Files are loaded into a temporary store: a copy of the given one where a side is a run of it, else an empty one.
+    """
+    left = None if old is None else _side(project, old)
+    right = _side(project, new)
+    if labels is None and not isinstance(left, Path) and not isinstance(right, Path):
+        with _both_readings(left, right):
+            yield Sides(project, left, right)
+        return
+    if left is None:
+        raise UsageError(f"say what {new} is held against: --baseline FILE, or --baseline RUN_ID")
+    with tempfile.TemporaryDirectory(prefix="eval-pipeline-") as scratch:
+        folder = Path(scratch)
+        settings = replace(
+            project.settings, db=folder / "store.duckdb", inbox=folder / "inbox", reports=folder / "reports"
+        )
+        place = replace(project, settings=settings)
+        runs = [one for one in (left, right) if isinstance(one, str)]
+        if runs:
+            with _both_readings(left, right):
+                _copy(project, place, runs)
+        a, b = _load_all(place, (left, right), labels)
+        _require_labels(place, a, b)
+        measure(place, run_ids={a, b}, reasons=None, progress=progress)
+        yield Sides(place, a, b, is_temporary=True)
+
+
+def _side(project: Project, given: str) -> Side:
+    """A file where one of that name exists, else a run; what may be both has to be said."""
+    if given.startswith(AS_RUN):
+        return given if _has_run(project, given) else given.removeprefix(AS_RUN)
+    if not given or not _is_there(given):
+        return given
+    if os.sep in given or not _has_run(project, given):
+        return Path(given)
+    if Path(given).is_dir():
+        return given
+    raise UsageError(f"{given} is a file and a run of the store: say ./{given} or {AS_RUN}{given}")
+
+
+def _is_there(name: str) -> bool:
+    try:
+        return Path(name).exists()
+    except (OSError, ValueError):
+        return False  # No file can be called so.
+
+
+def _has_run(project: Project, run_id: str) -> bool:
+    try:
+        with inspecting(project) as store:
+            return store is not None and run_id in run_ids(store.con)
+    except StoreError:
+        return False  # Files are compared without a store, also beside one that cannot be read.
+
+
+@contextmanager
+def _both_readings(*sides: Side | None) -> Iterator[None]:
+    """What is no run is no file either, and both are said."""
+    try:
+        yield
+    except (UnknownName, StoreMissing) as error:
+        known = (
+            [error.name] if isinstance(error, UnknownName) else [one for one in sides if isinstance(one, str)]
+        )
+        missing = [one for one in known if one in sides and not _is_there(one)]
+        if not missing:
+            raise
+        files = " or ".join(dict.fromkeys(missing))
+        text = str(error)
+        either = (
+            f" There is no file {files} either"
+            if text.endswith("?")
+            else f"; there is no file {files} either"
+        )
+        raise UsageError(f"{text}{either}") from error
+
+
+def _copy(project: Project, place: Project, runs: list[str]) -> None:
+    """The store as it is now; nothing is written to it."""
+    db = project.settings.db
+    with inspecting(project) as store:
+        if store is None:
+            raise StoreMissing(f"there is no store at {db}, so no run {' or '.join(dict.fromkeys(runs))}")
+        for run_id in runs:
+            find_run(store.con, run_id)
+        store.copy_to(place.settings.db)
+
+
+def _load_all(place: Project, sides: tuple[Side, Side], labels: Path | None) -> tuple[str, str]:
+    """What names its dataset comes first: labels and files without one of their own belong to it."""
+    names: dict[Side, str] = {
+        one: _load_bundle(place, one) for one in sides if isinstance(one, Path) and is_bundle(one)
+    }
+    known = [
+        one if isinstance(one, str) else names[one] for one in sides if one in names or isinstance(one, str)
+    ]
+    dataset = _dataset_of(place, known[0]) if known else DATASET
+    if labels is not None:
+        _load_labels(place, labels, dataset)
+    a, b = (names[one] if one in names else _load_side(place, one, dataset) for one in sides)
+    return a, b
+
+
+def _require_labels(place: Project, *runs: str) -> None:
+    with place.read() as store:
+        waiting = [one for one in runs if one in waiting_runs(store.con)]
+        if waiting:
+            dataset = find_run(store.con, waiting[0]).dataset
+            of = "" if dataset == DATASET else f" for dataset {dataset}"
+            raise UsageError(
+                f"nothing says what {' and '.join(waiting)} should have found{of}: --labels FILE takes qrels, a golden "
+                "set or a BEIR folder"
+            )
+
+
+def _dataset_of(place: Project, run_id: str) -> str:
+    with place.read() as store:
+        return find_run(store.con, run_id).dataset
+
+
+def _load_side(place: Project, side: Side, dataset: str) -> str:
+    if isinstance(side, str):
+        return side
+    run_id = _free_name(place, name_of_file(side))
+    report, files = load_files([side], [], FilesNamed(run_id=run_id, dataset=dataset), place)
+    return _only_run(place, side, report, files[0].runs)
+
+
+def _free_name(place: Project, wanted: str) -> str:
+    """The name, or with -2 where a run is called so."""
+    with inspecting(place) as store:
+        taken = set() if store is None else set(run_ids(store.con))
+    names = (wanted if number == 1 else f"{wanted}-{number}" for number in range(1, len(taken) + 2))
+    return next(name for name in names if name not in taken)
+
+
+def _load_bundle(place: Project, path: Path) -> str:
+    bundle = find_bundle(path)
+    with inspecting(place) as store:
+        taken = set() if store is None else set(run_ids(store.con))
+    named = [one.path.name for one in bundle.runs]
+    twice = [name for name in named if name in taken]
+    if twice:
+        raise UsageError(
+            f"{path} holds a run {twice[0]}, and so does the other side: call one of them otherwise"
+        )
+    return _only_run(place, path, load_bundles([bundle], place), named)
+
+
+def _only_run(place: Project, path: Path, report: LoadReport, named: list[str]) -> str:
+    """The run that the file has become; repeats of it come along."""
+    _tell_problems(place, path, report)
+    runs = [name for name in named if name in report.runs]
+    firsts = [name for name in runs if name.rpartition(".e")[0] not in runs]
+    if len(firsts) > 1:
+        raise UsageError(
+            f"{path} holds {len(firsts)} runs: {', '.join(firsts[:SHOWN])}{', …' if len(firsts) > SHOWN else ''}. "
+            "`eval-pipeline load` takes all of them, then they are compared by name"
+        )
+    if not firsts:
+        raise UsageError(f"{path} cannot be compared: {_why_nothing(report)}")
+    if len(runs) > 1 and place.notify:
+        place.notify(f"{path}: {firsts[0]} is compared, the first of {len(runs)} repeats")
+    return firsts[0]
+
+
+def _why_nothing(report: LoadReport) -> str:
+    if report.forgotten:
+        return f"{', '.join(report.forgotten)} was forgotten on purpose; call the file otherwise"
+    return report.problems[0].reason if report.problems else "it holds no results"
+
+
+def _tell_problems(place: Project, path: Path, report: LoadReport) -> None:
+    """Rows that cannot be taken are left out, and said."""
+    if not report.quarantined or place.notify is None:
+        return
+    for problem in report.problems[:SHOWN]:
+        where = f":{problem.line}" if problem.line else ""
+        place.notify(f"  {path}{where}: {problem.field + ': ' if problem.field else ''}{problem.reason}")
+    place.notify(f"{path}: {count(report.quarantined, 'row')} left out, because they cannot be taken")
+
+
+def _load_labels(place: Project, path: Path, dataset: str) -> None:
+    """Qrels, a golden set, a BEIR folder, or whatever carries labels; they take the place of others."""
+    if not path.exists():
+        raise UsageError(f"--labels: there is no file {path}")
+    if is_bundle(path) or path.suffix.lower() in YAML:
+        found = find_bundle(path).golden_sets if path.is_dir() else [GoldenFile(dataset, path)]
+        if len(found) != 1:
+            raise UsageError(
+                f"--labels: {path} holds {count(len(found), 'golden set')}; name the file of one"
+            )
+        golden = GoldenFile(dataset, found[0].path)
+        report = load_bundles([Bundle(path.resolve(), golden_sets=[golden])], place)
+    else:
+        report, _ = load_files([path], [], FilesNamed(dataset=dataset, golden=True), place)
+    _tell_problems(place, path, report)
+    if not report.golden_sets and not report.unchanged:
+        raise UsageError(
+            f"--labels: {report.problems[0].reason if report.problems else 'no labels were found'} ({path})"
+        )
