@@ -112,11 +112,21 @@ def command(
 
 
 def _write_new(project: Project, names: tuple[str, ...], *, in_python: bool) -> None:
+    from dataclasses import replace
+
+    from eval_pipeline.computing.check_formulas import check_definitions
     from eval_pipeline.formulas.new_formula import write_new
 
     if len(names) != 1:
         raise click.UsageError("`metrics new` needs one NAME for the formula")
     path = write_new(project.definitions(), project.settings.own_sql, names[0], in_python=in_python)
+    settings = replace(project.settings, own_sql=path.parent.parent)
+    if not all(one.ok for one in check_definitions(replace(project, settings=settings), only=names[0])):
+        path.unlink()
+        raise click.UsageError(
+            f"no formula can be called {names[0]}: it is a word of SQL, YAML, Python or of the store's own; choose "
+            "another name"
+        )
     print_line(f"wrote {path}")
     say(
         f"It holds as it is. Next: change it, `eval-pipeline metrics --check {names[0]}` says whether it still does, "

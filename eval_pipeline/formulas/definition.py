@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from eval_pipeline.errors import DefinitionError
+from eval_pipeline.errors import DefinitionError, FormulaFailed
 from eval_pipeline.formulas.header import Header, Parameter
 from eval_pipeline.formulas.tokens import _parameter_names, last_select, selected_names
 
@@ -125,9 +125,10 @@ class Definition:
             return self.sql
         place = last_select(self.sql)
         if place is None:
-            raise DefinitionError(
-                f"{self.path}: `applies` needs exactly one outermost select; put unions and subqueries into "
-                "a `with` above it"
+            raise FormulaFailed(
+                self.path,
+                "`applies` needs exactly one outermost select; put unions and subqueries into "
+                "a `with` above it",
             )
         condition = render(applies, self.header.parameters, path=self.path)
         return f'{self.sql[:place]} coalesce(({condition}), false) as "{APPLIES}",{self.sql[place:]}'

@@ -93,6 +93,25 @@ def test_a_new_formula_holds_as_it_is_written_and_is_never_written_over(place, o
     assert (path.read_text(), len(list(path.parent.iterdir()))) == (before, 1)
 
 
+def test_a_union_that_applies_cannot_limit_is_a_problem_of_its_own_formula(place):
+    rows = "select run_key, query_key, 1.0 as both from facts.chunk_ranks"
+    write(
+        place, "both.sql", f'-- keys: {{both: "One"}}\n-- applies: n_expected > 0\n{rows} union all {rows}\n'
+    )
+    code, found = checked(place)
+    assert (code, [name for name, problems in found.items() if problems]) == (1, ["metrics.both"])
+    assert "exactly one outermost select" in found["metrics.both"][0]["message"]
+
+
+@pytest.mark.parametrize("name", ["select", "null", "run_key", "class"])
+def test_a_name_that_no_formula_can_have_is_refused_and_nothing_is_written(place, name):
+    option = ["--python"] if name == "class" else []
+    code, out, err = call(["metrics", "new", name, *option], place, apart=True)
+    assert (code, out) == (2, "")
+    assert f"no formula can be called {name}" in err
+    assert not list((place / "sql").rglob(f"{name}.*"))
+
+
 def test_a_new_formula_says_what_it_asks_and_which_family_it_is_of(place):
     call(["metrics", "new", "my_own"], place)
     _, out, _ = call(["metrics", "my_own", "--json"], place, apart=True)
