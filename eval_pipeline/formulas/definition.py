@@ -127,8 +127,8 @@ class Definition:
         if place is None:
             raise FormulaFailed(
                 self.path,
-                "`applies` needs exactly one outermost select; put unions and subqueries into "
-                "a `with` above it",
+                "`applies` needs exactly one outermost select; put unions and subqueries into a `with` above it",
+                is_everywhere=True,
             )
         condition = render(applies, self.header.parameters, path=self.path)
         return f'{self.sql[:place]} coalesce(({condition}), false) as "{APPLIES}",{self.sql[place:]}'
