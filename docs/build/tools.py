@@ -22,8 +22,8 @@ hex digits.
 
 `eval-pipeline compare OLD NEW --labels FILE` and `eval-pipeline gate NEW --baseline OLD --labels FILE` read the same
 files, or runs of the store, without storing anything: a file is one run, named like the file, and what has no row is
-not scored. `FILE` is qrels, a golden set or a BEIR folder; without it the labels of the first file that carries some
-count, or those of the dataset that the run on the other side is of.
+not scored. `FILE` is qrels, a golden set or a BEIR folder; without it the labels are those of the dataset that the
+run on the other side is of, else of the first file that carries some.
 
 A file in which neither hits nor answers nor scores are found is refused, with what was seen. What was not used is
 counted by field. Rows of your own with other names go through a mapping: `eval-pipeline init FILE` ([the

@@ -60,8 +60,8 @@ def command(
     """Compare two runs or files: what moved from A to B, how sure that is, and which queries it was.
 
     A and B are runs of the store, or files of results that `load` takes (bundles, too): then nothing is stored, and the
-    labels are those of --labels, of the files, or of the dataset of the run on the other side. A name that is a file's
-    and a run's is ./NAME or run:NAME.
+    labels are those of --labels, else of the dataset of the run on the other side, else of the files. A name that is a
+    file's and a run's is ./NAME or run:NAME.
 
     Runs of different chunker versions are matched by document and span instead of by chunk id.
     """

@@ -59,7 +59,7 @@ def command(
     for the report of the suite, where the store can be written.
 
     CANDIDATE and --baseline are runs of the store, or files of results that `load` takes: then no verdict is kept, and
-    the labels are those of --labels, of the files, or of the dataset of the run on the other side.
+    the labels are those of --labels, else of the dataset of the run on the other side, else of the files.
     """
     from eval_pipeline.comparing.stored import keep_verdict
 
