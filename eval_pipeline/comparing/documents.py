@@ -122,6 +122,7 @@ class SliceMoved(Document, frozen=True, kw_only=True):
     delta: Annotated[Number, Help("The mean of b − a over these.")]
     p_value: Annotated[Number, Help("By a sign test; null where too few queries moved for one.")]
     p_adjusted: Annotated[Number, Help("The same, adjusted for every slice and metric that was tested.")]
+    test: Annotated[str | None, Help("sign_exact; null where too few queries moved for one.")] = None
 
 
 class PartCompared(Document, frozen=True, kw_only=True):

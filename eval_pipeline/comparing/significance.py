@@ -26,6 +26,7 @@ from eval_pipeline.words import rounded
 
 SHOWN_SLICES: Final = 10
 SMALLEST_SLICE: Final = 5
+SIGN_TEST: Final = "sign_exact"
 SLICED_SCALES: Final = ("binary", "fraction", "ordinal")
 BETTER: Final = "better"
 WORSE: Final = "worse"
@@ -248,6 +249,7 @@ class SliceMovement:
             delta=rounded(self.delta),
             p_value=_short(self.p_value),
             p_adjusted=_short(p_adjusted),
+            test=None if self.p_value is None else SIGN_TEST,
         )
 
 

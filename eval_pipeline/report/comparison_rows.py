@@ -18,7 +18,7 @@ from eval_pipeline.comparing.options import SIGNIFICANT
 from eval_pipeline.documents import UNSET
 from eval_pipeline.report.numbers import NOTHING, _amount_change, adjusted_p, amount, change, interval
 from eval_pipeline.report.pages.material import MetricFacts
-from eval_pipeline.words import DECIMALS
+from eval_pipeline.words import DECIMALS, count
 
 # The family that a formula's header names: as what it is shown, in this order. Others keep their name and come behind.
 TITLES: Final = {
@@ -182,7 +182,7 @@ def rules_worth_showing(gate: GateReport) -> tuple[list[GateRule], str]:
     if not quiet:
         return shown, ""
     nights = max(rule.n for rule in quiet)
-    return shown, f"No lasting decline over up to {nights} nights in {len(quiet)} metrics."
+    return shown, f"No lasting decline over up to {count(nights, 'night')} in {count(len(quiet), 'metric')}."
 
 
 def part_cells(report: CompareReport) -> Iterator[tuple[str, list[str]]]:

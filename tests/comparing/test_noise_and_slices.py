@@ -230,6 +230,7 @@ def test_slices_are_ranked_by_how_sure_their_movement_is(formulas) -> None:
     assert (found[0]["n_queries"], found[0]["delta"], found[0]["metric"]) == (12, -1.0, "hit@5")
     # Only one of the four slices has enough movement to be tested at all, so nothing is lost to adjustment.
     assert found[0]["p_adjusted"] == pytest.approx(sign_test(0, 12), rel=1e-5)
+    assert [one["test"] for one in found[:2]] == ["sign_exact", None]
     assert found[1]["p_adjusted"] is None
 
 
