@@ -77,13 +77,17 @@ def shipped_sql() -> Path:
     return project / "sql" if project else PACKAGE / "sql"
 
 
+def own_folder(sql: Path) -> Path | None:
+    """As somebody's own folder of definitions; None for that of the shipped ones, which a checkout calls the same."""
+    return None if sql.resolve() == shipped_sql().resolve() else sql.absolute()
+
+
 def load_settings(environ: Mapping[str, str] | None = None, *, db: str | Path | None = None) -> Settings:
     """Read the environment once; an explicit `db` wins over EVAL_PIPELINE_DB."""
     env = os.environ if environ is None else environ
     named = tuple(name for name in (CONFIG, OWN_SQL) if env.get(name))
     own_sql = Path(env.get(OWN_SQL) or "sql")
     is_there = own_sql.is_dir() or own_sql.is_symlink()
-    is_own = (OWN_SQL in named or is_there) and own_sql.resolve() != shipped_sql().resolve()
     project = project_folder()
     home = env.get("DAGSTER_HOME") or str((project or Path.cwd()) / "dagster_home")
     return Settings(
@@ -91,7 +95,7 @@ def load_settings(environ: Mapping[str, str] | None = None, *, db: str | Path | 
         inbox=Path(env.get("EVAL_PIPELINE_INBOX", "data/inbox")).absolute(),
         reports=Path(env.get("EVAL_PIPELINE_REPORTS", "data/reports")).absolute(),
         config=Path(env.get(CONFIG) or "eval-pipeline.toml").absolute(),
-        own_sql=own_sql.absolute() if is_own else None,
+        own_sql=own_folder(own_sql) if OWN_SQL in named or is_there else None,
         dagster_home=Path(home).absolute(),
         named=named,
         cache=_cache_folder(env),

@@ -116,11 +116,12 @@ def _write_new(project: Project, names: tuple[str, ...], *, in_python: bool) -> 
 
     from eval_pipeline.computing.check_formulas import check_definitions
     from eval_pipeline.formulas.new_formula import write_new
+    from eval_pipeline.settings import own_folder
 
     if len(names) != 1:
         raise click.UsageError("`metrics new` needs one NAME for the formula")
     path = write_new(project.definitions(), project.settings.own_sql, names[0], in_python=in_python)
-    settings = replace(project.settings, own_sql=path.parent.parent)
+    settings = replace(project.settings, own_sql=own_folder(path.parent.parent))
     if not all(one.ok for one in check_definitions(replace(project, settings=settings), only=names[0])):
         path.unlink()
         raise click.UsageError(

@@ -7,7 +7,7 @@ from typing import Final
 
 from eval_pipeline.errors import UsageError
 from eval_pipeline.formulas.registry import NAME, Registry
-from eval_pipeline.settings import shipped_sql
+from eval_pipeline.settings import own_folder, shipped_sql
 
 _SQL: Final = """-- keys: {NAME: "Whether an expected chunk is among the first ${cutoff} hits"}
 -- about: "Does what the answer needs stand at the very top?"
@@ -78,8 +78,7 @@ def write_new(registry: Registry, own: Path | None, name: str, *, in_python: boo
         taken = known[name]
         instead = "" if taken.is_own else f", or copy that file and say `replaces: {taken.short_name}` in it"
         raise UsageError(f"{name} exists already, in {taken.path}: choose another name{instead}")
-    is_checkout = Path("sql").resolve() == shipped_sql().resolve()
-    folder = (own or (shipped_sql() if is_checkout else Path("sql").absolute())) / "metrics"
+    folder = (own or own_folder(Path("sql")) or shipped_sql()) / "metrics"
     path = folder / f"{name}.{'py' if in_python else 'sql'}"
     folder.mkdir(parents=True, exist_ok=True)
     try:

@@ -7,6 +7,7 @@ import shutil
 
 import pytest
 
+from eval_pipeline.settings import shipped_sql
 from tests.bundle_files import hits, load, settings_in, write_golden, write_run
 from tests.called import call
 
@@ -110,6 +111,17 @@ def test_a_name_that_no_formula_can_have_is_refused_and_nothing_is_written(place
     assert (code, out) == (2, "")
     assert f"no formula can be called {name}" in err
     assert not list((place / "sql").rglob(f"{name}.*"))
+
+
+def test_in_a_checkout_a_new_formula_stands_among_the_shipped_ones(tmp_path, monkeypatch):
+    """There `sql` is the folder of shipped definitions, which must not be read a second time as somebody's own."""
+    shipped = shutil.copytree(shipped_sql(), tmp_path / "sql")
+    for module in ("settings", "formulas.registry", "formulas.new_formula", "formulas.lock_file"):
+        monkeypatch.setattr(f"eval_pipeline.{module}.shipped_sql", lambda: shipped)
+    code, out, err = call(["metrics", "new", "my_own"], tmp_path, apart=True)
+    assert (code, out) == (0, f"wrote {shipped / 'metrics' / 'my_own.sql'}\n"), err
+    assert call(["metrics", "new", "select"], tmp_path)[0] == 2
+    assert [path.name for path in shipped.rglob("*") if path.stem in ("my_own", "select")] == ["my_own.sql"]
 
 
 def test_a_new_formula_says_what_it_asks_and_which_family_it_is_of(place):
