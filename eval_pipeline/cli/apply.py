@@ -11,6 +11,9 @@ from eval_pipeline.cli.output import end_where_failed, print_json, print_line, p
 from eval_pipeline.words import count
 
 if TYPE_CHECKING:
+    from eval_pipeline.launch import Summary
+    from eval_pipeline.planning.plan import Selection
+    from eval_pipeline.planning.reports import PlanReport
     from eval_pipeline.store.project import Project
 
 
@@ -39,8 +42,6 @@ def command(
     With --since, older runs stay on the definitions they were computed with: they are pinned, and marked so wherever
     they appear. --only and --runs leave the rest stale; with --pin it is pinned. --pinned gives pins up again.
     """
-    from eval_pipeline.computing.ledger import EVERY_REASON
-    from eval_pipeline.launch import run_in_dagster
     from eval_pipeline.planning.apply import pin_older, pin_rest, release_pins
     from eval_pipeline.planning.plan import find_plan, select_cells
 
@@ -57,27 +58,36 @@ def command(
     if pin or since:
         leave = pin_rest if pin else pin_older
         n_left = leave(project, selection, note=reason)
-    if plan.cells:
-        with progress_bar("computing cells") as progress:
-            summary = run_in_dagster(
-                project,
-                run_ids=set(plan.runs),
-                reasons=EVERY_REASON if only else None,
-                definitions=set(selection.definitions) if selection.definitions else None,
-                note=reason,
-                progress=progress,
-            )
-        cells, done, failed = summary.n_cells, sorted(summary.computed.runs), summary.failed
-    else:
-        cells, done, failed = 0, [], {}
+    summary = _compute(project, plan, selection, reason, is_narrowed=bool(only)) if plan.cells else None
+    cells = summary.n_cells if summary else 0
+    done = sorted(summary.computed.runs) if summary else []
+    failed = summary.failed if summary else {}
     if as_json:
         print_json({"format": 1, "cells": cells, "runs": done, "pinned": n_left, "failed": failed})
-        end_where_failed(failed)
-        return
-    if cells or not failed:
-        print_line(
-            f"Computed {count(cells, 'cell')} of {count(len(done), 'run')}." if cells else "Nothing is stale."
-        )
-    if n_left:
-        print_line(f"{count(n_left, 'cell')} stay on their older definitions (pinned).")
+    else:
+        if cells or not failed:
+            print_line(
+                f"Computed {count(cells, 'cell')} of {count(len(done), 'run')}."
+                if cells
+                else "Nothing is stale."
+            )
+        if n_left:
+            print_line(f"{count(n_left, 'cell')} stay on their older definitions (pinned).")
     end_where_failed(failed)
+
+
+def _compute(
+    project: Project, plan: PlanReport, selection: Selection, reason: str | None, *, is_narrowed: bool
+) -> Summary:
+    from eval_pipeline.computing.ledger import EVERY_REASON
+    from eval_pipeline.launch import run_in_dagster
+
+    with progress_bar("computing cells") as progress:
+        return run_in_dagster(
+            project,
+            run_ids=set(plan.runs),
+            reasons=EVERY_REASON if is_narrowed else None,
+            definitions=set(selection.definitions) if selection.definitions else None,
+            note=reason,
+            progress=progress,
+        )

@@ -59,9 +59,6 @@ def command(
     `metrics new NAME` writes a formula of your own to start from. Formulas of your own are checked whenever they are
     shown: one that does not hold is named, and the exit code is 1.
     """
-    from eval_pipeline.comparing.options import comparison_options, describe_options
-    from eval_pipeline.formulas.catalogue import describe, find_definition
-
     if words[:1] == ("new",):
         _write_new(project, words[1:], in_python=in_python)
         return
@@ -71,7 +68,6 @@ def command(
     if check:
         _check(project, name, as_json=as_json)
         return
-    registry = project.definitions()
     if lock or check_lock:
         _lock(project, write=lock)
         return
@@ -82,14 +78,29 @@ def command(
         _print_history(project, name, as_json=as_json)
         return
     if name is not None:
-        definition = find_definition(registry, name)
-        if as_json:
-            print_json({"format": 1, **describe(registry, definition)})
-        else:
-            _print_one(describe(registry, definition))
-        if definition.is_own:
-            end_where_not_held(project, definition.name)
-        return
+        _print_named(project, name, as_json=as_json)
+    else:
+        _print_catalogue(project, as_json=as_json)
+
+
+def _print_named(project: Project, name: str, *, as_json: bool) -> None:
+    from eval_pipeline.formulas.catalogue import describe, find_definition
+
+    registry = project.definitions()
+    definition = find_definition(registry, name)
+    if as_json:
+        print_json({"format": 1, **describe(registry, definition)})
+    else:
+        _print_one(describe(registry, definition))
+    if definition.is_own:
+        end_where_not_held(project, definition.name)
+
+
+def _print_catalogue(project: Project, *, as_json: bool) -> None:
+    from eval_pipeline.comparing.options import comparison_options, describe_options
+    from eval_pipeline.formulas.catalogue import describe
+
+    registry = project.definitions()
     comparison = describe_options(comparison_options(registry.config))
     if as_json:
         metrics = [describe(registry, one) for one in registry]
