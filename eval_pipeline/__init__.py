@@ -9,7 +9,7 @@ adapters            other people's files become a bundle
 store               the DuckDB file: lock, schema, keys, runs
 loading             a bundle becomes rows, or goes to quarantine
 computing           which cells are stale, and computing exactly these
-showing             what the store holds, as documents
+showing, exporting  what the store holds, as documents; as files for other tools
 comparing           two runs side by side, and the gate
 planning, upkeep    status, plan, apply, explain; forget, rebuild
 report              Markdown and HTML pages
@@ -23,22 +23,28 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from eval_pipeline.api import (
+        BundleWriter,
         CompareReport,
         compare_files,
         compare_runs,
         compute_aggregate,
         open_store,
+        per_query_metrics,
         render_report_md,
+        run_metrics,
         store_aggregate,
     )
 
 __all__ = [
+    "BundleWriter",
     "CompareReport",
     "compare_files",
     "compare_runs",
     "compute_aggregate",
     "open_store",
+    "per_query_metrics",
     "render_report_md",
+    "run_metrics",
     "store_aggregate",
 ]
 

@@ -5,15 +5,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from eval_pipeline.bundle.writer import BundleWriter
 from eval_pipeline.comparing import compare
 from eval_pipeline.comparing.documents import CompareReport
+from eval_pipeline.exporting import frames
 from eval_pipeline.planning.compare_files import side_by_side
 from eval_pipeline.report import markdown
 from eval_pipeline.settings import load_settings
@@ -21,16 +23,21 @@ from eval_pipeline.showing import document
 from eval_pipeline.store.project import project_of
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from eval_pipeline.computing.aggregates import Aggregate
     from eval_pipeline.store.open import Connection
 
 __all__ = [
+    "BundleWriter",
     "CompareReport",
     "compare_files",
     "compare_runs",
     "compute_aggregate",
     "open_store",
+    "per_query_metrics",
     "render_report_md",
+    "run_metrics",
     "store_aggregate",
 ]
 
@@ -80,6 +87,33 @@ def store_aggregate(run_id: str, aggregate: Mapping[str, object], *, db: str | P
     UPDATE in one transaction. While another program writes there it waits for five seconds, then raises StoreBusy.
     """
     document.store_aggregate(project_of(load_settings(db=db)), run_id, aggregate)
+
+
+def per_query_metrics(
+    run_ids: str | Sequence[str], metrics: Sequence[str] | None = None, *, db: str | Path | None = None
+) -> pl.DataFrame:
+    """The numbers of every scored query: run_id, query_id, metric, value; in golden order, unrounded.
+
+    A value is null where the metric does not apply to the query. Without `metrics` all that score queries.
+
+    >>> per_query_metrics("monday", ["hit@1", "mrr"]).rows()
+    [('monday', 'reset', 'hit@1', 0.0), ('monday', 'reset', 'mrr', 0.5)]
+    """
+    wanted = [run_ids] if isinstance(run_ids, str) else list(run_ids)
+    return frames.per_query_frame(project_of(load_settings(db=db)), wanted, metrics)
+
+
+def run_metrics(run_ids: str | Sequence[str] | None = None, *, db: str | Path | None = None) -> pl.DataFrame:
+    """The aggregates of runs, of all without `run_ids`: run_id, slice, slice_value, metric, value, n, in run order.
+
+    The rows of a whole run have an empty slice; n is how many queries are behind the value.
+
+    >>> frame = run_metrics(["monday"])
+    >>> frame.filter(slice="", metric="mrr").select("value", "n").row(0)
+    (0.5, 1)
+    """
+    wanted = [run_ids] if isinstance(run_ids, str) else run_ids
+    return frames.run_frame(project_of(load_settings(db=db)), wanted)
 
 
 @contextmanager

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import math
 import re
 import tomllib
 import zoneinfo
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from eval_pipeline.errors import InvalidConfig
 
-TABLES = ("formulas", "datasets", "comparison", "gate", "baselines", "dagster", "load")
+TABLES = ("formulas", "datasets", "comparison", "gate", "baselines", "dagster", "load", "scores")
+COMPLETE = "complete"
+JUDGED = "judged"
 LAUNCH = "launch"
 PLAN = "plan"
 STALE_METRICS_SECONDS = 60
@@ -36,6 +40,7 @@ class Config:
     baselines: Mapping[str, str] = field(default_factory=dict)
     dagster: Mapping[str, Any] = field(default_factory=dict)
     load: Mapping[str, Any] = field(default_factory=dict)
+    scores: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @property
     def inverted_spans(self) -> Literal["error", "drop"]:
@@ -69,10 +74,41 @@ class Config:
         """Whose clock the nightly schedule goes by."""
         return str(self.dagster.get("timezone", TIMEZONE))
 
+    def score_labels(self, names: Collection[str] | None = None) -> str:
+        """Which texts stand for which numbers in the scores of others, or in these, as JSON in a fixed order."""
+        rows = [
+            {"name": name, "label": label, "value": float(value)}
+            for name, entry in sorted(self.scores.items())
+            if names is None or name in names
+            for label, value in sorted(entry.get("labels", {}).items())
+        ]
+        return json.dumps(rows, ensure_ascii=False)
+
+    @property
+    def labelled_scores(self) -> tuple[str, ...]:
+        """The scores of which it is said what their texts stand for."""
+        return tuple(sorted(name for name, entry in self.scores.items() if entry.get("labels")))
+
     def extraction_cases_of(self, dataset: str) -> int | None:
         """How many extraction cases every run of the dataset should hold, where it is said."""
         found: int | None = self.datasets.get(dataset, {}).get("extraction_cases")
         return found
+
+    def relevant_from(self, dataset: str) -> int:
+        """The lowest grade of what is relevant."""
+        found: int = self.datasets.get(dataset, {}).get("relevant_from", 1)
+        return found
+
+    def labels_of(self, dataset: str) -> str | None:
+        """What labels leave unsaid: "complete" (is not relevant), "judged" (is unknown), None (each row decides)."""
+        found: str | None = self.datasets.get(dataset, {}).get("labels")
+        return found
+
+    @property
+    def label_settings(self) -> list[tuple[str, int, str | None]]:
+        """(dataset, relevant_from, labels) where a dataset says other than what holds without a word."""
+        found = [(name, self.relevant_from(name), self.labels_of(name)) for name in sorted(self.datasets)]
+        return [one for one in found if one[1:] != (1, None)]
 
     def baseline_of(self, suite: str | None, dataset: str) -> str | None:
         """The run that others of this suite and dataset are held against; a suite's own wins."""
@@ -98,10 +134,11 @@ def load_config(path: Path) -> Config:
     for table, entries in values.items():
         if not isinstance(entries, dict):
             raise InvalidConfig(f"{path}: {table} is a table: [{table}]")
-    for table in ("formulas", "datasets"):
+    for table in ("formulas", "datasets", "scores"):
         for name, entry in values.get(table, {}).items():
             if not isinstance(entry, dict):
                 raise InvalidConfig(f"{path}: {table}.{name} is a table of its own: [{table}.{name}]")
+    _check_scores(values.get("scores", {}), path)
     _check_baselines(values.get("baselines", {}), path)
     _check_dagster(values.get("dagster", {}), path)
     _check_load(values.get("load", {}), path)
@@ -127,6 +164,42 @@ def _check_load(entries: Mapping[str, Any], path: Path) -> None:
                 f'{path}: [load] inverted_spans is {value!r}; it is "error" (the row goes to quarantine) or "drop" '
                 "(the span is left out)"
             )
+
+
+def _check_scores(entries: Mapping[str, Mapping[str, Any]], path: Path) -> None:
+    for name, entry in entries.items():
+        for field_name, value in entry.items():
+            if field_name not in _SCORE:
+                raise InvalidConfig(
+                    f"{path}: [scores.{name}] has no {field_name!r}; there is: {', '.join(_SCORE)}"
+                )
+            is_possible, what_it_is = _SCORE[field_name]
+            if not is_possible(value):
+                raise InvalidConfig(f"{path}: [scores.{name}] {field_name} is {value!r}; it is {what_it_is}")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _is_range(value: Any) -> bool:
+    return isinstance(value, list) and len(value) == 2 and all(map(_is_number, value)) and value[0] < value[1]
+
+
+def _is_labels(value: Any) -> bool:
+    return isinstance(value, dict) and all(_is_number(number) for number in value.values())
+
+
+# Of every field of a score whether a value is possible, and in words what is.
+_SCORE: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    "direction": (
+        lambda value: value in ("higher", "lower", "none"),
+        '"higher", "lower" or "none" is better',
+    ),
+    "range": (_is_range, "the lowest and the highest value, such as [0, 1]"),
+    "labels": (_is_labels, "a table of texts and the numbers they stand for, such as {good = 1, bad = 0}"),
+    "unit": (lambda value: isinstance(value, str), 'a text such as "points"'),
+}
 
 
 def _check_dagster(entries: Mapping[str, Any], path: Path) -> None:

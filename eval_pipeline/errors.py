@@ -20,7 +20,7 @@ EvalPipelineError
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 
@@ -35,11 +35,13 @@ class UsageError(EvalPipelineError):
 
 
 class UnknownName(UsageError):
-    """A name that does not exist, with the closest ones that do."""
+    """A name that does not exist, with the closest ones that do, by their spelling where `near` does not say which."""
 
-    def __init__(self, kind: str, name: str, known: Iterable[str], *, hint: str = "") -> None:
+    def __init__(
+        self, kind: str, name: str, known: Iterable[str], *, hint: str = "", near: Sequence[str] = ()
+    ) -> None:
         names = sorted(known)
-        close = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+        close = list(near) or difflib.get_close_matches(name, names, n=3, cutoff=0.5)
         if close:
             advice = "did you mean " + " or ".join(close) + "?"
         elif names:
@@ -48,6 +50,7 @@ class UnknownName(UsageError):
         else:
             advice = f"there is no {kind} yet"
         super().__init__(f"no {kind} named {name!r}: {advice}" + (f" {hint}" if hint else ""))
+        self.kind = kind
         self.name = name
         self.close_names = close
 

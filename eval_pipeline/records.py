@@ -28,12 +28,12 @@ class Text(NamedTuple):
     """Declares that a field holds a text, of which kind, the column it is stored in, and what stays without it.
 
     `mark`: as many marks as there were texts. `fields`: the names of fields. `number`: a number, which is no text.
-    `id`: what is known as an id.
+    `id`: what is known as an id. `word`: a number, and what is one word.
     """
 
     kind: Kind
     column: str
-    stays: Literal["nothing", "mark", "fields", "number", "id"] = "nothing"
+    stays: Literal["nothing", "mark", "fields", "number", "id", "word"] = "nothing"
 
 
 # Every text of a record is one of these, or declared as a text. Versions, models, times, paths, headings and languages
@@ -44,6 +44,10 @@ Name = Annotated[str, "name"]
 JudgeScore = Annotated[Any, Text("words", "raw.results.judge_scores_delivered", "number")]
 SpotScore = Annotated[Any, Text("words", "raw.spot_checks.judge_scores_delivered", "number")]
 JudgeInput = Annotated[Any, Text("passage", "raw.results.judge_input_key")]
+ScoreValue = Annotated[Any, Text("words", "raw.scores.label", "word")]
+RunScoreValue = Annotated[Any, Text("words", "raw.run_scores.label", "word")]
+# Who gave a score.
+Source = Literal["judge", "human", "code"]
 DiscrepantValue = Annotated[Any, Text("passage", "raw.extraction_cases.discrepancies")]
 GroundTruth = Annotated[dict[str, Any], Text("passage", "raw.extraction_cases.ground_truth", "fields")]
 Extracted = Annotated[dict[str, Any], Text("passage", "raw.extraction_cases.extracted", "fields")]
@@ -103,6 +107,8 @@ class GoldenRow(Record):
     vault: Name | None = None
     vaults: list[Name] | None = None
     folders: list[Name] | None = None
+    grades: dict[Id, int] | None = None
+    reference: Annotated[str, Text("passage", "labels.query_details.reference_key")] | None = None
 
 
 # The dimensions that queries are sliced by, in the order in which they are shown.
@@ -198,6 +204,28 @@ class Latency(Record):
     judge: float | None = None
 
 
+class Score(Record):
+    """What somebody else's judge, rater or program says of an answer; `label`: in words, beside or without a number."""
+
+    value: ScoreValue = None
+    label: Annotated[str, Text("words", "raw.scores.label", "word")] | None = None
+    reason: Annotated[str, Text("words", "raw.scores.reason_key")] | None = None
+    source: Source | None = None
+    model: Name | None = None
+    version: Name | None = None
+
+
+class RunScore(Record):
+    """The same of a run as a whole."""
+
+    value: RunScoreValue = None
+    label: Annotated[str, Text("words", "raw.run_scores.label", "word")] | None = None
+    reason: Annotated[str, Text("words", "raw.run_scores.reason_key")] | None = None
+    source: Source | None = None
+    model: Name | None = None
+    version: Name | None = None
+
+
 class Result(Record):
     """What one run did with one query."""
 
@@ -210,6 +238,7 @@ class Result(Record):
     selected_folders: list[Name] | None = None
     judge: Judge | None = None
     latency_ms: Latency | None = None
+    scores: dict[Id, Score] | None = None
 
 
 class ArchiveChunk(Record):
@@ -259,6 +288,7 @@ class Run(Record):
     commit_hash: Name | None = None
     suite_time_ms: float | None = None
     config: RunConfig | None = None
+    scores: dict[Id, RunScore] | None = None
 
 
 class Discrepancy(Record):

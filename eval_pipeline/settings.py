@@ -30,6 +30,7 @@ class Settings:
     """Paths the product works with; `named` are the variables of the environment that chose one which must be there.
 
     `cache` is where copies of what was read lie; nothing but time is lost where it is None or cannot be written to.
+    `patience` is how many seconds whoever reads waits for a writer.
     """
 
     db: Path
@@ -40,6 +41,7 @@ class Settings:
     dagster_home: Path
     named: tuple[str, ...] = field(default=(), compare=False)
     cache: Path | None = field(default=None, compare=False)
+    patience: float = field(default=60.0, compare=False)
 
 
 def product_version() -> str:

@@ -9,6 +9,7 @@ import click
 
 from docs.build.documents import documents_page, documents_schema
 from docs.build.figures import statistics_figures
+from docs.build.forms import forms_page
 from docs.build.pages import NOTICE, generated_pages, project_root, shipped_registry
 from docs.build.requirements import requirements_page
 from docs.build.tools import tools_page
@@ -24,6 +25,7 @@ def all_pages(programs: Mapping[str, click.Group]) -> dict[str, str]:
         "docs/reference/commands.md": commands_page(programs),
         "docs/reference/documents.md": documents_page(),
         "docs/reference/documents.schema.json": documents_schema(),
+        "docs/reference/files-going-out.md": NOTICE + forms_page(),
         "docs/reference/files-of-tools.md": NOTICE + tools_page(),
         "docs/requirements.md": requirements_page(shipped_registry(), project_root()),
     }

@@ -13,16 +13,19 @@ from docs.build.pages import NOTICE, table_lines
 from eval_pipeline.comparing.documents import CompareReport, GateReport
 from eval_pipeline.documents import Document
 from eval_pipeline.planning.reports import ExplainReport, PlanReport, StatusReport
+from eval_pipeline.showing.run_list import RunDiff, RunList
 from eval_pipeline.showing.run_report import RunReport
 
 # The command that prints each with `--json`.
 DOCUMENTS: Final[Mapping[str, type[Document]]] = {
+    "runs": RunList,
     "show": RunReport,
     "status": StatusReport,
     "plan": PlanReport,
     "explain": ExplainReport,
     "compare": CompareReport,
     "gate": GateReport,
+    "diff": RunDiff,
 }
 INTRODUCTION = (
     "What commands print with `--json`, and what the product's functions return. The same as JSON Schema: "

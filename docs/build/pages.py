@@ -17,6 +17,7 @@ from typing import Any
 from eval_pipeline import errors as product_errors
 from eval_pipeline import records
 from eval_pipeline.errors import EvalPipelineError, UsageError
+from eval_pipeline.formulas.catalogue import shown_key
 from eval_pipeline.formulas.definition import PER_QUERY, Definition
 from eval_pipeline.formulas.registry import Registry, load_registry
 from eval_pipeline.metrics import errors as metric_errors
@@ -79,6 +80,12 @@ def bundle_schema() -> str:
     references, components = msgspec.json.schema_components(
         BUNDLE_RECORDS.values(), ref_template="#/$defs/{name}"
     )
+    for record, score in (("Result", "Score"), ("Run", "RunScore")):
+        # What stands for itself alone is read as the value of a score that nothing more is said of.
+        alone = {"type": ["number", "boolean", "string", "null"]}
+        components[record]["properties"]["scores"]["anyOf"][0]["additionalProperties"] = {
+            "anyOf": [{"$ref": f"#/$defs/{score}"}, alone]
+        }
     document = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Records of an input bundle",
@@ -130,7 +137,7 @@ def metrics_page(registry: Registry, root: Path) -> str:
 def _key_rows(formulas: Iterable[Definition]) -> Iterator[Sequence[str]]:
     for one in formulas:
         for key, meaning in one.keys.items():
-            yield f"`{key}`", f"[{one.short_name}](#{anchor_of(one)})", meaning
+            yield f"`{shown_key(one, key)}`", f"[{one.short_name}](#{anchor_of(one)})", meaning
 
 
 def _parameter_rows(registry: Registry) -> Iterator[Sequence[str]]:

@@ -13,7 +13,8 @@ HEAD = """\
 `eval-pipeline load PATH…` recognises these files by their content and says in a line what it took each for. `--from
 TOOL` says it where the content does not. Labels in a file of results become the golden set of the dataset, unless it
 has one: then that stays, differences are said, and `--replace-labels` takes those of the file. `--to DIR` writes the
-bundle that is made and loads nothing; `--dry-run` shows three rows and what would be loaded.
+bundle that is made and loads nothing; `--dry-run` shows three rows and what would be loaded. The file itself is kept
+with the first of its runs, unless `--no-text` is given.
 
 A run is named like its file, or by `--run-id X`; several in one file are `X.<label>`, repeats `X.e2`, `X.e3`, …
 `--chunker NAME` says which chunker version the ids are of; without it the version stays unknown. What has no id is

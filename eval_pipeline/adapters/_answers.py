@@ -126,7 +126,12 @@ def document(one: Any) -> Row:
 
 
 def _first(value: Mapping[str, Any], names: tuple[str, ...]) -> Any:
-    return next((value[name] for name in names if value.get(name) is not None), None)
+    # A generator would take longer than all it asks, and this is asked of every hit several times.
+    for name in names:
+        found = value.get(name)
+        if found is not None:
+            return found
+    return None
 
 
 def _id_of(one: Any) -> str | None:

@@ -155,7 +155,8 @@ class Head:
     def rows(self) -> list[dict[str, Any]]:
         """The first rows of JSON Lines, a table or Parquet, as objects."""
         if self.kind == "lines":
-            found = [json.loads(line) for line in self.lines if _is_json(line.encode())]
+            texts = (line.encode() for line in self.lines)
+            found = [json.loads(text) for text in texts if _is_json(text)]
             return [row for row in found if isinstance(row, dict)]
         if self.kind == "table":
             cells = list(islice(csv.reader(self._texts(), delimiter=self.separator or ","), SEEN_ROWS))

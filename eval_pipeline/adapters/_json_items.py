@@ -16,6 +16,9 @@ Place = tuple[str, ...]
 CHUNK = 1 << 20
 _BLANK = b" \t\r\n"
 _MARKS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[{}\[\],]', re.DOTALL)
+_TEXT = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
+# What stands before the next bracket, with the texts in it, is passed over in one match.
+_TO_BRACKET = re.compile(rb'(?:[^"{}\[\]]++|"(?:[^"\\]++|\\.)*+")*+[{}\[\]]', re.DOTALL)
 _SCALAR = re.compile(rb"[^\s,\]}]*")
 
 
@@ -82,15 +85,15 @@ class _Cursor:
         if first not in (b'"', b"{", b"["):
             end = _SCALAR.match(self.data, self.at).end()  # type: ignore[union-attr]
             return end if end < len(self.data) or self.ended else None
-        depth = 0
-        for mark in _MARKS.finditer(self.data, self.at):
-            byte = self.data[mark.start()]
-            if byte == 0x22 and (mark.end() - mark.start() < 2 or not mark[0].endswith(b'"')):
-                return None
-            depth += byte in b"{["
-            depth -= byte in b"}]"
+        if first == b'"':
+            text = _TEXT.match(self.data, self.at)
+            return text.end() if text else None
+        depth, at = 0, self.at
+        while mark := _TO_BRACKET.match(self.data, at):
+            at = mark.end()
+            depth += 1 if self.data[at - 1] in b"{[" else -1
             if depth == 0:
-                return mark.end()
+                return at
         return None
 
 

@@ -52,6 +52,7 @@ LISTS = (
         "nodes",
     ),
     *("retrievedcontextids", "retrievedids", "retrieveddocids", "docids", "chunkids", "retrievedcontexts"),
+    *("ids", "topk", "value"),
 )
 HIT_FIELDS: dict[str, Names] = {
     "chunk_id": (
@@ -133,7 +134,7 @@ FIELDS: dict[tuple[str, str], Names] = {
 }
 SEPARATORS = ("#", "::", "|", "/", "_chunk_", "-chunk-")
 LONG_TEXT = 60
-_THOUSANDS = re.compile(r"\s*-?\d{1,3}(,\d{3})+(\.\d+)?\s*\Z")
+_COMMAS = re.compile(r"\s*-?\d{1,3}([.,' ]\d{3})*,\d+(\.\d+)?\s*\Z")
 NO_DOCUMENT = "The hits name no document: each chunk id is taken for its document's id too."
 
 
@@ -269,10 +270,12 @@ def _guess_hits(guess: Guess, rows: Sequence[Row], values: dict[str, list[Any]])
         found = _values(items)
         _guess_hit_fields(guess, found, n_hits=len(items))
         _guess_order(guess, found)
+    elif all(isinstance(item, list) for item in items):
+        _guess_nested_hits(guess, place, rows, items)
     elif _is_side_by_side(guess, place, free):
         return
     else:
-        _guess_bare_hits(guess, items)
+        _guess_bare_hits(guess, items, _separator(place, free.get(place, ())))
     _guess_document(guess, [_hit_id(item, hits) for item in items])
 
 
@@ -315,14 +318,21 @@ def _list_of_hits(rows: Sequence[Row], values: dict[str, list[Any]]) -> tuple[st
         if isinstance(value, dict):
             value = [{"key": key, "value": inner} for key, inner in value.items()]
         if isinstance(value, str):
-            value = value.split("|")
+            value = value.split(_separator(place or "", values.get(place or "", ())) or "|")
         items += [item for item in value if item is not None] if isinstance(value, list) else []
     return (place, items) if items else (None, [])
 
 
 def _is_joined(place: str, found: Sequence[Any]) -> bool:
     """Ids joined into one cell."""
-    return plain_name(place) in LISTS and any(isinstance(one, str) and "|" in one for one in found)
+    return plain_name(place) in LISTS and _separator(place, found) is not None
+
+
+def _separator(place: str, found: Iterable[Any]) -> str | None:
+    """What stands between the ids in a cell; texts have commas of their own."""
+    texts = [one for one in found if isinstance(one, str)]
+    signs = ("|", ";", ",") if plain_name(place).endswith("ids") else ("|",)
+    return next((sign for sign in signs if any(sign in text for text in texts)), None)
 
 
 def _is_side_by_side(guess: Guess, place: str, values: dict[str, list[Any]]) -> bool:
@@ -354,7 +364,27 @@ def _is_side_by_side(guess: Guess, place: str, values: dict[str, list[Any]]) -> 
     return True
 
 
-def _guess_bare_hits(guess: Guess, items: Sequence[Any]) -> None:
+def _guess_nested_hits(guess: Guess, place: str, rows: Sequence[Row], items: Sequence[list[Any]]) -> None:
+    """A hit that is a list itself, such as id and score; or all ids of a query in a list in the list."""
+    hits = guess.tables["hits"]
+    inner = [_opened(find_value(row, place)) for row in rows]
+    scored = all(len(item) > 1 and _is_number(item[1]) for item in items)
+    if not scored and all(isinstance(one, list) and len(one) == 1 for one in inner):
+        hits["list"], hits["chunk_id"] = f"{place}.0", WHOLE
+        guess.unsure.append(
+            f"{place!r} has one list in the list of each query: its items are taken for the hits."
+        )
+        return
+    hits["chunk_id"] = "0"
+    if scored:
+        hits["score"] = "1"
+    guess.unsure.append(
+        f"The hits in {place!r} are lists: the first item is taken for the id"
+        + (", the second for the score." if scored else ".")
+    )
+
+
+def _guess_bare_hits(guess: Guess, items: Sequence[Any], separator: str | None) -> None:
     hits = guess.tables["hits"]
     texts = [item for item in items if isinstance(item, str)]
     if texts and sum(map(len, texts)) / len(texts) > LONG_TEXT:
@@ -366,8 +396,8 @@ def _guess_bare_hits(guess: Guess, items: Sequence[Any]) -> None:
         )
     else:
         hits["chunk_id"] = WHOLE
-    if any("|" in str(value) for value in texts) or guess.form.format == "csv":
-        hits["separator"] = "|"
+    if separator is not None or any("|" in str(value) for value in texts) or guess.form.format == "csv":
+        hits["separator"] = separator or "|"
 
 
 def _guess_hit_fields(guess: Guess, values: dict[str, list[Any]], *, n_hits: int) -> None:
@@ -419,9 +449,11 @@ def _guess_document(guess: Guess, ids: Sequence[Any]) -> None:
 
 def _guess_units(guess: Guess, values: dict[str, list[Any]]) -> None:
     for place in sorted(guess.used() & values.keys()):
-        if any(isinstance(one, str) and _THOUSANDS.match(one) for one in values[place]):
+        odd = next((one for one in values[place] if isinstance(one, str) and _COMMAS.match(one)), None)
+        if odd is not None:
             guess.unsure.append(
-                f"{place!r} has numbers such as 1,234: what the comma separates is not guessed, write them without it."
+                f"{place!r} has numbers such as {odd.strip()}: what the comma separates is not guessed, write them "
+                "without it."
             )
     latency = guess.tables["latency_ms"].get("total")
     if latency is not None and not any(plain_name(part).endswith("ms") for part in latency.split(".")):

@@ -131,7 +131,7 @@ def _result(root: Span, spans: Sequence[Span]) -> Row:
 
 
 def _took(spans: Sequence[Span]) -> float | None:
-    timed = [one.end - one.start for one in spans if 0 < one.start <= one.end]
+    timed = [one.end - one.start for one in spans if 0 < one.start < one.end]
     return sum(timed) / 1e6 if timed else None
 
 

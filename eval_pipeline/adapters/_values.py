@@ -7,39 +7,51 @@ import datetime as dt
 import json
 import math
 import re
-from collections.abc import Iterable, Sequence
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from eval_pipeline.adapters._names import hash_of
 
 Row = dict[str, Any]
 _PRINTED = re.compile(r"\s*[\[(].*[\])]\s*\Z", re.DOTALL)
+_NUMBERS = re.compile(r"\s*[-+]?[\d.]+(e[-+]?\d+)?(\s+[-+]?[\d.]+(e[-+]?\d+)?)*\s*")
 _ARRAY = re.compile(r"array\((\[.*?\])(?:, dtype=[^)]*)?\)", re.DOTALL)
 PRINTED_BYTES = 16 << 20
+
+
+def _literal(text: str) -> Any:
+    """What Python printed. What it thinks of a backslash in somebody's text is nothing to tell."""
+    with warnings.catch_warnings(action="ignore"):
+        return ast.literal_eval(text)
 
 
 def printed_list(text: str) -> list[Any] | None:
     """The list that a text is: as JSON writes it, or as Python, NumPy and pandas print it; None of other texts."""
     if not _PRINTED.match(text) or len(text) > PRINTED_BYTES:
         return None
-    for read in (json.loads, ast.literal_eval):
+    # Texts side by side are several to NumPy, and to Python one.
+    for read in (json.loads, _numpy_list, _literal):
         try:
             found = read(text)
         except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
             continue
-        return list(found) if isinstance(found, list | tuple) else None
+        if found is not None:
+            return list(found) if isinstance(found, list | tuple) else None
     bare = _ARRAY.sub(r"\1", text)
-    return _numpy_list(bare) if bare == text else printed_list(bare)
+    return None if bare == text else printed_list(bare)
 
 
 def _numpy_list(text: str) -> list[Any] | None:
-    """Texts side by side in brackets, without commas, as NumPy prints them; only where nothing else stands there."""
+    """Values side by side in brackets, without commas, as NumPy prints them; only where nothing else stands there."""
     inner = text.strip()[1:-1]
+    if _NUMBERS.fullmatch(inner):
+        return [int(one) if one.lstrip("+-").isdigit() else float(one) for one in inner.split()]
     found = re.findall(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"", inner)
     if not found or re.sub(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"", "", inner).strip():
         return None
     try:
-        return [ast.literal_eval(one) for one in found]
+        return [_literal(one) for one in found]
     except (ValueError, SyntaxError):
         return None
 
@@ -136,6 +148,13 @@ def score_of(value: Any, **said: Any) -> Any:
     if not isinstance(value, bool | int | float | str) and value is not None:
         return None
     return {"value": value, **about} if about or value is None else value
+
+
+def score_in_words(value: Any, numbers: Mapping[str, float], **said: Any) -> Any:
+    """A text is the number that the tool counts it as, and stays beside it for who counts it otherwise."""
+    if isinstance(value, str) and value in numbers:
+        return score_of(numbers[value], label=value, **said)
+    return score_of(value, **said)
 
 
 def utc_text(value: Any) -> str | None:

@@ -15,7 +15,7 @@ from eval_pipeline.adapters._answers import answer_in, labels_in, question_in, r
 from eval_pipeline.adapters._head import Head, look_at
 from eval_pipeline.adapters._json_items import Skeleton
 from eval_pipeline.adapters._lines import document_items
-from eval_pipeline.adapters._values import as_id, as_number, as_text, score_of, utc_text
+from eval_pipeline.adapters._values import as_id, as_number, as_text, score_in_words, score_of, utc_text
 from eval_pipeline.adapters.tool import (
     CERTAIN,
     LabelRow,
@@ -39,6 +39,8 @@ HEADER, START = "header.json", "_journal/start.json"
 SAMPLE = re.compile(r"samples/.+\.json\Z")
 ZSTD = 93
 _LOCAL = struct.Struct("<4s5H3I2H")
+# What Inspect counts its letters as: correct, partial, incorrect, no answer.
+LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 
 
 def recognise(head: Head) -> Seen | None:
@@ -95,7 +97,10 @@ def _dataset(header: Row) -> str | None:
 def _header(path: Path) -> Row:
     """The log without its samples; of a log that was not finished what was written when it began."""
     name = HEADER if HEADER in _names(path) else START
-    found = decode(_unpacked(path, name))
+    try:
+        found = decode(_unpacked(path, name))
+    except BadRow as bad:
+        raise InputRejected(f"{path.name} cannot be read: {name} in it is {bad.reason}") from bad
     return found if isinstance(found, dict) else {}
 
 
@@ -186,12 +191,12 @@ def _scores(scores: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         value, reason = score.get("value"), score.get("explanation")
         if isinstance(value, Mapping):
             for name, one in value.items():
-                yield f"{scorer}.{name}", score_of(one)
+                yield f"{scorer}.{name}", score_in_words(one, LETTERS)
         elif isinstance(value, list):
             for place, one in enumerate(value):
-                yield f"{scorer}.{place}", score_of(one)
+                yield f"{scorer}.{place}", score_in_words(one, LETTERS)
         else:
-            yield scorer, score_of(value, reason=as_text(reason))
+            yield scorer, score_in_words(value, LETTERS, reason=as_text(reason))
 
 
 def _run(header: Row) -> Row:
@@ -242,8 +247,8 @@ PAGE = Page(
             "(`retrieved`, `retrieved_ids`, `hits`, `documents`)"
         ),
         (
-            "every score: `<scorer>`, of several values `<scorer>.<name>`; letters (C, P, I, N) stay "
-            "letters; NaN is unscored"
+            "every score: `<scorer>`, of several values `<scorer>.<name>`; letters (C, P, I, N) count "
+            "1, 0.5, 0, 0, unless `[scores.<scorer>] labels` says otherwise; NaN is unscored"
         ),
         "`target` as the model answer; labels from `metadata.expected_chunk_ids` and `expected_doc_ids`",
         "epochs as runs `x`, `x.e2`, …, each a replicate of the first",

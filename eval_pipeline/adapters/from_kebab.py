@@ -70,7 +70,7 @@ def _of_database(con: sqlite3.Connection) -> Iterator[Piece]:
         run_id = str(run["run_id"])
         if as_text(run.get("suite")):
             yield Named(dataset=run["suite"])
-        yield RunSaid({"run_id": run_id, **_said(run)}, run_id)
+        yield RunSaid({"run_id": run_id, "dataset": as_text(run.get("suite")), **_said(run)}, run_id)
         rows = con.execute(
             "SELECT query_id, result_json FROM eval_query_results WHERE run_id = ? ORDER BY rowid", [run_id]
         )
@@ -169,8 +169,11 @@ PAGE = Page(
     cannot=("the golden set: load its YAML or JSON Lines as a bundle", "chunk archives"),
     ids="`query_id`",
     notes=(
-        "The database is opened for reading only.",
-        "The dataset is the suite, unless `--dataset` says otherwise.",
+        "The database is opened for reading only, but with `--write-back`.",
+        "The dataset of a run is its suite, unless `--dataset` says otherwise.",
+        "`load kb.sqlite --write-back` computes what is new, then writes every run's `aggregate_json` into its "
+        "`eval_runs`: all in one transaction, and no other column. It asks first whether the database can be written; "
+        "what cannot be computed stays as it is, and is named.",
     ),
     example="kb.sqlite",
 )

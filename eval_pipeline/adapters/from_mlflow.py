@@ -9,7 +9,7 @@ from typing import Any
 from eval_pipeline.adapters._answers import answer_in, documents, labels_in, question_in, retrieved_in
 from eval_pipeline.adapters._head import Head, look_at
 from eval_pipeline.adapters._lines import document_items, rows_of, skeleton_of
-from eval_pipeline.adapters._values import as_id, as_number, as_text, listed, opened, score_of, utc_text
+from eval_pipeline.adapters._values import as_id, as_number, as_text, listed, opened, score_in_words, utc_text
 from eval_pipeline.adapters.tool import (
     CERTAIN,
     LabelRow,
@@ -31,6 +31,8 @@ ASKED = ("request", "inputs", "request_preview", "trace.request")
 ANSWERED = ("response", "outputs", "response_preview")
 CUT = 1000
 SOURCES = {"HUMAN": "human", "LLM_JUDGE": "judge", "CODE": "code"}
+# What MLflow counts the answers of its judges as.
+ANSWERS = {"yes": 1.0, "no": 0.0}
 
 
 def recognise(head: Head) -> Seen | None:
@@ -232,7 +234,7 @@ def _assessed(row: Row) -> tuple[Row, Row]:
                 expected[name] = opened(value)
             elif value is not None or as_text(row.get(name + ERROR)):
                 reason = as_text(row.get(name + REASON)) or as_text(row.get(name + ERROR))
-                scores[name] = score_of(_plain(value), reason=reason)
+                scores[name] = score_in_words(_plain(value), ANSWERS, reason=reason)
     return expected, {name: score for name, score in scores.items() if score is not None}
 
 
@@ -246,8 +248,9 @@ def _feedback(one: Row) -> Any:
     feedback, source = _object(one.get("feedback")), _object(one.get("source"))
     error = feedback.get("error")
     message = as_text(error.get("error_message")) if isinstance(error, Mapping) else as_text(error)
-    return score_of(
+    return score_in_words(
         None if error else feedback.get("value"),
+        ANSWERS,
         reason=as_text(one.get("rationale")) or message,
         source=SOURCES.get(str(source.get("source_type"))),
     )
@@ -273,7 +276,10 @@ PAGE = Page(
             "`text`, `content`, `response`, `output`)"
         ),
         "hits of RETRIEVER (or RERANKER) spans, else `retrieved` and the like in the response",
-        "every `<scorer>/value` as a score, with its rationale; one that failed is unscored and not 0",
+        (
+            "every `<scorer>/value` as a score, with its rationale; yes and no count 1 and 0; one that "
+            "failed is unscored and not 0"
+        ),
         "expectations as labels: `expected_chunk_ids`, `expected_response`",
         "errors and durations",
     ),

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -13,8 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from eval_pipeline.adapters._names import hash_of
 from eval_pipeline.adapters.mapping import UNITS, RowMapping, Source
-from eval_pipeline.adapters.tables import WHOLE, _opened, find_value, own_rows
+from eval_pipeline.adapters.tables import EACH, WHOLE, _opened, find_value, own_rows
 from eval_pipeline.bundle.lines import Line
 from eval_pipeline.errors import InputRejected
 
@@ -122,10 +122,13 @@ def _items(row: Row, mapping: RowMapping) -> Any:
     columns = {place: _listed(find_value(row, place), separator) for place in sorted(places)}
     lists = {place: column for place, column in columns.items() if isinstance(column, list)}
     length = max((len(column) for column in lists.values()), default=0)
-    return [
+    items = [
         {place: column[number] if number < len(column) else None for place, column in lists.items()}
         for number in range(length)
     ]
+    each = mapping.of("hits")["chunk_id"].place if "chunk_id" in mapping.of("hits") else None
+    # Of columns of ranks those without an id are ranks at which nothing was found.
+    return [item for item in items if not each or not each.endswith(EACH) or not _is_absent(item.get(each))]
 
 
 def _listed(value: Any, separator: str | None) -> Any:
@@ -258,8 +261,7 @@ def _value(row: Any, source: Source) -> Any:
         values = [find_value(row, place) for place in source.hash_of]
         if all(_is_absent(value) for value in values):
             return None
-        text = json.dumps(values, sort_keys=True, default=str)
-        return hashlib.sha256(text.encode()).hexdigest()[:32]
+        return hash_of(*values)
     value = find_value(row, source.place)
     if source.before and isinstance(value, str) and source.before in value:
         return value.rpartition(source.before)[0]

@@ -52,11 +52,10 @@ def find_value(value: Any, place: str) -> Any:
 
 
 def _numbered(row: Mapping[str, Any], stem: str) -> list[Any] | None:
-    """What stands in the columns doc_1, doc_2 and so on, in the order of their numbers, without the empty ones."""
+    """What stands in the columns doc_1, doc_2 and so on, in the order of their numbers."""
     numbers = [name.removeprefix(stem) for name in row if name.startswith(stem)]
     places = sorted(int(one) for one in numbers if one.isascii() and one.isdigit())
-    found = [row.get(f"{stem}{place}") for place in places]
-    return [one for one in found if one not in (None, "")] if places else None
+    return [row.get(f"{stem}{place}") for place in places] or None
 
 
 def _opened(value: Any) -> Any:

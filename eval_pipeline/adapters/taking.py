@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pkgutil
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -15,6 +16,7 @@ from eval_pipeline.adapters.tool import Seen, Tool
 from eval_pipeline.errors import InputRejected, UnknownName, UsageError
 
 PREFIX = "from_"
+MOST_NAMED = 3
 
 
 @dataclass(frozen=True)
@@ -70,10 +72,25 @@ def _seen(tool: Tool, head: Head) -> Seen | None:
 
 
 def _unknown(path: Path, head: Head) -> str:
+    """What was seen; of a folder around a bundle which folder is meant."""
+    inside = [
+        one for one in _folders_in(path) if {"datasets", "runs"} & {each.name for each in _folders_in(one)}
+    ]
+    if inside:
+        named = " ".join(shlex.quote(str(one)) for one in inside[:MOST_NAMED])
+        around = "some" if inside[1:] else "one"
+        return f"{path} is no bundle, but a folder around {around}: `eval-pipeline load {named}`"
     return (
         f"{path} was not recognised: it is {head.described()}. Known are {', '.join(_names())}. "
         f"`eval-pipeline init {path}` proposes a mapping for rows of your own; `load --from TOOL` says what it is."
     )
+
+
+def _folders_in(path: Path) -> list[Path]:
+    try:
+        return sorted(one for one in path.iterdir() if one.is_dir())
+    except OSError:
+        return []
 
 
 def _names() -> Sequence[str]:

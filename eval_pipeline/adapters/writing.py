@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 import pyarrow as pa
 import zstandard
@@ -29,7 +29,7 @@ from eval_pipeline.adapters.tool import (
     Tool,
     Unused,
 )
-from eval_pipeline.bundle.layout import ArchiveFile, Bundle, GoldenFile, RunFolder
+from eval_pipeline.bundle.layout import ArchiveFile, Bundle, GoldenFile, Original, RunFolder
 from eval_pipeline.bundle.packed_lines import PACKED
 from eval_pipeline.bundle.problems import MOST_BAD_ROWS, Problem, shorten
 from eval_pipeline.errors import InputRejected, UsageError
@@ -37,7 +37,8 @@ from eval_pipeline.words import count
 
 Row = dict[str, Any]
 RunKey = tuple[str, int]
-MOST_RUNS = 200
+MOST_RUNS, MOST_OPEN = 2_000, 100
+SQLITE = b"SQLite format 3\x00"
 # Which fields of a golden row are labels; the others say what was asked and where it belongs.
 LABELS = frozenset(
     {
@@ -56,6 +57,10 @@ _NOT_AS_EXPECTED = (
     *(TypeError, AttributeError, KeyError, ValueError, IndexError, OverflowError, RecursionError),
     *(pa.ArrowException, OSError),
 )
+
+
+# Made once: making it takes as long as writing a row.
+_encoded = json.JSONEncoder(default=str).encode
 
 
 class _IdsRepeat(Exception):
@@ -77,6 +82,7 @@ class Wanted:
     asked: Callable[[str], frozenset[str]] = lambda _dataset: frozenset()
     fill: bool = False
     golden_only: bool = False
+    relevant_from: Callable[[str], int] = lambda _dataset: 1
 
 
 @dataclass
@@ -91,24 +97,36 @@ class Made:
     remarks: list[str] = field(default_factory=list)
     unused: Counter[str] = field(default_factory=Counter)
     shown: list[Row] = field(default_factory=list)
+    # What its runs are called in the file.
+    own_names: dict[str, str] = field(default_factory=dict)
 
 
 class _RunFile:
     """The results of one run while they are written, each on the line that its row came from."""
 
-    def __init__(self, path: Path, stack: ExitStack) -> None:
+    def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True)
         self.path = path
-        file: BinaryIO = stack.enter_context(path.open("wb"))
-        packer = zstandard.ZstdCompressor(level=1, write_checksum=True)
-        self.out = stack.enter_context(packer.stream_writer(file))
+        self.out: BinaryIO | None = None
         self.line = 0
         self.problems: list[Problem] = []
         self.ids: set[str] = set()
 
+    def open(self) -> BinaryIO:
+        """Where to write on: what was closed goes on behind what is there."""
+        if self.out is None:
+            packer = zstandard.ZstdCompressor(level=1, write_checksum=True)
+            self.out = cast(BinaryIO, packer.stream_writer(self.path.open("ab")))
+        return self.out
+
+    def close(self) -> None:
+        if self.out is not None:
+            self.out.close()
+            self.out = None
+
     def write(self, row: Row, number: int | None) -> None:
         blank = b"\n" * (number - self.line - 1) if number is not None else b""
-        self.out.write(blank + json.dumps(row, default=str).encode() + b"\n")
+        self.open().write(blank + _encoded(row).encode() + b"\n")
         self.line = max(self.line + 1, number or 0)
 
 
@@ -122,6 +140,8 @@ class _Writer:
     stack: ExitStack
     by_question: bool
     runs: dict[RunKey, _RunFile] = field(default_factory=dict)
+    # The runs whose files are open, those written to last at the end.
+    written: dict[RunKey, _RunFile] = field(default_factory=dict)
     said: dict[str, Row] = field(default_factory=dict)
     golden: dict[str, Row] = field(default_factory=dict)
     named: Named = field(default_factory=Named)
@@ -185,7 +205,12 @@ class _Writer:
             if len(self.runs) >= MOST_RUNS:
                 raise InputRejected(f"the file holds more than {MOST_RUNS} runs: cut it into several files")
             path = self.folder / "unnamed" / str(len(self.runs)) / f"results{PACKED}"
-            self.runs[key] = _RunFile(path, self.stack)
+            self.runs[key] = _RunFile(path)
+            self.runs[key].open()
+            self.stack.callback(self.runs[key].close)
+        self.written[key] = self.written.pop(key, self.runs[key])
+        if len(self.written) > MOST_OPEN:
+            self.written.pop(next(iter(self.written))).close()
         return self.runs[key]
 
     def refuse(self, run: _RunFile, piece: ResultRow, reason: str) -> None:
@@ -224,6 +249,7 @@ class _Writer:
         self.counts.update(before)
         if row["query_id"] is None:
             return
+        self.expect_relevant(row)
         known = self.golden.setdefault(str(row["query_id"]), row)
         if known is not row:
             for name, value in row.items():
@@ -231,9 +257,18 @@ class _Writer:
                     self.counts["differing labels"] += 1
                 known.setdefault(name, value)
 
+    def expect_relevant(self, row: Row) -> None:
+        """Of what is graded only that is expected which the dataset calls relevant."""
+        lowest, grades = self.wanted.relevant_from(self.dataset()), row.get("grades") or {}
+        for name in ("expected_chunk_ids", "expected_doc_ids") if grades and lowest > 1 else ():
+            kept = [one for one in row.pop(name, []) if grades.get(one, lowest) >= lowest]
+            if kept:
+                row[name] = kept
+
     def take_chunk(self, row: Row) -> None:
         if self.chunks is None:
-            self.chunks = _RunFile(self.folder / "inventories" / f"archive{PACKED}", self.stack)
+            self.chunks = _RunFile(self.folder / "inventories" / f"archive{PACKED}")
+            self.stack.callback(self.chunks.close)
         self.chunks.write(row, None)
 
 
@@ -262,9 +297,10 @@ def _finished(writer: _Writer, tool: Tool, options: ReadOptions, folder: Path) -
     dataset = _dataset_of(writer)
     bundle = Bundle(folder.resolve())
     made = Made(bundle, dataset, remarks=list(writer.remarks), unused=writer.unused, shown=writer.shown)
+    datasets = [dataset]
     if writer.runs and not writer.wanted.golden_only:
         _refuse_nothing(writer, tool)
-        _place_runs(writer, made, folder)
+        datasets = _place_runs(writer, made, folder)
     _place_labels(writer, made, folder)
     if writer.chunks is not None and options.chunker:
         target = folder / "datasets" / dataset / "inventories" / f"{options.chunker}{PACKED}"
@@ -276,8 +312,9 @@ def _finished(writer: _Writer, tool: Tool, options: ReadOptions, folder: Path) -
             f"{writer.source} was taken for {tool.page.title}, and it holds "
             f"{'no labels' if writer.wanted.golden_only else 'neither results nor labels'}"
         )
+    _name_original(writer, made)
     _remark_ids(writer, made)
-    made.rows = writer.counts["rows"]
+    made.rows, made.dataset = writer.counts["rows"], ", ".join(datasets)
     return made
 
 
@@ -305,23 +342,27 @@ def _refuse_nothing(writer: _Writer, tool: Tool) -> None:
         )
 
 
-def _place_runs(writer: _Writer, made: Made, folder: Path) -> None:
+def _place_runs(writer: _Writer, made: Made, folder: Path) -> list[str]:
+    """Each run in its folder; returns the datasets that they are of."""
     base = writer.wanted.run_id or (usable_name(writer.named.run_id) if writer.named.run_id else None)
     base = base or name_of_file(writer.source)
     names = _run_names(list(writer.runs), base, {} if writer.wanted.run_id else _own_names(writer))
+    identity = identity_of(writer.source)
+    datasets: dict[str, None] = {}
     for key, file in writer.runs.items():
-        _fill(writer, file, made)
+        dataset = _dataset_of_run(writer, key[0], made.dataset)
+        datasets[dataset] = None
+        _fill(writer, file, made, dataset)
         run_id = names[key]
         target = folder / "runs" / run_id
         target.parent.mkdir(parents=True, exist_ok=True)
         file.path.parent.replace(target)
-        document = {**writer.said.get(key[0], {}), "run_id": run_id, "dataset": made.dataset}
+        document = {**writer.said.get(key[0], {}), "run_id": run_id, "dataset": dataset}
         if key[0]:
             document = {**writer.said.get("", {}), **document}
         if names.get((key[0], 1), run_id) != run_id:
             document["replicate_of"] = names[(key[0], 1)]
-        if writer.source.is_file():
-            document["original"] = _identity(writer.source)
+        document["original"] = identity
         for name, value in writer.wanted.said.items():
             known = document.get(name)
             if isinstance(known, dict) and isinstance(value, dict):
@@ -334,13 +375,49 @@ def _place_runs(writer: _Writer, made: Made, folder: Path) -> None:
         parts = {"results": target / file.path.name}
         made.bundle.runs.append(RunFolder(target, parts, named, {"results": problems}))
         made.runs.append(run_id)
+        made.own_names[run_id] = key[0]
+    return list(datasets)
 
 
-def _identity(path: Path) -> Row:
-    """Which file the run was made from: its name, size and hash."""
+def _dataset_of_run(writer: _Writer, label: str, otherwise: str) -> str:
+    """What somebody said, else what the file says of this run, else of all of them."""
+    own = writer.said.get(label, {}).get("dataset")
+    return writer.wanted.dataset or (usable_name(own) if own else None) or otherwise
+
+
+def identity_of(path: Path) -> Row:
+    """Which file the run was made from: its name, size and hash; of a folder those of all that lies in it.
+
+    Of a database there is the name alone: it goes on changing, and runs that stand in it would all be new each time.
+    """
+    if _is_database(path):
+        return {"name": path.name}
+    files = Original(path).files()
+    hashes = [_hash_of(file) for _, file in files]
+    together = "".join(f"{digest}  {name}\n" for digest, (name, _) in zip(hashes, files, strict=True))
+    digest = hashlib.sha256(together.encode()).hexdigest() if path.is_dir() else hashes[0]
+    return {"name": path.name, "bytes": sum(file.stat().st_size for _, file in files), "sha256": digest}
+
+
+def _hash_of(path: Path) -> str:
     with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return {"name": path.name, "bytes": path.stat().st_size, "sha256": digest}
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _is_database(path: Path) -> bool:
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(len(SQLITE)) == SQLITE
+
+
+def _name_original(writer: _Writer, made: Made) -> None:
+    """The file is kept with the first of its runs, or with the labels where it holds nothing else."""
+    bundle, original = made.bundle, Original(writer.source, frozenset(made.runs))
+    if bundle.runs:
+        bundle.runs[0] = replace(bundle.runs[0], original=original)
+    elif bundle.golden_sets:
+        bundle.golden_sets[0] = replace(bundle.golden_sets[0], original=original)
 
 
 def _own_names(writer: _Writer) -> dict[str, str]:
@@ -359,9 +436,9 @@ def _run_names(keys: list[RunKey], base: str, own: Mapping[str, str]) -> dict[Ru
     return {(label, epoch): stems[label] + (f".e{epoch}" if epoch > 1 else "") for label, epoch in keys}
 
 
-def _fill(writer: _Writer, file: _RunFile, made: Made) -> None:
+def _fill(writer: _Writer, file: _RunFile, made: Made, dataset: str) -> None:
     """Say which queries have no row at all, and where that is wanted write an empty one."""
-    asked = set(writer.golden) or writer.wanted.asked(made.dataset)
+    asked = set(writer.golden) or writer.wanted.asked(dataset)
     missing = sorted(asked - file.ids)
     if not missing:
         return
@@ -388,7 +465,7 @@ def _place_labels(writer: _Writer, made: Made, folder: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     text = "".join(json.dumps(row, ensure_ascii=True, default=str) + "\n" for row in writer.golden.values())
     target.write_bytes(zstandard.ZstdCompressor(level=1, write_checksum=True).compress(text.encode()))
-    made.bundle.golden_sets.append(GoldenFile(made.dataset, target))
+    made.bundle.golden_sets.append(GoldenFile(made.dataset, target, writer.source))
     made.labels = len(rows)
     if writer.counts["differing labels"]:
         made.remarks.append(

@@ -20,6 +20,17 @@ from eval_pipeline.records import ID_LENGTH, Hit, Record
 
 _PLAIN = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
 ODD_SCORES = "judge_scores_delivered"
+SCORE_COLUMNS = pa.schema(
+    [
+        ("result", pa.int64()),
+        ("name", pa.string()),
+        ("value", pa.float64()),
+        ("label", pa.string()),
+        ("text", pa.string()),
+        *((name, pa.string()) for name in ("source", "model", "version")),
+    ]
+)
+NO_SCORES = SCORE_COLUMNS.empty_table()
 
 
 @cache
@@ -40,6 +51,9 @@ def _arrow_type(hint: Any, name: str) -> pa.DataType:
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
         chosen = next(option for option in typing.get_args(hint) if option is not type(None))
         return _arrow_type(chosen, name)
+    if typing.get_origin(hint) is dict:
+        # Of names that are data there is no column: the fast reader leaves what holds some to the careful one.
+        return pa.string()
     if typing.get_origin(hint) is list:
         return pa.list_(_arrow_type(typing.get_args(hint)[0], name))
     if isinstance(hint, type) and issubclass(hint, Record):
@@ -103,6 +117,7 @@ class ResultsBlock:
     hit_spans: pa.Table
     citations: pa.Table
     references: pa.Table
+    scores: pa.Table
     problems: list[Problem] = field(default_factory=list)
 
     @property
@@ -110,7 +125,14 @@ class ResultsBlock:
         """What its tables hold in memory."""
         return sum(
             int(table.nbytes)
-            for table in (self.results, self.hits, self.hit_spans, self.citations, self.references)
+            for table in (
+                self.results,
+                self.hits,
+                self.hit_spans,
+                self.citations,
+                self.references,
+                self.scores,
+            )
         )
 
 
@@ -120,7 +142,9 @@ def _hit_field(hits: pa.StructArray, name: str) -> pa.Array:
     return hits.field(place) if place >= 0 else pa.nulls(len(hits), _arrow_schema(Hit).field(name).type)
 
 
-def _flatten(table: pa.Table, *, odd_scores: pa.Array | None = None) -> ResultsBlock:
+def _flatten(
+    table: pa.Table, *, odd_scores: pa.Array | None = None, scores: pa.Table = NO_SCORES
+) -> ResultsBlock:
     """Nested columns → flat tables that point back to their result."""
     row_no = only_chunk(table["row_no"])
     hits_column = only_chunk(table["hits_top_k"])
@@ -135,6 +159,7 @@ def _flatten(table: pa.Table, *, odd_scores: pa.Array | None = None) -> ResultsB
             _inside(answer, "references"),
             {name: name for name in ("rel_path", "heading_path", "chunk_id", "text")},
         ),
+        scores=scores,
     )
 
 

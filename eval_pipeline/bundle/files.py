@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Iterator
+import os
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import pyarrow as pa
 
 from eval_pipeline.bundle.parquet import _json_lines, row_batches
 from eval_pipeline.errors import InputRejected
 
+T = TypeVar("T")
+R = TypeVar("R")
+
+THREADS = 2
 BLOCK_BYTES = 16 << 20
 LINE_BYTES = 64 << 20
 UNPACKED_BYTES = 64 << 30
@@ -77,7 +84,7 @@ def open_unpacked(path: Path, held: bytes | None = None) -> Iterator[BinaryStrea
         elif not _size_of(path, held):
             raise InputRejected(f"{path.name} cannot be decompressed: it is empty")
         else:
-            source = pa.OSFile(str(path)) if held is None else pa.BufferReader(held)
+            source = pa.OSFile(os.fspath(path)) if held is None else pa.BufferReader(held)
             with pa.CompressedInputStream(source, codec) as packed:
                 yield packed
     except OSError as error:
@@ -150,3 +157,29 @@ def _chunks(
 
 def _in_words(size: int) -> str:
     return f"{size >> 30} GiB" if size >= 1 << 30 else f"{size >> 20} MiB"
+
+
+# Parsing, hashing and compressing happen outside the interpreter's lock, and so does the database's writing.
+def read_ahead(
+    pieces: Iterable[T], read: Callable[[T], R], *, weigh: Callable[[T], int], budget: int
+) -> Generator[R, None, None]:
+    """What `read` makes of every piece, in order; pieces of at most `budget` together are read beforehand.
+
+    An error of `read` is raised where its piece is due.
+    """
+    waiting: deque[tuple[int, Future[R]]] = deque()
+    held = 0
+    pool = ThreadPoolExecutor(THREADS)
+    try:
+        for piece in pieces:
+            weight = weigh(piece)
+            while waiting and held + weight > budget:
+                released, first = waiting.popleft()
+                held -= released
+                yield first.result()
+            waiting.append((weight, pool.submit(read, piece)))
+            held += weight
+        while waiting:
+            yield waiting.popleft()[1].result()
+    finally:
+        pool.shutdown(cancel_futures=True)

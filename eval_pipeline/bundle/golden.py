@@ -17,6 +17,8 @@ from eval_pipeline.errors import InputRejected
 from eval_pipeline.records import GoldenRow, Span
 
 RECENCY = ("newer", "older")
+# 2 to the power of a grade is a gain, and has to be a number.
+HIGHEST_GRADE = 1000
 CONFLICT_RULES = ("cite_newer", "acknowledge_both", "cite_both")
 ReadRow = Callable[[dict[str, Any]], GoldenRow]
 
@@ -95,9 +97,9 @@ def _yaml_rows(path: Path, read: ReadRow) -> Iterator[Line[GoldenRow]]:
 def read_golden_row(row: dict[str, Any], *, inverted_spans: InvertedSpans = ERROR) -> GoldenRow:
     """Check one golden row, whichever of the accepted names it uses."""
     row = dict(row)
-    spans = row.get("expected_chunk_spans")
-    if isinstance(spans, dict):
-        row["expected_chunk_spans"] = {key: value for key, value in spans.items() if value is not None}
+    for by_id in ("expected_chunk_spans", "grades"):
+        if isinstance(row.get(by_id), dict):
+            row[by_id] = {key: value for key, value in row[by_id].items() if value is not None}
     for name, also in (("query_id", "id"), ("query", "question")):
         if row.get(also) is not None:
             if row.get(name) is not None and row[name] != row[also]:
@@ -109,6 +111,7 @@ def read_golden_row(row: dict[str, Any], *, inverted_spans: InvertedSpans = ERRO
     if inverted_spans == DROP:
         _drop_from_golden_row(record)
     _check_ids(record)
+    _check_grades(record)
     _check_supports(record)
     _check_spans(record)
     return record
@@ -119,10 +122,20 @@ def _check_ids(row: GoldenRow) -> None:
     for field in ("expected_chunk_ids", "expected_doc_ids"):
         named += [(f"{field}[{number}]", value) for number, value in enumerate(getattr(row, field) or [])]
     named += [("expected_chunk_spans", chunk_id) for chunk_id in row.expected_chunk_spans or {}]
+    named += [("grades", name) for name in row.grades or {}]
     for place, value in named:
         fault = _id_fault(value)
         if fault:
             raise BadRow(place, fault)
+
+
+def _check_grades(row: GoldenRow) -> None:
+    for name, grade in (row.grades or {}).items():
+        if abs(grade) > HIGHEST_GRADE:
+            raise BadRow(
+                f"grades.{name}",
+                f"{grade} is out of range: a grade is a whole number from -{HIGHEST_GRADE} to {HIGHEST_GRADE}",
+            )
 
 
 def _check_supports(row: GoldenRow) -> None:

@@ -15,13 +15,34 @@ from eval_pipeline.records import CASES
 # The parts of a run that have rows, and texts in them; the report of the indexing has neither.
 ROW_PARTS = ("results", "extractions", "judge_spot_check")
 INDEX_REPORT = "index_report"
+# The file of another tool that a run or a golden set was made from, where deliveries are kept.
+ORIGINAL = "original"
 PART_SUFFIXES = (*SUFFIXES, ".json", ".yaml", ".yml")
 
 
 @dataclass(frozen=True)
+class Original:
+    """The file or folder of another tool that a bundle was made from, and every run that it holds."""
+
+    path: Path
+    runs: frozenset[str] = frozenset()
+
+    def files(self) -> list[tuple[str, Path]]:
+        """What is to be kept of it: each file with its name, of a folder with its place in it."""
+        if not self.path.is_dir():
+            return [(self.path.name, self.path)]
+        found = sorted(path for path in self.path.rglob("*") if path.is_file())
+        return [(path.relative_to(self.path.parent).as_posix(), path) for path in found]
+
+
+@dataclass(frozen=True)
 class GoldenFile:
+    """A golden set; `called` is the file that it was made from, where it was."""
+
     dataset: str
     path: Path
+    called: Path | None = None
+    original: Original | None = None
 
 
 @dataclass(frozen=True)
@@ -46,12 +67,14 @@ class RunFolder:
     """A run's folder and the files of its parts.
 
     A file may have been made from another: `called` names that one, `problems` are its rows that did not come along.
+    `original` is to be kept with this run: of several runs of a file, with the first.
     """
 
     path: Path
     parts: dict[str, Path]
     called: dict[str, Path] = field(default_factory=dict)
     problems: dict[str, list[Problem]] = field(default_factory=dict)
+    original: Original | None = None
 
     @property
     def run_file(self) -> Path:

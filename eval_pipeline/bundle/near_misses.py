@@ -17,8 +17,8 @@ SAMPLED_ROWS = 100
 CLOSE = 0.8
 # What is known beside the fields of the record.
 _OTHERS: dict[type[Record], frozenset[str]] = {
-    Result: frozenset({"scores", "query", "question"}),
-    GoldenRow: frozenset({"id", "question", "grades", "reference"}),
+    Result: frozenset({"query", "question"}),
+    GoldenRow: frozenset({"id", "question"}),
 }
 _MEANT: dict[type[Record], dict[str, str]] = {
     Result: {

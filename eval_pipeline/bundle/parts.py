@@ -21,6 +21,7 @@ from eval_pipeline.bundle.results import (
     _straight,
     _with_joined_heading,
 )
+from eval_pipeline.bundle.scores import _full_scores
 from eval_pipeline.errors import InputRejected
 from eval_pipeline.records import ArchiveChunk, IndexReport, Record, Run, SpotCheck
 
@@ -40,7 +41,7 @@ def name_fault(value: str) -> str | None:
 
 def read_run(path: Path) -> Run:
     """run.json, checked; anything wrong with it rejects the run."""
-    run = _read_json(path, lambda row: _to_record(row, Run))
+    run = _read_json(path, lambda row: _to_record(_full_scores(row), Run))
     for field in ("run_id", "dataset", "replaces", "replicate_of"):
         value = getattr(run, field)
         fault = name_fault(value) if value is not None else None

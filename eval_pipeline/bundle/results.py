@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, TypeVar
@@ -17,7 +18,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
 
-from eval_pipeline.bundle.ahead import read_ahead
 from eval_pipeline.bundle.columns import (
     ResultsBlock,
     _arrow_schema,
@@ -28,10 +28,18 @@ from eval_pipeline.bundle.columns import (
     _table_of,
     only_chunk,
 )
-from eval_pipeline.bundle.files import BLOCK_BYTES, PARQUET, UNPACKED_BYTES, LineBlock, line_blocks
+from eval_pipeline.bundle.files import (
+    BLOCK_BYTES,
+    PARQUET,
+    UNPACKED_BYTES,
+    LineBlock,
+    line_blocks,
+    read_ahead,
+)
 from eval_pipeline.bundle.lines import BadRow, Line, _to_record, problem_of, read_lines
 from eval_pipeline.bundle.parquet import RowBatch, _columns_as, _json_lines, row_batches
 from eval_pipeline.bundle.problems import Problem, _id_fault, _refuse_too_many
+from eval_pipeline.bundle.scores import _full_scores, score_rows, score_table
 from eval_pipeline.records import GoldenRow, Hit, HitSpan, Result, Span
 
 InvertedSpans: TypeAlias = Literal["error", "drop"]
@@ -122,15 +130,26 @@ def _with_last(blocks: Iterator[B]) -> Iterator[tuple[B, bool]]:
 
 def read_fast(block: LineBlock) -> pa.Table | None:
     """The block as columns, or None when any line of it deserves a second look."""
-    lines = _object_lines(block.data)
+    data, numbers = _without_blank_lines(block)
+    lines = _object_lines(data)
     # Most files have no backslash at all, and one character is found ten times faster than six.
-    if lines is None or (b"\\" in block.data and b"\\u0000" in block.data):
+    if lines is None or (b"\\" in data and b"\\u0000" in data):
         return None
-    table = _parse(block.data)
+    table = _parse(data)
     if table is None or table.num_rows != lines or not _is_clean(table):
         return None
     first = block.first_line
-    return table.append_column("row_no", pa.array(np.arange(first, first + lines), pa.int64()))
+    taken = np.arange(first, first + lines) if numbers is None else numbers
+    return table.append_column("row_no", pa.array(taken, pa.int64()))
+
+
+def _without_blank_lines(block: LineBlock) -> tuple[bytes, list[int] | None]:
+    """The block without them, and the numbers of the others: a row made of several stands where the first did."""
+    if b"\n\n" not in block.data and not block.data.startswith(b"\n"):
+        return block.data, None
+    lines = block.data.split(b"\n")
+    numbers = [number for number, line in enumerate(lines, block.first_line) if line]
+    return b"\n".join(line for line in lines if line), numbers
 
 
 def read_fast_rows(batch: RowBatch) -> pa.Table | None:
@@ -205,6 +224,7 @@ def _is_clean(table: pa.Table) -> bool:
     hits = only_chunk(table["hits_top_k"]).flatten()
     if (
         hits.null_count
+        or table["scores"].null_count < table.num_rows
         or not _ids_are_clean(_hit_field(hits, "chunk_id"))
         or not _ids_are_clean(_hit_field(hits, "doc_id"))
     ):
@@ -261,10 +281,16 @@ def _read_carefully(
         else:
             good.append(line)
             odd.append(found[id(line.record)] or None)
-    table = _table_of([line.record for line in good if line.record is not None], Result)
+    records = [line.record for line in good if line.record is not None]
+    scores = score_table(
+        row for place, one in enumerate(records) for row in score_rows(one.scores, result=place)
+    )
+    for one in records:
+        one.scores = None
+    table = _table_of(records, Result)
     table = table.append_column("row_no", pa.array([line.number for line in good], pa.int64()))
-    flat = _flatten(table, odd_scores=pa.array(odd, pa.string()))
-    return ResultsBlock(flat.results, flat.hits, flat.hit_spans, flat.citations, flat.references, problems)
+    flat = _flatten(table, odd_scores=pa.array(odd, pa.string()), scores=scores)
+    return replace(flat, problems=problems)
 
 
 def read_result(row: dict[str, Any], *, inverted_spans: InvertedSpans = ERROR) -> tuple[Result, str]:
@@ -276,7 +302,7 @@ def read_result(row: dict[str, Any], *, inverted_spans: InvertedSpans = ERROR) -
     if isinstance(answer, dict) and isinstance(answer.get("references"), list):
         row["answer"] = {**answer, "references": [_with_joined_heading(one) for one in answer["references"]]}
     odd = _take_odd_scores(row)
-    record = _to_record(row, Result)
+    record = _to_record(_full_scores(row), Result)
     if inverted_spans == DROP:
         _drop_from_result(record)
     _check_ids(record)

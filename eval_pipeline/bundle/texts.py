@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -21,6 +22,7 @@ from eval_pipeline.bundle.packed_lines import write_numbered
 from eval_pipeline.bundle.parts import each_line, read_archive, read_spot_checks
 from eval_pipeline.bundle.problems import Problem
 from eval_pipeline.bundle.results import read_result
+from eval_pipeline.bundle.scores import _full_scores
 from eval_pipeline.metrics import find_discrepancies, flatten_fields
 from eval_pipeline.records import (
     FORGOTTEN,
@@ -34,6 +36,7 @@ from eval_pipeline.records import (
     Result,
     Run,
     RunConfig,
+    RunScore,
     Text,
     Tokens,
     texts_of,
@@ -70,13 +73,19 @@ def _without_texts(record: Record, removal: Removal) -> None:
     for name in record.__struct_fields__:
         value, text = getattr(record, name), texts.get(name)
         if text is None:
-            for one in value if isinstance(value, list) else [value]:
+            for one in _inside(value):
                 if isinstance(one, Record):
                     _without_texts(one, removal)
         elif value is not None and text.kind in removal.kinds:
             if isinstance(record, Answer) and value.strip():
                 record.text_withheld = True
             setattr(record, name, _left_of(value, text, removal))
+
+
+def _inside(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else [value]
 
 
 def _left_of(value: Any, text: Text, removal: Removal) -> Any:
@@ -91,6 +100,9 @@ def _left_of(value: Any, text: Text, removal: Removal) -> Any:
         case "number":
             # A score in words may be any text; false counts as no score all the same.
             return value if isinstance(value, int | float) else False
+        case "word":
+            # A label such as C is what a score is; what says more than one word may say anything.
+            return value if isinstance(value, int | float) or removal.is_id(value) else FORGOTTEN
         case "id":
             return value if not value or removal.is_id(value) else None
         case "nothing":
@@ -127,11 +139,32 @@ def run_without_texts(document: Mapping[str, Any], run_id: str, *, place: str = 
         inner = f"{place}.{key}".lstrip(".")
         if isinstance(value, Mapping) and inner in _RUN_PARTS:
             found[key] = run_without_texts(value, run_id, place=inner)
+        elif inner == "scores" and isinstance(value, Mapping):
+            found[key] = _scores_without_texts(value, removal_for_good(()))
         elif key in known or value is None or isinstance(value, bool | int | float):
             found[key] = value
         else:
             found[key] = f"{FORGOTTEN} {run_id}"
     return found
+
+
+def _scores_without_texts(scores: Mapping[str, Any], removal: Removal) -> dict[str, Any]:
+    """What is said of a run as a whole: names, numbers, and of texts what is one word unless all of them go."""
+    found = {}
+    for name, score in _full_scores({"scores": dict(scores)})["scores"].items():
+        record = msgspec.convert(score, RunScore)
+        _without_texts(record, removal)
+        found[name] = msgspec.to_builtins(record)
+    return found
+
+
+def run_on_load(document: str) -> str:
+    """The document of a run as `load --no-text` takes it: what it says of itself but for the words of its scores."""
+    said = json.loads(document)
+    if not isinstance(said.get("scores"), dict):
+        return document
+    said["scores"] = _scores_without_texts(said["scores"], _removal_on_load(()))
+    return json.dumps(said, ensure_ascii=False)
 
 
 def textless_hash(content_hash: str) -> str:

@@ -8,12 +8,21 @@ import json
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from eval_pipeline.cli.options import as_json, with_labels, with_store, writing
+from eval_pipeline.cli.options import (
+    RUN_OR_FILE,
+    as_json,
+    choosing,
+    showing,
+    with_labels,
+    with_store,
+    writing,
+)
 from eval_pipeline.cli.output import progress_bar, say
 from eval_pipeline.documents import Document
 from eval_pipeline.documents import as_json as as_builtins
@@ -22,6 +31,7 @@ if TYPE_CHECKING:
     from eval_pipeline.cli.compare_table import Files
     from eval_pipeline.comparing.documents import CompareReport
     from eval_pipeline.planning.compare_files import Sides
+    from eval_pipeline.planning.named_runs import Chosen
     from eval_pipeline.store.project import Project
 
 FORMATS = ("table", "json", "md", "html")
@@ -29,8 +39,8 @@ BY_SUFFIX = {".json": "json", ".md": "md", ".markdown": "md", ".html": "html", "
 
 
 @click.command("compare")
-@click.argument("run_a", metavar="A")
-@click.argument("run_b", metavar="B")
+@click.argument("run_a", metavar="[A", required=False, type=RUN_OR_FILE)
+@click.argument("run_b", metavar="B]", required=False, type=RUN_OR_FILE)
 @click.option(
     "--strict-chunker-version",
     is_flag=True,
@@ -42,18 +52,24 @@ BY_SUFFIX = {".json": "json", ".md": "md", ".markdown": "md", ".html": "html", "
     is_flag=True,
     help="List every metric without a value, and why it has none.",
 )
+@click.option(
+    "--all", "every", is_flag=True, help="Also the measures that ask nothing themselves, as parts of others."
+)
 @with_labels
 @writing(FORMATS)
+@choosing
 @with_store
 @as_json
 def command(
-    run_a: str,
-    run_b: str,
+    run_a: str | None,
+    run_b: str | None,
     labels: Path | None,
     strict_chunker_version: bool,
     with_undefined: bool,
+    every: bool,
     wanted: str | None,
     output: Path | None,
+    chosen: Chosen,
     project: Project,
     as_json: bool,
 ) -> None:
@@ -61,20 +77,37 @@ def command(
 
     A and B are runs of the store, or files of results that `load` takes (bundles, too): then nothing is stored, and the
     labels are those of --labels, else of the dataset of the run on the other side, else of the files. A name that is a
-    file's and a run's is ./NAME or run:NAME.
+    file's and a run's is ./NAME or run:NAME. A run may also be @latest, @previous or @baseline; without A and B the
+    newest complete run is compared with the one before.
 
     Runs of different chunker versions are matched by document and span instead of by chunk id.
     """
-    chosen = format_of(wanted, output, as_json=as_json)
-    with prepared(project, run_a, run_b, labels) as sides:
+    form = format_of(wanted, output, as_json=as_json)
+    run_a, run_b = _two_of(run_a, run_b)
+    with prepared(project, run_a, run_b, labels, chosen=chosen) as sides:
+        if not sides.is_temporary:
+            # Two runs are stored numbers; files are computed, which takes every definition.
+            sides = replace(sides, project=showing(project))
         document = sides.compared(strict_chunker_version=strict_chunker_version)
-        if chosen == "html":
+        if form == "html":
             from eval_pipeline.report.pages.collect import pair_page
 
             write(pair_page(sides.project, document.run_a, document.run_b, document=document), output)
         else:
             words = words_of(run_a, run_b, labels) if sides.is_temporary else None
-            write(_text(document, chosen, with_undefined=with_undefined, files=words), output)
+            text = _text(document, form, every=every, with_undefined=with_undefined, files=words)
+            write(text, output)
+
+
+def _two_of(run_a: str | None, run_b: str | None) -> tuple[str, str]:
+    if run_a is None:
+        return "@previous", "@latest"
+    if run_b is None:
+        raise click.UsageError(
+            f"two are compared: `eval-pipeline compare {run_a} B`, `compare @previous {run_a}` against the run before "
+            "it, or neither for the newest complete run against the one before"
+        )
+    return run_a, run_b
 
 
 def words_of(old: str, new: str, labels: Path | None) -> Files:
@@ -84,13 +117,25 @@ def words_of(old: str, new: str, labels: Path | None) -> Files:
 
 
 @contextlib.contextmanager
-def prepared(project: Project, old: str | None, new: str, labels: Path | None) -> Iterator[Sides]:
+def prepared(
+    project: Project,
+    old: str | None,
+    new: str,
+    labels: Path | None,
+    *,
+    chosen: Chosen,
+    config_file: Path | None = None,
+) -> Iterator[Sides]:
     """Both sides as runs, whatever they are given as, with a bar where that takes computing."""
     from eval_pipeline.planning.compare_files import side_by_side
 
     with contextlib.ExitStack() as stack:
         with progress_bar("computing cells") as progress:
-            sides = stack.enter_context(side_by_side(project, old, new, labels, progress=progress))
+            sides = stack.enter_context(
+                side_by_side(
+                    project, old, new, labels, chosen=chosen, config_file=config_file, progress=progress
+                )
+            )
         yield sides
 
 
@@ -116,7 +161,7 @@ def format_of(
 
 
 def _text(
-    document: CompareReport, chosen: str, *, with_undefined: bool, files: Files | None
+    document: CompareReport, chosen: str, *, every: bool, with_undefined: bool, files: Files | None
 ) -> str | Callable[[], None]:
     if chosen == "json":
         return json_text(document)
@@ -126,7 +171,7 @@ def _text(
         return render_report_md(document)
     from eval_pipeline.cli.compare_table import print_comparison
 
-    return lambda: print_comparison(document, with_undefined=with_undefined, files=files)
+    return lambda: print_comparison(document, every=every, with_undefined=with_undefined, files=files)
 
 
 def json_text(document: Document) -> str:

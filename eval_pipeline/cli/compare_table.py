@@ -3,69 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from eval_pipeline.cli.main import COMMANDS
 from eval_pipeline.cli.output import filled, print_line, table
 from eval_pipeline.cli.show import _print_undefined
-from eval_pipeline.comparing.documents import (
-    NOT_ASKED,
-    CompareReport,
-    FallbackMetrics,
-    SliceMoved,
-    Tested,
-)
+from eval_pipeline.comparing.documents import BETTER, WORSE, CompareReport, SliceMoved
 from eval_pipeline.comparing.options import SIGNIFICANT
 from eval_pipeline.report.comparison_rows import (
     OF_FEWER,
     OF_FEWER_SAID,
-    defined_metrics,
-    has_fewer,
-    is_of_fewer,
+    Row,
     left_out,
     moved_queries,
-    paired_delta,
-    part_cells,
+    rows_of,
+    short_names,
     shown_first,
     surest_metric,
-    within_noise,
 )
 from eval_pipeline.report.markdown import LISTED_QUERIES
-from eval_pipeline.report.numbers import adjusted_p, change, interval, p_value, rank, value
+from eval_pipeline.report.numbers import change, p_value, rank
+from eval_pipeline.report.verdict import Verdict, verdict_on
 from eval_pipeline.words import count
 
 SHOWN_QUERIES = 10
 SHOWN_SLICES = 5
 SHOWN_FLAKY = 5
-LONGEST_NAME = 23
-LONGEST_MEASURE = 19
-
-MODES = {"exact": "by chunk id (exact)", "fallback_doc_span": "by document and span (fallback_doc_span)"}
+LONGEST_NAME = 19
+MARKS: Final = {BETTER: "▲ ", WORSE: "▼ "}
 
 # Old, new, and the words that name their labels.
 Files = tuple[str, str, str]
 
 
 def print_comparison(
-    report: CompareReport, *, with_undefined: bool = False, files: Files | None = None
+    report: CompareReport, *, every: bool = False, with_undefined: bool = False, files: Files | None = None
 ) -> None:
-    """What moved, how sure that is, where it moved most, and what to run next; of files by their names."""
-    mode = report.mode
-    print_line(f"{report.run_a} → {report.run_b}")
-    if report.asks_queries:
-        n = count(len(report.per_query), "query", plural="queries")
-        print_line(f"{n} in both runs, matched {MODES[mode]}")
+    """The verdict, what it rests on and where to look; then the numbers, with `every` also parts of questions."""
+    print_line(f"{report.run_b} against {report.run_a}")
+    _print_verdict(verdict_on(report))
     if report.causes:
         print_line(filled(f"known differences: {', '.join(report.causes)}"))
     for warning in report.warnings:
         print_line(filled(f"! {warning}"))
+    _print_rows(report, every=every)
     if report.asks_queries:
-        print_line()
-        _print_deltas(report)
         _print_undefined(report.undefined, is_listed=with_undefined)
-    if report.fallback_metrics:
-        _print_fallback(report, report.fallback_metrics)
-    _print_parts(report)
-    if report.asks_queries:
+        if report.fallback_metrics and report.counts.not_applicable < len(report.per_query):
+            _print_sensitivity(report)
         _print_counts(report)
     _print_queries(report)
     _print_slices(report)
@@ -75,70 +60,78 @@ def print_comparison(
         print_line(f"  {line}")
 
 
-def _print_deltas(report: CompareReport) -> None:
-    defined, _ = defined_metrics(report)
-    unchanged = [
-        metric
-        for metric in defined
-        if report.significance[metric].test == "identical" and not report.delta_of(metric)
-    ]
-    shown = [metric for metric in defined if metric not in unchanged]
-    asked = [metric for metric in shown if not _is_part(report.significance[metric])]
-    _print_asked(report, asked)
-    _print_part_of(report, [metric for metric in shown if metric not in asked])
-    if any(is_of_fewer(report, metric) for metric in defined):
-        print_line(filled(f"{OF_FEWER} {OF_FEWER_SAID}"))
-    for line in _unchanged(report, unchanged):
-        print_line(filled(line))
-    if any(report.noise.values()):
-        print_line("~ no more than identical runs differ")
-    if report.caveats:
-        print_line(f"* {'; '.join(sorted(set(report.caveats.values())))}")
+def _print_verdict(verdict: Verdict) -> None:
+    print_line(filled(verdict.sentence))
+    if verdict.trust:
+        print_line(filled(f"trust: {verdict.trust}"))
+    if verdict.places:
+        print_line(filled(f"where: {' · '.join(place.words for place in verdict.places)}"))
 
 
-def _print_asked(report: CompareReport, metrics: Sequence[str]) -> None:
-    rows = [
-        (
-            *_values(report, metric),
-            interval(report.significance[metric].ci_low, report.significance[metric].ci_high),
-            _narrow(adjusted_p(report.significance[metric])) + _mark(report, metric),
-        )
-        for metric in metrics
-    ]
-    columns = ["metric", "a", "b", "b − a", "95 % interval", "p adj."]
-    if rows:
-        table(columns, rows, numbers=columns[1:])
-        print_line("p adj.: over the queries of both runs; Simes inside a family of metrics,")
-        print_line("Benjamini–Hochberg over the families (`metrics NAME` says which)")
-
-
-def _print_part_of(report: CompareReport, metrics: Sequence[str]) -> None:
-    """What asks no question of its own, with what it is a part of in place of a p-value."""
-    rows = [(*_values(report, metric), report.significance[metric].adjusted_as or "") for metric in metrics]
-    columns = ["metric", "a", "b", "b − a", "no p of its own"]
-    if rows:
+def _print_rows(report: CompareReport, *, every: bool) -> None:
+    rows = rows_of(report)
+    same = [row for row in rows if row.is_same]
+    rows = [row for row in rows if not row.is_same]
+    asked = [row for row in rows if row.is_asked]
+    rest = [row for row in rows if row not in asked]
+    if asked:
         print_line()
-        table(columns, rows, numbers=columns[1:-1])
+        _print_asked(report, asked)
+    if every and rest:
+        print_line()
+        _print_others(report, rest)
+    shown = [*asked, *rest] if every else asked
+    if any(row.is_of_fewer for row in shown):
+        print_line(filled(f"{OF_FEWER} {OF_FEWER_SAID}"))
+    if same and report.run_a != report.run_b:
+        named = ", ".join(row.key for row in same)
+        print_line(filled(f"computed from the same results, and therefore the same: {named}"))
+    if any(row.is_noise for row in shown):
+        print_line("~ no more than identical runs differ")
+    caveats = sorted({row.caveat for row in shown if row.caveat})
+    if caveats:
+        print_line(f"* {'; '.join(caveats)}")
+    if rest and not every:
+        print_line(
+            filled(f"{count(len(rest), 'more measure')} that ask nothing themselves: `--all` lists them")
+        )
 
 
-def _values(report: CompareReport, metric: str) -> tuple[str, str, str, str]:
-    return (
-        _broken(metric + _name_marks(report, metric)),
-        value(report.aggregate_a[metric]),
-        value(report.aggregate_b[metric]),
-        change(paired_delta(report, metric)),
-    )
+def _print_asked(report: CompareReport, rows: Sequence[Row]) -> None:
+    cells = [
+        (
+            _broken(row.name + _name_marks(row)),
+            row.a,
+            row.b,
+            MARKS.get(row.verdict or "", "") + row.change,
+            row.interval,
+            _narrow(row.p_adjusted) + ("~" if row.is_noise else ""),
+        )
+        for row in rows
+    ]
+    columns = ["metric", *short_names(report.run_a, report.run_b), "change", "95 % interval", "p adj."]
+    table(columns, cells, numbers=columns[1:])
+    if any(row.verdict in MARKS for row in rows):
+        print_line("  ".join(f"{mark}{verdict}" for verdict, mark in MARKS.items()))
+    if any(row.tested.p_adjusted is not None for row in rows):
+        print_line("p adj.: Simes inside a family of metrics, Benjamini–Hochberg over the families")
+        print_line("(`metrics NAME` says which)")
 
 
-def _is_part(tested: Tested) -> bool:
-    """Whether another key asks for it, or none."""
-    return tested.p_value is not None and (tested.adjusted_as or "").startswith(("part of ", NOT_ASKED))
-
-
-def _unchanged(report: CompareReport, metrics: Sequence[str]) -> Iterator[str]:
-    """The metrics that cannot differ; of a run with itself none, which is said already."""
-    if metrics and report.run_a != report.run_b:
-        yield f"computed from the same results, and therefore the same: {', '.join(metrics)}"
+def _print_others(report: CompareReport, rows: Sequence[Row]) -> None:
+    """What asks no question of its own, with what it is a part of in place of a p-value."""
+    cells = [
+        (
+            _broken(row.name + _name_marks(row)),
+            row.a,
+            row.b,
+            row.change,
+            "" if row.tested.p_value is None else _narrow(row.p_adjusted),
+        )
+        for row in rows
+    ]
+    columns = ["metric", *short_names(report.run_a, report.run_b), "change", "no p of its own"]
+    table(columns, cells, numbers=columns[1:-1])
 
 
 def _broken(name: str, *, most: int = LONGEST_NAME) -> str:
@@ -154,50 +147,17 @@ def _narrow(reason: str) -> str:
     return reason.replace("few ", "few\n").replace("part of extraction.", "part of\n")
 
 
-def _name_marks(report: CompareReport, metric: str) -> str:
-    return ("*" if metric in report.caveats else "") + (OF_FEWER if is_of_fewer(report, metric) else "")
+def _name_marks(row: Row) -> str:
+    return ("*" if row.caveat else "") + (OF_FEWER if row.is_of_fewer else "")
 
 
-def _mark(report: CompareReport, metric: str) -> str:
-    return "~" if within_noise(report, metric) and paired_delta(report, metric) else ""
-
-
-def _print_fallback(report: CompareReport, metrics: FallbackMetrics) -> None:
-    tested = report.fallback_significance or {}
-    print_line(
-        f"\nby document and span, {count(metrics.n_queries, 'query', plural='queries')} with known spans"
-    )
-    columns = ["metric", "a", "b", "b − a", "95 % interval", "p adj."]
-    rows = [
-        (
-            metric,
-            value(metrics.a[metric]),
-            value(metrics.b[metric]),
-            change(delta),
-            interval(tested[metric].ci_low, tested[metric].ci_high),
-            adjusted_p(tested[metric]),
-        )
-        for metric, delta in metrics.deltas.items()
-    ]
-    table(columns, rows, numbers=columns[1:])
-    told = [
-        f"{float(threshold):.0%}: {counts.win} won, {counts.loss} lost"
-        for threshold, counts in (report.sensitivity or {}).items()
-    ]
-    print_line(filled(f"by the share of characters that has to match: {'; '.join(told)}"))
-
-
-def _print_parts(report: CompareReport) -> None:
-    rows = [
-        (_broken(name, most=LONGEST_MEASURE), *cells[:-2], _narrow(cells[-2]))
-        for name, cells in part_cells(report)
-    ]
-    if rows:
-        columns = ["the runs as a whole", "a", "b", "b − a", "95 % interval", "p adj."]
-        print_line()
-        table(columns, rows, numbers=columns[1:])
-        if has_fewer(cell for row in rows for cell in row):
-            print_line(filled(f"{OF_FEWER} {OF_FEWER_SAID}"))
+def _print_sensitivity(report: CompareReport) -> None:
+    if report.sensitivity:
+        told = [
+            f"{float(threshold):.0%}: {counts.win} won, {counts.loss} lost"
+            for threshold, counts in report.sensitivity.items()
+        ]
+        print_line(filled(f"by the share of characters that has to match: {'; '.join(told)}"))
 
 
 def _print_counts(report: CompareReport) -> None:
@@ -221,7 +181,8 @@ def _print_queries(report: CompareReport) -> None:
         for entry in moved[:SHOWN_QUERIES]
     ]
     print_line()
-    table(["query", "", "rank a", "rank b", "lost chunk"], rows, numbers=["rank a", "rank b"])
+    ranks = [f"rank {name}" for name in short_names(report.run_a, report.run_b)]
+    table(["query", "", *ranks, "lost chunk"], rows, numbers=ranks)
     if len(moved) > SHOWN_QUERIES:
         told = f"… of {len(moved):,} that moved; left out: {left_out(moved, SHOWN_QUERIES)}"
         print_line(
@@ -244,7 +205,7 @@ def _print_slices(report: CompareReport) -> None:
         for entry in shown[:SHOWN_SLICES]
     ]
     print_line()
-    table(["slice", "metric", "queries", "b − a", "p adj."], rows, numbers=["queries", "b − a", "p adj."])
+    table(["slice", "metric", "queries", "change", "p adj."], rows, numbers=["queries", "change", "p adj."])
 
 
 def _is_sure(entry: SliceMoved) -> bool:

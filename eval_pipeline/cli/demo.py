@@ -25,9 +25,9 @@ def command(project: Project) -> None:
     """Load the shipped example (a handbook, 89 questions, eleven nights), run everything, and show what to try."""
     from eval_pipeline.computing.ledger import NEW_DATA_REASONS
     from eval_pipeline.demo import BUNDLE_FOLDER
+    from eval_pipeline.formulas.catalogue import IN_BRIEF
     from eval_pipeline.launch import run_in_dagster
     from eval_pipeline.loading.load import load_bundles
-    from eval_pipeline.showing.headlines import IN_BRIEF
     from eval_pipeline.showing.runs import headline_table
 
     say("Loading the example …")

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from eval_pipeline.cli.options import as_json, with_store
+from eval_pipeline.cli.options import RUN_ID, as_json, choosing, with_store
 from eval_pipeline.cli.output import print_json, print_line, table
 from eval_pipeline.words import count, decimal, signed
 
 if TYPE_CHECKING:
+    from eval_pipeline.planning.named_runs import Chosen
     from eval_pipeline.planning.reports import ExplainReport
     from eval_pipeline.store.project import Project
 
@@ -26,29 +27,37 @@ WORDS = {
 
 @click.command("explain")
 @click.argument("metric")
-@click.argument("runs", nargs=-1, required=True, metavar="A [B]")
+@click.argument("runs", nargs=-1, required=True, type=RUN_ID, metavar="A [B]")
 @click.option(
     "--as-of",
     multiple=True,
     metavar="DATE|FINGERPRINT",
     help="A point of time for A (and, given twice, for B); with one run, twice: from when to when.",
 )
+@choosing
 @with_store
 @as_json
 def command(
-    metric: str, runs: tuple[str, ...], as_of: tuple[str, ...], project: Project, as_json: bool
+    metric: str,
+    runs: tuple[str, ...],
+    as_of: tuple[str, ...],
+    chosen: Chosen,
+    project: Project,
+    as_json: bool,
 ) -> None:
     """Say why METRIC moved between two runs, or for one run between two points of time (--as-of twice).
 
     The movement is split into system, formula, labels and data; the terms add up exactly, and B A is A B with the
-    other sign.
+    other sign. A and B may be @latest, @previous or @baseline.
     """
     from eval_pipeline.planning.explain import explain_movement
+    from eval_pipeline.planning.named_runs import find_named
 
     if len(runs) > 2 or len(as_of) > 2 or (len(runs) == 1 and not as_of):
         raise click.UsageError(
             "give two runs, or one run and --as-of twice (a second --as-of left out means now)"
         )
+    runs = find_named(project, runs, chosen)
     pair = (runs[0], runs[-1])
     points = (as_of[0] if as_of else None, as_of[1] if len(as_of) > 1 else None)
     document = explain_movement(project, metric, pair, as_of=points)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from eval_pipeline.cli.options import as_json, with_store
+from eval_pipeline.cli.options import RunId, as_json, with_store
 from eval_pipeline.cli.output import megabytes, print_json, print_line, progress_bar, say, table
 from eval_pipeline.errors import UsageError
 from eval_pipeline.words import count
@@ -22,7 +22,7 @@ SHOWN_RUNS = 5
 
 
 @click.command("forget")
-@click.argument("name", required=False, metavar="[RUN_ID|DATASET]")
+@click.argument("name", required=False, type=RunId(with_names=False), metavar="[RUN_ID|DATASET]")
 @click.option("--text", is_flag=True, help="Only texts: ids, ranks, scores and what was computed stay.")
 @click.option("--history", is_flag=True, help="Also the values that were replaced.")
 @click.option("--kind", type=click.Choice(["run", "dataset"]), help="Where a run and a dataset share a name.")
@@ -51,8 +51,11 @@ def command(
     """Remove a run or a dataset for good, or only its texts; without a name, list what was forgotten.
 
     Nothing is left of it in the store's file and in the kept deliveries. A tombstone keeps the inbox and `load` from
-    bringing it back. Reports and exports made before, and Dagster's event log, are left as they are.
+    bringing it back. Reports and exports made before, and Dagster's event log, are left as they are. @latest and the
+    like are refused: what they are may change while somebody makes up their mind.
     """
+    if name is not None and name.startswith("@"):
+        raise UsageError(f"forget takes the run's own name, not {name}: `eval-pipeline runs` lists them")
     if name is None:
         _list(project, as_json=as_json)
     elif lift:

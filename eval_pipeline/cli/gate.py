@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 import click
 
 from eval_pipeline.cli.compare import format_of, json_text, prepared, write
-from eval_pipeline.cli.options import as_json, with_labels, with_store, writing
+from eval_pipeline.cli.options import RUN_OR_FILE, as_json, choosing, with_labels, with_store, writing
 from eval_pipeline.cli.output import filled, number, print_line, table
 
 if TYPE_CHECKING:
     from eval_pipeline.comparing.documents import GateReport
+    from eval_pipeline.planning.named_runs import Chosen
     from eval_pipeline.store.project import Project
 
 BY_SUFFIX = {".json": "json", ".md": "md", ".markdown": "md", ".xml": "junit"}
@@ -23,9 +24,10 @@ LONGEST_RULE = 14
 
 
 @click.command("gate")
-@click.argument("candidate")
+@click.argument("candidate", required=False, type=RUN_OR_FILE)
 @click.option(
     "--baseline",
+    type=RUN_OR_FILE,
     metavar="RUN_ID|FILE",
     help="What it is held against.  [table baselines of eval-pipeline.toml]",
 )
@@ -39,16 +41,18 @@ LONGEST_RULE = 14
 @with_labels
 @writing(("table", "json", "md", "junit"))
 @click.option("--no-store", is_flag=True, help="Do not keep the verdict in the store.")
+@choosing
 @with_store
 @as_json
 def command(
-    candidate: str,
+    candidate: str | None,
     baseline: str | None,
     config_file: Path | None,
     labels: Path | None,
     wanted: str | None,
     output: Path | None,
     no_store: bool,
+    chosen: Chosen,
     project: Project,
     as_json: bool,
 ) -> None:
@@ -60,19 +64,25 @@ def command(
 
     CANDIDATE and --baseline are runs of the store, or files of results that `load` takes: then no verdict is kept, and
     the labels are those of --labels, else of the dataset of the run on the other side, else of the files.
+    A run may also be @latest, @previous or @baseline. Without CANDIDATE it is the newest complete run, held against its
+    configured baseline, else against the one before.
     """
     from eval_pipeline.comparing.stored import keep_verdict
+    from eval_pipeline.planning.named_runs import LATEST, default_baseline, is_name
 
-    chosen = format_of(wanted, output, as_json=as_json, by_suffix=BY_SUFFIX)
-    with prepared(project, baseline, candidate, labels) as sides:
+    form = format_of(wanted, output, as_json=as_json, by_suffix=BY_SUFFIX)
+    candidate = candidate or LATEST
+    if baseline is None and is_name(candidate):
+        baseline = default_baseline(project, candidate, chosen, config_file)
+    with prepared(project, baseline, candidate, labels, chosen=chosen, config_file=config_file) as sides:
         document = sides.judged(config_file)
-    if chosen == "json":
+    if form == "json":
         write(json_text(document), output)
-    elif chosen == "md":
+    elif form == "md":
         from eval_pipeline.report.markdown import render_gate_md
 
         write(render_gate_md(document), output)
-    elif chosen == "junit":
+    elif form == "junit":
         from eval_pipeline.report.markdown import render_gate_junit
 
         write(render_gate_junit(document), output)
@@ -114,10 +124,10 @@ def _print(document: GateReport) -> None:
             )
             for rule in shown
         ]
-        columns = ["", "rule", "baseline", "candidate", "change", "margin", "p adj."]
+        columns = ["", "rule", "baseline", "candidate", "change", "margin", "p of\na loss"]
         print_line()
         table(columns, rows, numbers=columns[2:])
-        print_line("p adj.: one-sided; Simes inside a family of metrics, Holm over the families\n")
+        print_line("p of a loss: one-sided; Simes inside a family of metrics, Holm over the families\n")
         for rule in sorted(shown, key=lambda rule: bool(rule.verdict != "fail")):
             if rule.verdict != "pass":
                 aside = "" if rule.required else " (not required)"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,19 +15,22 @@ import click
 
 from eval_pipeline.cli.options import as_json, with_store
 from eval_pipeline.cli.output import (
+    end_where_failed,
+    filled,
     print_json,
     print_json_line,
     print_line,
     progress_bar,
     say,
     shortened,
-    waiting_sentence,
+    unlabelled_sentence,
 )
 from eval_pipeline.errors import UsageError
 from eval_pipeline.words import count
 
 if TYPE_CHECKING:
     from eval_pipeline.adapters.tool import Missing, Order
+    from eval_pipeline.launch import Summary
     from eval_pipeline.loading.context import LoadReport
     from eval_pipeline.loading.others import FileReport, FilesNamed
     from eval_pipeline.store.project import Project
@@ -37,7 +41,7 @@ SHOWN = 3
 
 
 @click.command("load")
-@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PATH…")
+@click.argument("paths", nargs=-1, required=True, metavar="PATH…")
 @click.option(
     "--from", "tool", metavar="TOOL", help="What wrote the file, where its content does not say it."
 )
@@ -77,7 +81,12 @@ SHOWN = 3
     metavar="DIR",
     help="Write the bundle that the files become into this folder, and load nothing.",
 )
-@click.option("--compute", is_flag=True, help="Then compute what is new, as `run` does.")
+@click.option("--compute", is_flag=True, help="Then compute the runs that were loaded, as `run` does.")
+@click.option(
+    "--write-back",
+    is_flag=True,
+    help="For a knowledge base's database: compute, then write each run's aggregate_json into its eval_runs.",
+)
 @click.option(
     "--dry-run", is_flag=True, help="Read and check everything, say what would happen, write nothing."
 )
@@ -88,13 +97,14 @@ SHOWN = 3
 )
 @with_store
 @as_json
-@click.pass_context
-def command(context: click.Context, /, **given: Any) -> None:
+def command(**given: Any) -> None:
     """Load bundles: folders with datasets/, inventories/ or runs/ in them, or one run's folder.
 
     Or files of other tools, recognised by their content: TREC runs and qrels, BEIR, ranx, ragas, Inspect, promptfoo,
     deepeval, MLflow, OpenTelemetry, Phoenix, Langfuse, LlamaIndex, LangSmith, AutoRAG, a knowledge base's database,
     tables of your own. Labels in them become the golden set of the dataset, unless it has one.
+
+    A file may also lie at an https:// address: it is copied here and read, and named without user, password and query.
 
     The same bytes again change nothing; a part delivered again takes the place of that part. What cannot be taken
     goes to quarantine (exit code 3) and stops nothing else. Ctrl-C stops after the runs that are being written; the
@@ -103,27 +113,85 @@ def command(context: click.Context, /, **given: Any) -> None:
     With --no-text what needs a text (required and forbidden texts, snippets) is undefined for what is loaded so, and
     rows in quarantine are recorded without their text. It does not remove what was stored before: `forget --text`
     does. The same bytes with and without texts are two deliveries, the later one stands.
+
+    With --compute the exit code is that of `run` where it is not 0, else that of the load.
+
+    With --write-back the database is asked first whether it can be written. All aggregates are written in one
+    transaction, and no other column; runs that cannot be computed are left as they are, and named.
     """
-    call = _Call(**given)
+    with _here(given.pop("paths")) as paths:
+        _load(_Call(paths=paths, **given))
+
+
+def _load(call: _Call) -> None:
     found = _sorted_out(call)
+    if call.write_back:
+        _require_databases(call, found)
     if call.target is not None:
         _write_out(call, found)
         return
     report, files = _loaded(call, found)
-    if call.as_json:
-        print_json(_document(report, files, dry_run=call.dry_run))
-    else:
+    written = _written_back(call, files) if call.write_back and not report.stopped else None
+    if not call.as_json:
         _print_files(files, dry_run=call.dry_run)
-        _print_report(report, dry_run=call.dry_run, is_computed=call.compute)
+        _print_report(report, dry_run=call.dry_run, is_computed=call.compute or call.write_back)
+        if not call.dry_run:
+            _say_plausibility(call.project, report.runs)
+        _print_written_back(written or [])
+    document = _document(report, files, dry_run=call.dry_run)
+    document |= {} if written is None else {"written_back": written}
+    summary = None
+    try:
+        summary = _computed(call, report)
+    finally:
+        if call.as_json:
+            print_json(document | _computed_entry(call, summary))
     if report.stopped:
         _say_what_is_left(report)
         sys.exit(INTERRUPTED)
-    if call.compute and report.runs and not call.dry_run:
-        from eval_pipeline.cli.run import command as run
-
-        context.invoke(run, run_ids=tuple(report.runs), project=call.project, as_json=False)
+    end_where_failed(summary.failed if summary else {})
     if report.quarantined:
         sys.exit(QUARANTINED)
+
+
+def _computed(call: _Call, report: LoadReport) -> Summary | None:
+    """With --compute the loaded runs."""
+    from eval_pipeline.cli.run import computed, print_computed
+
+    if not call.compute or call.dry_run or report.stopped:
+        return None
+    if not report.runs:
+        say("No run was loaded, so none is computed: `eval-pipeline run` computes whatever is missing.")
+        return None
+    summary = computed(call.project, report.runs)
+    if not call.as_json:
+        print_computed(summary)
+    return summary
+
+
+def _computed_entry(call: _Call, summary: Summary | None) -> dict[str, Any]:
+    from eval_pipeline.cli.run import entry_of
+
+    return {"computed": entry_of(summary) if summary else None} if call.compute else {}
+
+
+@contextmanager
+def _here(words: Sequence[str]) -> Iterator[tuple[Path, ...]]:
+    """The paths as they were typed; files at https:// addresses are copied here meanwhile."""
+    if not any("://" in word for word in words):
+        yield tuple(Path(word) for word in words)
+        return
+    from tempfile import TemporaryDirectory
+
+    from eval_pipeline.remote import fetch, is_address
+
+    with TemporaryDirectory(prefix="eval-pipeline-") as scratch:
+        with progress_bar("fetching") as progress:
+            paths = [
+                fetch(word, Path(scratch) / str(number), progress) if is_address(word) else Path(word)
+                for number, word in enumerate(words)
+            ]
+        yield tuple(paths)
 
 
 @dataclass(frozen=True)
@@ -144,6 +212,7 @@ class _Call:
     replace_labels: bool
     target: Path | None
     compute: bool
+    write_back: bool
     dry_run: bool
     no_text: bool
     project: Project
@@ -269,6 +338,41 @@ def _write_out(call: _Call, found: _Found) -> None:
     say(f"Next: `eval-pipeline load {call.target}`")
 
 
+def _require_databases(call: _Call, found: _Found) -> None:
+    from eval_pipeline.showing.sqlite_base import require_writable
+
+    if call.dry_run or call.target is not None:
+        raise UsageError("--write-back computes and writes: it does not go with --dry-run or --to")
+    if found.bundles or not found.files:
+        raise UsageError("--write-back goes with the database of a knowledge base, and with nothing else")
+    for path in found.files:
+        if str(path) != os.fspath(path):
+            raise UsageError(f"{path} was fetched, and what is fetched cannot be written back to")
+        require_writable(path)
+
+
+def _written_back(call: _Call, files: list[FileReport]) -> list[dict[str, Any]]:
+    """Compute what is new of the runs in these databases; then every aggregate that there is goes back."""
+    from eval_pipeline.computing.ledger import NEW_DATA_REASONS
+    from eval_pipeline.launch import run_in_dagster
+    from eval_pipeline.showing.sqlite_base import write_aggregates
+
+    runs = {run_id for one in files for run_id in one.runs}
+    with progress_bar("computing cells") as progress:
+        run_in_dagster(call.project, run_ids=runs, reasons=NEW_DATA_REASONS, progress=progress)
+    written = [(one.path, write_aggregates(call.project, one.path, one.own_names)) for one in files]
+    return [{"path": str(path), "written": one.written, "left_out": one.left_out} for path, one in written]
+
+
+def _print_written_back(written: list[dict[str, Any]]) -> None:
+    for one in written:
+        print_line(
+            f"{one['path']}: aggregate_json of {count(len(one['written']), 'run')} written into eval_runs."
+        )
+        for run_id, why in one["left_out"].items():
+            say(f"  {run_id} is left as it was: {why}")
+
+
 def _file_entry(one: FileReport) -> dict[str, Any]:
     return {
         "path": str(one.path),
@@ -382,9 +486,24 @@ def _print_report(report: LoadReport, *, dry_run: bool, is_computed: bool = Fals
         say("Nothing was written.")
         return
     if report.waiting:
-        say(waiting_sentence(report.waiting))
-    if len(report.runs) > len(report.waiting) and not report.stopped and not is_computed:
+        say(unlabelled_sentence(report.waiting))
+    if report.runs and not report.stopped and not is_computed:
         say("Next: `eval-pipeline run` computes their metrics.")
+
+
+def _say_plausibility(project: Project, run_ids: Sequence[str]) -> None:
+    """What labels know of the ids just loaded: in full where nothing knows them, else in a line or none."""
+    from eval_pipeline.showing.plausibility import ids_in_words
+
+    if not run_ids:
+        return
+    odd, calm = ids_in_words(project, run_ids)
+    for run_id, sentence in list(odd.items())[:SHOWN]:
+        say(filled(f"{run_id} is implausible: {sentence}."))
+    if len(odd) > SHOWN:
+        say(f"{count(len(odd), 'run')} implausible: `eval-pipeline status` lists them.")
+    for run_id, sentence in calm.items():
+        say(f"{run_id}: {sentence}.")
 
 
 def _say_warnings(report: LoadReport) -> None:

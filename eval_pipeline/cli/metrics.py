@@ -98,7 +98,7 @@ def _print_named(project: Project, name: str, *, as_json: bool) -> None:
 
 def _print_catalogue(project: Project, *, as_json: bool) -> None:
     from eval_pipeline.comparing.options import comparison_options, describe_options
-    from eval_pipeline.formulas.catalogue import describe
+    from eval_pipeline.formulas.catalogue import describe, shown_key
 
     registry = project.definitions()
     comparison = describe_options(comparison_options(registry.config))
@@ -108,7 +108,7 @@ def _print_catalogue(project: Project, *, as_json: bool) -> None:
         end_where_not_held(project)
         return
     rows = [
-        (key, one.short_name, f"v{one.header.version}", meaning)
+        (shown_key(one, key), one.short_name, f"v{one.header.version}", meaning)
         for one in sorted(registry.metrics, key=lambda d: d.name)
         for key, meaning in one.keys.items()
     ]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,9 +14,13 @@ from eval_pipeline.cli.output import say
 from eval_pipeline.settings import check_places, load_settings
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from eval_pipeline.store.project import Project
 
 EXAMINING = ("doctor",)
+# What shows stored numbers does so beside a definition that cannot be read.
+SHOWING = ("show", "runs", "report", "export")
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -39,7 +45,56 @@ def _project(context: click.Context, _parameter: click.Parameter, value: Path | 
     # What examines the settings says itself what is wrong with them.
     if context.info_name not in EXAMINING:
         check_places(settings)
-    return project_of(settings, notify=say)
+    project = project_of(settings, notify=say)
+    return showing(project) if context.info_name in SHOWING else project
+
+
+class RunId(click.ParamType):  # type: ignore[type-arg]  # Generic since click 8.5 alone.
+    """The id of a run, or a name such as @latest; a shell completes it from the store."""
+
+    name = "run_id"
+
+    def __init__(self, *, or_file: bool = False, with_names: bool = True) -> None:
+        self.or_file = or_file
+        self.with_names = with_names
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """The names, and the runs of the store that --db names; none where it cannot be read at once."""
+        from click.shell_completion import CompletionItem
+
+        from eval_pipeline.planning.named_runs import NAMES, runs_at_once
+
+        project = ctx.params.get("project")
+        known = [*(NAMES if self.with_names else ()), *(runs_at_once(project) if project else ())]
+        found = [CompletionItem(one) for one in known if one.startswith(incomplete)]
+        return [*found, *([CompletionItem(incomplete, type="file")] if self.or_file else [])]
+
+
+RUN_ID = RunId()
+RUN_OR_FILE = RunId(or_file=True)
+
+
+def choosing(command: F) -> F:
+    """--suite and --dataset, handed on as `chosen`: what @latest is of."""
+
+    @wraps(command)
+    def with_chosen(*arguments: Any, suite: str | None, dataset: str | None, **others: Any) -> Any:
+        from eval_pipeline.planning.named_runs import Chosen
+
+        return command(*arguments, chosen=Chosen(suite, dataset), **others)
+
+    suite = click.option("--suite", metavar="NAME", help="The suite that @latest is of.  [any]")
+    dataset = click.option("--dataset", metavar="NAME", help="The dataset that @latest is of.  [any]")
+    return suite(dataset(with_chosen))  # type: ignore[return-value]
+
+
+def showing(project: Project) -> Project:
+    """The project for a command that only shows stored numbers: without definitions that cannot be read."""
+    from eval_pipeline.formulas.readable import readable_definitions
+
+    return replace(project, definitions=readable_definitions(project.settings, say))
 
 
 def with_labels(command: F) -> F:
@@ -84,10 +139,20 @@ def selecting(command: F) -> F:
             metavar="NAME",
             help="Only this definition and what it feeds; repeatable.",
         ),
-        click.option("--runs", multiple=True, metavar="RUN_ID", help="Only this run; repeatable."),
+        click.option(
+            "--runs", multiple=True, type=RUN_ID, metavar="RUN_ID", help="Only this run; repeatable."
+        ),
         click.option("--since", metavar="DATE", help="Only runs from the start of that UTC day on."),
         click.option("--pinned", is_flag=True, help="Also what was left on an older definition on purpose."),
     ]
+
+    @wraps(command)
+    def with_runs(*arguments: Any, runs: tuple[str, ...], project: Project, **others: Any) -> Any:
+        from eval_pipeline.planning.named_runs import find_named
+
+        return command(*arguments, runs=find_named(project, runs), project=project, **others)
+
+    selecting_command: Any = with_runs
     for option in reversed(options):
-        command = option(command)
-    return command
+        selecting_command = option(selecting_command)
+    return selecting_command  # type: ignore[no-any-return]

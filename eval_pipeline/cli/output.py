@@ -128,13 +128,12 @@ def number(value: float | None) -> str:
     return "—" if value is None else decimal(value)
 
 
-def waiting_sentence(run_ids: Sequence[str]) -> str:
-    """What runs that came before their golden set wait for."""
+def unlabelled_sentence(run_ids: Sequence[str]) -> str:
+    """What is scored of runs whose dataset has no golden set."""
     shown = ", ".join(run_ids[:3]) + (", …" if len(run_ids) > 3 else "")
-    verb = "waits" if len(run_ids) == 1 else "wait"
     return (
-        f"{count(len(run_ids), 'run')} {verb} for the golden set of the dataset and cannot be scored yet: {shown}; "
-        "`eval-pipeline load PATH` takes datasets/NAME/ in."
+        f"{count(len(run_ids), 'run')} without a golden set for the dataset, scored by what needs no label: {shown}; "
+        "`eval-pipeline load FILE --golden --dataset NAME` takes labels in."
     )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from eval_pipeline.cli.options import as_json, with_store
+from eval_pipeline.cli.options import RUN_ID, as_json, with_store
 from eval_pipeline.cli.output import print_json, print_line, say, table
 from eval_pipeline.words import count
 
@@ -24,7 +24,9 @@ Row = Mapping[str, Any]
 
 
 @click.command("quarantine")
-@click.option("--run", "runs", multiple=True, metavar="RUN_ID", help="Only of this run; repeatable.")
+@click.option(
+    "--run", "runs", multiple=True, type=RUN_ID, metavar="RUN_ID", help="Only of this run; repeatable."
+)
 @click.option(
     "--dataset",
     "datasets",
@@ -58,6 +60,9 @@ def command(
         raise click.UsageError("--no-text says how to read again: give --retry with it")
     if resolved and retry:
         raise click.UsageError("--resolved only looks, --retry reads again: give one of them")
+    from eval_pipeline.planning.named_runs import find_named
+
+    runs = find_named(project, runs)
     asked: dict[str, Any] = {"run_ids": list(runs) or None, "datasets": list(datasets) or None}
     if retry:
         _retry(project, asked, no_text=no_text, as_json=as_json)

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from eval_pipeline.cli.options import as_json, with_store
+from eval_pipeline.cli.options import RUN_ID, as_json, choosing, with_store
 from eval_pipeline.cli.output import filled, number, print_json, print_json_line, print_line, table
 from eval_pipeline.cli.show_parts import print_parts
-from eval_pipeline.showing.headlines import CORE
+from eval_pipeline.formulas.catalogue import CORE
 from eval_pipeline.words import count
 
 if TYPE_CHECKING:
+    from eval_pipeline.planning.named_runs import Chosen
     from eval_pipeline.showing.run_report import Extraction, Metric, RunReport
     from eval_pipeline.store.project import Project
 
@@ -27,7 +28,7 @@ PART_WORDS = {
 
 
 @click.command("show")
-@click.argument("run_id")
+@click.argument("run_id", type=RUN_ID)
 @click.option("--per-query", is_flag=True, help="One line per query, unrounded, in golden order.")
 @click.option("--slices/--no-slices", default=True, help="With or without the slices.  [with]")
 @click.option(
@@ -41,6 +42,7 @@ PART_WORDS = {
     metavar="DATE|FINGERPRINT",
     help="As the values were at the end of that UTC day (or at that time), or under the formula of that fingerprint.",
 )
+@choosing
 @with_store
 @as_json
 def command(
@@ -49,12 +51,18 @@ def command(
     slices: bool,
     with_undefined: bool,
     as_of: str | None,
+    chosen: Chosen,
     project: Project,
     as_json: bool,
 ) -> None:
-    """Show a run's aggregates and slices; with --per-query one JSON line a query."""
+    """Show a run's aggregates and slices; with --per-query one JSON line a query.
+
+    RUN_ID may be @latest, @previous or @baseline.
+    """
+    from eval_pipeline.planning.named_runs import find_named
     from eval_pipeline.showing.show import show_queries, show_run
 
+    (run_id,) = find_named(project, [run_id], chosen)
     if per_query:
         for line in show_queries(project, run_id):
             print_json_line(line)
@@ -74,12 +82,16 @@ def _print(report: RunReport, *, with_slices: bool, with_undefined: bool) -> Non
         ids = getattr(report, f"{name}_query_ids")
         if ids:
             print_line(f"{name}: {', '.join(ids[:5])}{' …' if len(ids) > 5 else ''} ({len(ids):,})")
+    if report.state == "implausible":
+        print_line(filled(f"implausible: {report.plausibility_in_words}"))
     _print_standing(report)
     _print_as_of(report)
     shown = {key: entry for key, entry in report.metrics.items() if entry.n}
     if asks_queries:
         _print_metrics(shown)
+        _print_bounds(report)
         _print_undefined(report.undefined, is_listed=with_undefined)
+        _print_unscored(report)
     frozen = [name for name, entry in report.formulas.items() if entry.frozen is True]
     if frozen:
         print_line(
@@ -110,6 +122,21 @@ def _print_metrics(shown: Mapping[str, Metric]) -> None:
     )
 
 
+def _print_bounds(report: RunReport) -> None:
+    """What the hits that nobody has judged leave open."""
+    if report.bounds:
+        print_line()
+        rows = [
+            (key, number(one.lower), number(one.upper), f"{one.unjudged:,}")
+            for key, one in report.bounds.items()
+        ]
+        table(
+            ["metric", "at least", "at most", "unjudged hits"],
+            rows,
+            numbers=["at least", "at most", "unjudged hits"],
+        )
+
+
 def _print_undefined(undefined: dict[str, str], *, is_listed: bool) -> None:
     from eval_pipeline.showing.undefined import in_short
 
@@ -121,6 +148,16 @@ def _print_undefined(undefined: dict[str, str], *, is_listed: bool) -> None:
     others = {key: why for key, why in undefined.items() if not why.startswith("failed: ")}
     if others:
         print_line(filled(f"{in_short(others)}; `--undefined` lists them"))
+
+
+def _print_unscored(report: RunReport) -> None:
+    """Of a score without any number all are; that is said with what is undefined."""
+    unscored = report.unscored if isinstance(report.unscored, dict) else {}
+    partly = {key: n for key, n in unscored.items() if report.metrics[key].n}
+    if partly:
+        shown = [f"{key} {n:,}" for key, n in list(partly.items())[:NAMED]]
+        more = " …" if len(partly) > NAMED else ""
+        print_line(filled(f"unscored, and counted nowhere: {', '.join(shown)}{more}"))
 
 
 def _print_standing(report: RunReport) -> None:

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 import click
 
 from eval_pipeline.cli.options import as_json, with_store
-from eval_pipeline.cli.output import HOW_TO_MEND, listed, print_json, print_line, say, table
+from eval_pipeline.cli.output import (
+    HOW_TO_MEND,
+    listed,
+    print_json,
+    print_line,
+    say,
+    table,
+    unlabelled_sentence,
+)
 from eval_pipeline.words import count
 
 if TYPE_CHECKING:
@@ -70,9 +78,7 @@ def _print(status: StatusReport) -> None:
             "the values stay and are never recomputed"
         )
     if status.waiting:
-        waiting = status.waiting
-        shown = ", ".join(waiting[:3]) + (" …" if len(waiting) > 3 else "")
-        say(f"{count(len(waiting), 'run')} waiting for a golden set: {shown}")
+        say(unlabelled_sentence(status.waiting))
     _say_what_stands_apart(status)
     for name, sentence in status.failed.items():
         say(f"{name} {sentence}")
@@ -85,7 +91,11 @@ def _print(status: StatusReport) -> None:
 
 
 def _say_what_stands_apart(status: StatusReport) -> None:
-    """Runs that stand for no night, rows that were rejected, labels that look odd."""
+    """Runs that say nothing or stand for no night, rows that were rejected, labels that look odd."""
+    for run_id, sentence in list(status.implausible.items())[:3]:
+        say(f"{run_id} implausible: {sentence}")
+    if len(status.implausible) > 3:
+        say(f"{count(len(status.implausible), 'run')} implausible: {_some(list(status.implausible))}")
     if status.incomplete:
         shown = _some(status.incomplete)
         say(f"{count(len(status.incomplete), 'run')} incomplete (golden queries without a result): {shown}")

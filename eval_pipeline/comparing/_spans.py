@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 from eval_pipeline.comparing.pair_rows import BothRuns, ComparedRun
 from eval_pipeline.store.open import Connection, first_value
@@ -131,6 +132,60 @@ where not coalesce(list_contains(r.repeated_ranks, m.rank), false)
 """
 
 
+_SHARED_IDS: Final = """
+with a as (select distinct chunk_key from raw.hits where run_key = $a),
+b as (select distinct chunk_key from raw.hits where run_key = $b),
+named_a as (select distinct chunk_key from labels.expected_chunks where golden_key = $golden_a),
+named_b as (select distinct chunk_key from labels.expected_chunks where golden_key = $golden_b)
+select (select count(*) from a semi join b using (chunk_key)),
+    least((select count(*) from a), (select count(*) from b)),
+    exists(from a semi join named_a using (chunk_key)) and exists(from b semi join named_b using (chunk_key)),
+    exists(from named_a) or exists(from named_b)
+"""
+
+
+class SharedIds(NamedTuple):
+    """How many of the ids that the run with fewer of them retrieved the other retrieved too.
+
+    `both_named`: each run retrieved ids that labels name; `names_chunks`: there are such labels at all.
+    """
+
+    common: int
+    fewer: int
+    both_named: bool
+    names_chunks: bool
+
+    @property
+    def are_alike(self) -> bool:
+        """Whether these may be ids of one chunker: half of them are shared, or labels know ids of both runs."""
+        return 2 * self.common >= self.fewer or self.both_named or not self.names_chunks
+
+
+def shared_ids(both: BothRuns) -> SharedIds:
+    """What the ids themselves say of two runs whose chunkers nobody recorded."""
+    keys = {"a": both.a.run_key, "b": both.b.run_key}
+    golden = {"golden_a": both.a.golden_key, "golden_b": both.b.golden_key}
+    (row,) = both.con.execute(_SHARED_IDS, {**keys, **golden}).fetchall()
+    return SharedIds(*row)
+
+
+def can_match_spans(both: BothRuns) -> bool:
+    """Whether hits of both runs say where they lie, and some expected chunk is known to lie somewhere."""
+    ((have_spans,),) = both.con.execute(
+        "select exists(from raw.hit_spans where run_key = ?) and exists(from raw.hit_spans where run_key = ?)",
+        [both.a.run_key, both.b.run_key],
+    ).fetchall()
+    if not have_spans:
+        return False
+    _find_known_spans(both)
+    return bool(places_with_spans(both.con))
+
+
+def _find_known_spans(both: BothRuns) -> None:
+    labels = {"dataset": both.a.dataset_key, "golden": both.a.golden_key}
+    both.con.execute(_KNOWN_SPANS.format(compared=both.table), labels)
+
+
 def match_spans(both: BothRuns, *, basis: str) -> None:
     """Measure every meeting of a hit and an expected chunk of the paired queries.
 
@@ -138,8 +193,7 @@ def match_spans(both: BothRuns, *, basis: str) -> None:
     expected chunks lie there).
     """
     con, a = both.con, both.a
-    labels = {"dataset": a.dataset_key, "golden": a.golden_key}
-    con.execute(_KNOWN_SPANS.format(compared=both.table), labels)
+    _find_known_spans(both)
     con.execute(_WANTED_DOCUMENTS.format(compared=both.table), {"golden": a.golden_key})
     con.execute(
         _MATCHES.format(compared=both.table, basis=BASES[basis]), {"a": a.run_key, "b": both.b.run_key}

@@ -88,7 +88,8 @@ def _part(values: tuple[float | None, float | None, float | None], tested: Teste
     """`delta` is that of the runs, `delta_in_both` of the pairs alone, as the test is."""
     a, b, delta = values
     found = {name: getattr(tested, name) for name in (*TESTED, *RATIO)} if tested else {}
-    found |= {"delta_in_both": tested.delta} if tested else {}
+    if tested:
+        found |= {"delta_in_both": tested.delta, "family": tested.family, "verdict": tested.verdict}
     return PartCompared(a=a, b=b, delta=delta, **found)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import cast
 
 import numpy as np
@@ -49,7 +49,13 @@ from eval_pipeline.comparing.verdicts import (
     judge_queries,
     rank_summary,
 )
-from eval_pipeline.comparing.warnings import CHUNKERS_DIFFER, _caveats_of, _warnings_of
+from eval_pipeline.comparing.warnings import (
+    WAY_OUT,
+    _caveats_of,
+    _trust_of,
+    _warnings_of,
+    chunk_level_metrics,
+)
 from eval_pipeline.errors import RefusedError
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.store.project import Project
@@ -88,10 +94,18 @@ def _refuse_unlike_chunkers(a: ComparedRun, b: ComparedRun) -> None:
     """S3.20: no comparison at all rather than one by document and span."""
     if not _versions_match(a, b):
         versions = [str(run.config["chunker_version"] or "no version recorded") for run in (a, b)]
+        is_unknown = None in (a.config["chunker_version"], b.config["chunker_version"])
+        known = "known to be " if is_unknown else ""
         raise RefusedError(
-            f"{a.run_id} and {b.run_id} are not of one chunker version ({versions[0]}, {versions[1]}); without "
-            "--strict-chunker-version they are matched by document and span"
+            f"{a.run_id} and {b.run_id} are not {known}of one chunker version ({versions[0]}, {versions[1]}); without "
+            f"--strict-chunker-version they are matched by document and span{_else_by_id(a, b) if is_unknown else ''}"
         )
+
+
+def _else_by_id(a: ComparedRun, b: ComparedRun) -> str:
+    """What else would be done where a version is unknown, and how to make it known."""
+    is_neither = a.config["chunker_version"] == b.config["chunker_version"]
+    return f"{', or by id where no spans decide' if is_neither else ''}; {WAY_OUT}"
 
 
 def _comparison_document(material: Material, registry: Registry, options: ComparisonOptions) -> CompareReport:
@@ -104,10 +118,10 @@ def _comparison_document(material: Material, registry: Registry, options: Compar
     counts = count_kinds(per_query)
     caveats = _caveats_of(paired, registry)
     # What means nothing across chunkers is not tested.
-    unstable = [metric for metric, reason in caveats.items() if reason == CHUNKERS_DIFFER]
+    unstable = [] if paired.is_exact else chunk_level_metrics(registry, paired)
     cutoffs = _cutoffs_of(registry)
-    questions = questions_of(registry)
-    tested = _tested(material, questions, untestable=unstable)
+    questions = questions_of(paired.registry)
+    tested = _tested(material, questions, untestable=unstable, doubted=caveats)
     return CompareReport(
         run_a=paired.a.run_id,
         run_b=paired.b.run_id,
@@ -137,24 +151,31 @@ def _comparison_document(material: Material, registry: Registry, options: Compar
         is_without_results=paired.is_without_results,
         cases=compare_cases(*material.parts),
         undefined=_undefined(material, aggregate_a, aggregate_b),
+        trust=_trust_of(material, registry),
     )
 
 
 def _tested(
-    material: Material, questions: Mapping[str, Question], *, untestable: Sequence[str]
+    material: Material,
+    questions: Mapping[str, Question],
+    *,
+    untestable: Sequence[str],
+    doubted: Collection[str],
 ) -> dict[str, Tested]:
     """Every metric of queries and every measure of whole runs that is tested, adjusted for each other."""
     paired = material.paired
     whole = _whole_run_tests(paired, *(parts.cases for parts in material.parts))
     queries = results_of(paired.compared, paired.keys, groups=paired.groups, untestable=untestable)
-    return entries_of(queries | whole, {**questions, **WHOLE_RUN_QUESTIONS})
+    asked = {**questions, **WHOLE_RUN_QUESTIONS}
+    return entries_of(queries | whole, asked, bands=material.noise.bands, doubted=doubted)
 
 
 def _undefined(material: Material, aggregate_a: Values, aggregate_b: Values) -> dict[str, str]:
     """Metric → why it has no value in one of the runs, or in both."""
     found = {}
+    runs = ((material.paired.a.run_id, "a"), (material.paired.b.run_id, "b"))
     for metric in aggregate_a:
-        sides = zip("ab", (aggregate_a, aggregate_b), material.undefined, strict=True)
+        sides = zip(runs, (aggregate_a, aggregate_b), material.undefined, strict=True)
         # A metric that a run defines may have no query that the other answered too.
         reasons = {
             side: known.get(metric, NOT_IN_BOTH) for side, values, known in sides if values[metric] is None
@@ -164,12 +185,12 @@ def _undefined(material: Material, aggregate_a: Values, aggregate_b: Values) -> 
     return found
 
 
-def _why_undefined(reasons: Mapping[str, str]) -> str:
-    """The reason of both runs, or of each; what follows a semicolon is of the formula and said once."""
+def _why_undefined(reasons: Mapping[tuple[str, str], str]) -> str:
+    """The reason of both runs, or of each by its name; what follows a semicolon is of the formula and said once."""
     if len(reasons) == 2 and len(set(reasons.values())) == 1:
-        return reasons["a"]
+        return next(iter(reasons.values()))
     parted = {side: reason.partition(";") for side, reason in reasons.items()}
-    told = ", ".join(f"{head} in {side}" for side, (head, _, _) in parted.items())
+    told = ", ".join(f"{head} in {run_id}" for (run_id, _), (head, _, _) in parted.items())
     about = next((rest for _, _, rest in parted.values() if rest), "")
     return f"{told};{about}" if about else told
 
@@ -209,7 +230,7 @@ def _query_facts(material: Material, options: ComparisonOptions, *, threshold: f
         QueryFacts(
             query.query_id,
             is_expecting=bool(query.n_expected) or not query.same_labels or not query.has_facts,
-            is_comparable=query.same_labels and query.has_facts,
+            is_comparable=query.same_labels and query.has_facts and material.paired.is_comparable,
             rank_a=query.rank_a,
             rank_b=query.rank_b,
             regressed_chunk_ids=material.regressed.get(place, ()),
@@ -284,7 +305,7 @@ def _fallback_compared(paired: Paired, registry: Registry) -> dict[str, Compared
         return {}
     options = comparison_options(registry.config)
     facts = _span_query_facts(
-        paired, _span_facts(paired.both, options), options, threshold=options.overlap_threshold
+        paired, _span_facts(paired, options), options, threshold=options.overlap_threshold
     )
     return (
         {}

@@ -15,6 +15,10 @@ FORMAT: Final = 1
 MODE: Final = "chunker_version_match"
 EXACT: Final = "exact"
 FALLBACK: Final = "fallback_doc_span"
+# What the warning about a run holds whose ids nothing knows.
+SAYS_IMPLAUSIBLE: Final = " is implausible: "
+# How the warning begins that two runs were matched by id without a word on their chunkers (A3.21).
+UNRECORDED: Final = "no chunker version recorded on either side: matched by id"
 ADJUSTMENT: Final = "benjamini_hochberg"
 # What a test says of a difference.
 TESTED: Final = ("ci_low", "ci_high", "p_value", "p_adjusted", "test", "n", "mde", "adjusted_as")
@@ -23,6 +27,11 @@ RATIO: Final = ("ratio", "ratio_low", "ratio_high", "ratio_p")
 IDENTICAL: Final = "identical"
 # What stands in the place of an adjusted p where no key of the family asks.
 NOT_ASKED: Final = "no question"
+
+# What is said of a difference that was asked about.
+BETTER: Final = "better"
+WORSE: Final = "worse"
+UNCLEAR: Final = "not shown"
 
 Number = float | None
 Measured = int | float | None
@@ -61,6 +70,10 @@ class Tested(Document, frozen=True, kw_only=True):
         Number | UnsetType,
         Help("How likely chance alone gives such a ratio; what the verdict on times rests on."),
     ] = UNSET
+    verdict: Annotated[
+        str | None,
+        Help("better, worse or not shown; null where the key asks nothing itself, or neither way is better."),
+    ] = None
 
 
 class QueryVerdict(Document, frozen=True, kw_only=True):
@@ -150,6 +163,10 @@ class PartCompared(Document, frozen=True, kw_only=True):
     delta_in_both: Annotated[
         Number | UnsetType, Help("b − a over the cases, or queries, of both runs: what is tested.")
     ] = UNSET
+    family: Annotated[str | UnsetType | None, Help("The family that it is asked with.")] = UNSET
+    verdict: Annotated[
+        str | UnsetType | None, Help("better, worse or not shown; null where it asks nothing itself.")
+    ] = UNSET
 
     @property
     def tested(self) -> Tested | None:
@@ -157,7 +174,9 @@ class PartCompared(Document, frozen=True, kw_only=True):
         if self.test is UNSET:
             return None
         delta = None if self.delta_in_both is UNSET else self.delta_in_both
-        return Tested(delta=delta, **{name: getattr(self, name) for name in (*TESTED, *RATIO)})
+        said = {name: getattr(self, name) for name in (*TESTED, *RATIO)}
+        asked = {name: found for name in ("family", "verdict") if (found := getattr(self, name)) is not UNSET}
+        return Tested(delta=delta, is_identical=self.test == IDENTICAL, **said, **asked)
 
 
 class NoiseBand(Document, frozen=True, kw_only=True):
@@ -166,6 +185,10 @@ class NoiseBand(Document, frozen=True, kw_only=True):
     low: Annotated[float, Help("As far down as identical runs move.")]
     high: Annotated[float, Help("As far up as identical runs move.")]
     pairs: Annotated[int, Help("How many pairs of identical runs say so.")]
+
+    def holds(self, delta: float) -> bool:
+        """Whether a difference is no larger than identical runs differ."""
+        return self.low <= delta <= self.high
 
 
 class IdenticalPairs(Document, frozen=True, kw_only=True):
@@ -252,6 +275,9 @@ class CompareReport(Document, frozen=True, kw_only=True):
     undefined: Annotated[
         dict[str, str], Help("Metric without a value in one of the runs, or in both → why it has none.")
     ] = field(default_factory=dict)
+    trust: Annotated[
+        list[str], Help("What a verdict rests on: queries, labels, definitions, judge, what was recorded.")
+    ] = field(default_factory=list)
 
     @property
     def mode(self) -> str:

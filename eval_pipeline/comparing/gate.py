@@ -22,7 +22,7 @@ from eval_pipeline.comparing.gate_evidence import (
 from eval_pipeline.comparing.gate_rules import EXTRACTION, GateConfig, Rule, read_gate, with_slices
 from eval_pipeline.comparing.material import Paired, find_pair, read_pair
 from eval_pipeline.comparing.noise import RecentRun, StoredValue, _stored_values, recent_runs
-from eval_pipeline.comparing.pair_rows import ComparedRun, find_compared_run
+from eval_pipeline.comparing.pair_rows import ComparedRun, _aggregates_of, find_compared_run
 from eval_pipeline.comparing.significance import Compared, _mean_of_values, questions_of
 from eval_pipeline.comparing.states import (
     RunStates,
@@ -31,11 +31,12 @@ from eval_pipeline.comparing.states import (
     _read_states,
     _unusable,
 )
-from eval_pipeline.comparing.warnings import CHUNKERS_DIFFER, _is_judged, chunk_level_metrics
+from eval_pipeline.comparing.warnings import _is_judged, _matched_by_id, _why_unstable, chunk_level_metrics
 from eval_pipeline.computing.ledger import FAILED
 from eval_pipeline.config import Config, load_config
-from eval_pipeline.errors import InvalidConfig, UsageError
+from eval_pipeline.errors import InvalidConfig, RefusedError, UsageError
 from eval_pipeline.formulas.registry import Registry
+from eval_pipeline.formulas.scores import PREFIX
 from eval_pipeline.loading.cases import ExpectedCases, expected_cases
 from eval_pipeline.showing.checks import ExtractionScores, extraction_scores
 from eval_pipeline.showing.show import EXTRACTION as EXTRACTION_CASES
@@ -49,6 +50,7 @@ OF_QUERIES: Final = "metrics of queries: neither run delivered results"
 LOOKED_AT: Final = 120
 FEWEST_NIGHTS: Final = 2
 BY_SPAN: Final = "; matched by document and span"
+NO_SCORE: Final = "neither run has a score of this name"
 NO_DRIFT: Final = "drift: no comparable night before it but the baseline"
 
 
@@ -65,6 +67,8 @@ class Evidence:
     drifts: Sequence[Drift]
     extraction: tuple[ExtractionScores | None, ExtractionScores | None]
     missing_cases: str | None = None
+    # What was said of either run as a whole, by metric.
+    whole: tuple[Mapping[str, float | None], Mapping[str, float | None]] = ({}, {})
 
 
 def gate(
@@ -85,15 +89,23 @@ def gate(
             problems = [f"candidate and baseline are the same run, {a.run_id!r}"]
         if problems:
             return _document(a, b, config, preconditions=problems)
+        _refuse_implausible(a, b)
         evidence = _read_evidence(store, read_pair(store, a, b), config)
-    return _decide(evidence, registry, config)
+    return _decide(evidence, evidence.paired.registry, config)
+
+
+def _refuse_implausible(*runs: ComparedRun) -> None:
+    """Neither a pass nor a fail of ids that nothing knows says anything."""
+    for run in runs:
+        if run.implausible:
+            raise RefusedError(f"{run.run_id} is implausible: {run.implausible.sentence}")
 
 
 def judge_pair(store: Store, paired: Paired) -> GateReport:
     """The same of runs that have been read already, b against a, by the [gate] table of eval-pipeline.toml."""
     registry = store.definitions()
     config = read_gate(registry.config.gate, registry, path=registry.config.path)
-    return _decide(_read_evidence(store, paired, config), registry, config)
+    return _decide(_read_evidence(store, paired, config), paired.registry, config)
 
 
 def _config(config_file: Path | None, registry: Registry) -> Config:
@@ -128,22 +140,34 @@ def _read_evidence(store: Store, paired: Paired, config: GateConfig) -> Evidence
         missing_cases=expected_cases(con, registry.config, [b.run_id])
         .get(b.run_id, ExpectedCases())
         .why_undecided,
+        whole=(_said_of_run(con, paired, a), _said_of_run(con, paired, b)),
     )
+
+
+def _said_of_run(con: Connection, paired: Paired, run: ComparedRun) -> dict[str, float | None]:
+    if not paired.registry.scores:
+        return {}
+    return {
+        metric: value
+        for metric, value in _aggregates_of(con, run).items()
+        if metric in paired.registry.scores
+    }
 
 
 def _drifts(store: Store, paired: Paired, config: GateConfig) -> list[Drift]:
     """The candidate against the oldest night since the last step of every rule's metric, where that is another run."""
     if config.drift_nights < FEWEST_NIGHTS or paired.is_without_results:
         return []
-    con, registry = store.con, store.definitions()
+    con, registry = store.con, paired.registry
     recent = recent_runs(con, paired.b, until=[paired.b], most=LOOKED_AT, only_answers=True)
     nights = trailing_nights(recent, paired.b, most=config.drift_nights)
-    keys = registry.keys()
+    keys = paired.registry.keys()
     rules = [one for one in config.rules if one.target is None and one.metric in keys]
     values = _stored_values(
         con, sorted(run.run_key for run in nights), {rule.metric: keys[rule.metric].name for rule in rules}
     )
-    anchors = {rule: _anchor(rule, nights, values, chunk_level_metrics(registry, paired)) for rule in rules}
+    chunk_level = chunk_level_metrics(registry, paired)
+    anchors = {rule: _anchor(rule, nights, values, chunk_level) for rule in rules}
     pairs = {
         run.run_key: _read_anchor(store, run, paired)
         for run in dict.fromkeys(anchors.values())
@@ -152,7 +176,7 @@ def _drifts(store: Store, paired: Paired, config: GateConfig) -> list[Drift]:
     return [
         drift
         for rule, run in anchors.items()
-        if run and (drift := _drift(rule, run, nights[-1], pairs.get(run.run_key)))
+        if run and (drift := _drift(rule, run, nights[-1], pairs.get(run.run_key), chunk_level))
     ]
 
 
@@ -186,9 +210,11 @@ def _read_anchor(store: Store, run: RecentRun, paired: Paired) -> Paired | None:
         return None
 
 
-def _drift(rule: Rule, run: RecentRun, candidate: RecentRun, paired: Paired | None) -> Drift | None:
+def _drift(
+    rule: Rule, run: RecentRun, candidate: RecentRun, paired: Paired | None, chunk_level: Collection[str]
+) -> Drift | None:
     compared = {one.metric: one for one in paired.compared} if paired else {}
-    if paired is None or rule.metric not in compared:
+    if paired is None or rule.metric not in compared or (not paired.is_exact and rule.metric in chunk_level):
         return None
     change = measure_change(rule, compared[rule.metric], places=None, groups=paired.groups)
     if change.is_identical:
@@ -216,16 +242,20 @@ def _decide(evidence: Evidence, registry: Registry, config: GateConfig) -> GateR
         for rule in rules
         if rule.target is None
     ]
-    families = questions_of(registry)
+    families = {metric: one.family for metric, one in questions_of(registry).items()}
     judged = judge_all(
-        changes, evidence.drifts, [families[change.rule.metric].family for change in changes], config
+        changes,
+        evidence.drifts,
+        # A score that neither run has is a family of its own too.
+        [families.get(change.rule.metric, change.rule.metric) for change in changes],
+        config,
     )
     judged += [
         _target(rule, evidence, failed=failed.get(rule.metric)) for rule in rules if rule.target is not None
     ]
     if not evidence.drifts and config.drift_nights and not paired.is_without_results:
         skipped = [*skipped, NO_DRIFT]
-    notes = list(_stale_alike(paired, registry, rules))
+    notes = [*filter(None, [_matched_by_id(paired)]), *_stale_alike(paired, registry, rules)]
     return _document(paired.a, paired.b, config, judged=judged, skipped=skipped, notes=notes)
 
 
@@ -276,6 +306,7 @@ def _preconditions(
         yield from _absent_queries(paired, config)
     if not rules:
         yield f"no rule applies: {_why_none(paired, skipped)}"
+    yield from (f"{run.run_id} is {run.implausible.why}" for run in (a, b) if run.implausible)
     yield from _unlike_values(paired, registry, rules)
     if asks_queries and a.judge != b.judge:
         yield "the judge configurations differ (model, version, temperature or prompt version)"
@@ -293,22 +324,24 @@ def _why_none(paired: Paired, skipped: Sequence[str]) -> str:
 def _absent_queries(paired: Paired, config: GateConfig) -> Iterator[str]:
     """Which run answered too few of its queries to say anything about a metric of queries."""
     a, b = paired.a, paired.b
-    for name, run, n in (
-        ("baseline", a, len(paired.queries) + len(paired.only_in_a)),
-        ("candidate", b, len(paired.queries) + len(paired.only_in_b)),
+    # Without a golden set nobody but the baseline says what a candidate should answer.
+    for name, n, wanted, whose in (
+        ("baseline", len(paired.queries) + len(paired.only_in_a), a.n_golden, "golden queries"),
+        ("candidate", len(paired.queries), a.n_golden, "queries that the baseline answered")
+        if paired.is_unlabelled
+        else ("candidate", len(paired.queries) + len(paired.only_in_b), b.n_golden, "golden queries"),
     ):
-        if n < config.presence * run.n_golden or not run.n_golden:
-            yield (
-                f"the {name} answered {n:,} of {run.n_golden:,} golden queries; at least {config.presence:.0%} are "
-                "needed"
-            )
+        if n < config.presence * wanted or not wanted:
+            yield f"the {name} answered {n:,} of {wanted:,} {whose}; at least {config.presence:.0%} are needed"
 
 
 def _unlike_values(paired: Paired, registry: Registry, rules: Sequence[Rule]) -> Iterator[str]:
     """Values that were not computed, or not alike, of the metrics that the rules are about."""
     wanted = _formulas_asked(registry, rules)
     formulas = [one for one in paired.formulas if one.short_name in wanted]
-    for difference in _formula_differences(formulas, paired.states_a, paired.states_b):
+    for difference in _formula_differences(
+        formulas, paired.states_a, paired.states_b, with_labels=not paired.is_unlabelled
+    ):
         yield (
             f"{difference.name} was computed differently for the two runs ({difference.what}): "
             f"{_computed_alike([difference.name], paired.states_a, paired.states_b)} computes both alike"
@@ -356,13 +389,15 @@ def _change(rule: Rule, evidence: Evidence, *, is_untold: bool, failed: str | No
         return Change(rule, None, None, None, failed)
     if is_untold:
         # Nothing that the candidate could do would answer it: it holds nothing up, unless somebody wrote it down.
-        return Change(rule, None, None, None, CHUNKERS_DIFFER, share=0.0)
+        return Change(rule, None, None, None, _why_unstable(paired), share=0.0)
     places = None
     if rule.slice is not None and rule.slice_value is not None:
         places = paired.slices.get((rule.slice, rule.slice_value))
         if places is None:
             return Change(rule, None, None, None, "no query of both runs stands in this slice")
     compared = {one.metric: one for one in paired.compared} | dict(evidence.by_span)
+    if rule.metric.startswith(PREFIX) and rule.metric not in compared:
+        return Change(rule, None, None, None, NO_SCORE)
     change = measure_change(
         rule,
         compared.get(rule.metric),
@@ -382,6 +417,8 @@ def _target(rule: Rule, evidence: Evidence, *, failed: str | None) -> Judged:
         missing = evidence.missing_cases
         return replace(judged, verdict="inconclusive", reason=missing) if missing else judged
     for one in evidence.paired.compared:
+        if one.metric == rule.metric and not one.pairs.defined_b.any() and rule.metric in evidence.whole[1]:
+            return _judge_target(rule, *(values.get(rule.metric) for values in evidence.whole), n=1)
         if one.metric == rule.metric:
             pairs = one.pairs
             after_values = pairs.b[pairs.defined_b]

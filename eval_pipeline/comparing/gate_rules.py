@@ -26,10 +26,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from eval_pipeline.errors import InvalidConfig, UnknownName
+from eval_pipeline.formulas.catalogue import QUALITY
 from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.registry import Registry
+from eval_pipeline.formulas.scores import PREFIX, score_of
 from eval_pipeline.records import SLICES
-from eval_pipeline.showing.headlines import QUALITY
 
 EXTRACTION: Final = "extraction.macro_f1"
 MINIMUM_N: Final = 30
@@ -184,7 +185,7 @@ def _entries(rules: Any, *, where: str) -> list[Table]:
 def _rule(entry: Table, registry: Registry, *, where: str) -> Rule:
     _only_known(entry, _RULE_FIELDS, where=where)
     metric = str(entry["metric"])
-    keys = registry.keys()
+    keys = registry.keys() | score_of(registry, metric)
     if metric != EXTRACTION and metric not in keys:
         raise UnknownName("metric", metric, [*keys, EXTRACTION], hint=f"(in {where})")
     formula = keys.get(metric)
@@ -232,6 +233,9 @@ def _margin(entry: Table, formula: Definition | None, direction: object, *, wher
     if known is None:
         is_score = formula is not None and formula.header.scale == "ordinal"
         known = 0.2 if is_score else 0.02 if direction == "higher" else 0.05
+        low, high = formula.header.value_range if formula else (None, None)
+        if str(entry["metric"]).startswith(PREFIX) and low is not None and high is not None:
+            known = 0.02 * (high - low)
     if entry.get("margin") == AUTO:
         return known
     margin = _number(entry, "margin", known, lowest=0.0, highest=1e12, where=where)

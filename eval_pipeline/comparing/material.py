@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from eval_pipeline.comparing._spans import (
+    SharedIds,
     SpanMatch,
+    can_match_spans,
     count_without_spans,
     match_spans,
     places_with_spans,
+    shared_ids,
     span_matches,
 )
 from eval_pipeline.comparing._whole_runs import Counts, RunParts, read_cases, read_parts, whole_run_results
@@ -18,17 +21,20 @@ from eval_pipeline.comparing.pair_rows import (
     BothRuns,
     ComparedRun,
     IntArray,
+    MetricPairs,
     PairedQuery,
+    _aggregates_of,
     _count_stale_labels,
     _formulas_in_store,
+    _hidden_pairs,
     _metric_pairs,
+    _named_pairs,
     _pair_queries,
     _paired_queries,
     _regressed_chunks,
     _slice_places,
     _undefined_pairs,
     _unpaired_queries,
-    aggregates_of,
     find_compared_run,
 )
 from eval_pipeline.comparing.significance import Compared, compare_metric
@@ -36,7 +42,8 @@ from eval_pipeline.comparing.states import RunStates, _computed_from_the_same, _
 from eval_pipeline.comparing.verdicts import ComparisonOptions
 from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.registry import Registry
-from eval_pipeline.showing.undefined import undefined_of
+from eval_pipeline.showing.plausibility import hidden_metrics, label_metrics, why_undefined
+from eval_pipeline.showing.scores import metrics_of
 from eval_pipeline.stats import PairedResult
 from eval_pipeline.store.open import Connection
 from eval_pipeline.store.project import Store
@@ -77,16 +84,30 @@ class Paired:
     only_in_b: Sequence[str]
     attempts: Mapping[str, NightRun]
     times: Compared | None
+    shared: SharedIds | None
+    # With the scores of others that either run has.
+    registry: Registry
 
     @property
     def is_exact(self) -> bool:
-        """Whether chunk ids of the two runs are known to mean the same (A3.21)."""
-        return _versions_match(self.a, self.b)
+        """Whether chunk ids of the two runs mean the same: by their chunker, or as far as ids tell (A3.21)."""
+        return _versions_match(self.a, self.b) or (self.shared is not None and self.shared.are_alike)
+
+    @property
+    def is_comparable(self) -> bool:
+        """Whether anything can be said about single queries: not where ids say nothing, of one run or of both."""
+        is_known = self.shared is None or self.shared.are_alike
+        return is_known and self.a.implausible is None and self.b.implausible is None
 
     @property
     def is_without_results(self) -> bool:
         """Whether neither run was meant to answer queries."""
         return self.a.is_without_results and self.b.is_without_results
+
+    @property
+    def is_unlabelled(self) -> bool:
+        """Whether neither dataset has a golden set: what each run answered is all that it was asked."""
+        return self.a.golden_key < 0 and self.b.golden_key < 0
 
     @property
     def groups(self) -> list[str | None] | None:
@@ -118,18 +139,20 @@ def _versions_match(a: ComparedRun, b: ComparedRun) -> bool:
 
 def read_pair(store: Store, a: ComparedRun, b: ComparedRun) -> Paired:
     """The values of every metric over the queries of both runs; an error where a run is not computed."""
-    registry = store.definitions()
+    registry = metrics_of(store, [a.run_key, b.run_key])
     states_a, states_b = _read_states(store, [a, b])
     _require_usable(a, states_a)
     _require_usable(b, states_b)
     both = _pair_queries(store.con, a, b)
+    is_unrecorded = {one.config["chunker_version"] for one in (a, b)} == {None} and not a.is_without_results
     only_in_a, only_in_b = _unpaired_queries(both)
     formulas = [
         one
         for one in registry.formulas
         if registry.applies_to(one, a.dataset) or registry.applies_to(one, b.dataset)
     ]
-    wanted = {one.name for one in formulas}
+    named = [one for one in registry if one.is_scored_by_name and registry.scores]
+    wanted = {one.name for one in (*formulas, *named)}
     queries = _paired_queries(both)
     return Paired(
         a=a,
@@ -138,15 +161,27 @@ def read_pair(store: Store, a: ComparedRun, b: ComparedRun) -> Paired:
         states_a=states_a,
         states_b=states_b,
         keys=[key for key, one in registry.keys().items() if one.name in wanted],
-        formulas=formulas,
+        formulas=[*formulas, *named],
         queries=queries,
-        compared=_compared(both, formulas, (states_a, states_b), n=len(queries)),
+        compared=[
+            *_compared(
+                both, formulas, (states_a, states_b), n=len(queries), labelled=_labelled(registry, a, b)
+            ),
+            *_compared_by_name(both, registry, (states_a, states_b), n=len(queries)),
+        ],
         slices=_slice_places(both),
         only_in_a=only_in_a,
         only_in_b=only_in_b,
         attempts=attempts(store.con, [a.run_id, b.run_id]),
         times=_times(both, registry, (states_a, states_b)),
+        shared=shared_ids(both) if is_unrecorded and not can_match_spans(both) else None,
+        registry=registry,
     )
+
+
+def _labelled(registry: Registry, a: ComparedRun, b: ComparedRun) -> list[str]:
+    """The metrics that are not shown of an implausible run; none where both are plausible."""
+    return label_metrics(registry) if a.implausible or b.implausible else []
 
 
 def _times(both: BothRuns, registry: Registry, states: tuple[RunStates, RunStates]) -> Compared | None:
@@ -160,11 +195,16 @@ def _times(both: BothRuns, registry: Registry, states: tuple[RunStates, RunState
 
 
 def _compared(
-    both: BothRuns, formulas: Sequence[Definition], states: tuple[RunStates, RunStates], *, n: int
+    both: BothRuns,
+    formulas: Sequence[Definition],
+    states: tuple[RunStates, RunStates],
+    *,
+    n: int,
+    labelled: Collection[str],
 ) -> list[Compared]:
     """Formulas without an aggregate in either run define nothing there, and their rows are not read."""
     con = both.con
-    defined = set(aggregates_of(con, both.a)) | set(aggregates_of(con, both.b))
+    defined = set(_aggregates_of(con, both.a)) | set(_aggregates_of(con, both.b))
     found: list[Compared] = []
     for one in _formulas_in_store(con, formulas):
         if defined.isdisjoint(one.keys):
@@ -172,9 +212,26 @@ def _compared(
         else:
             is_identical = _computed_from_the_same(one.name, *states)
             found += [
-                Compared(key, one, pairs, is_identical) for key, pairs in _metric_pairs(both, one).items()
+                Compared(key, one, _shown(both, pairs) if key in labelled else pairs, is_identical)
+                for key, pairs in _metric_pairs(both, one).items()
             ]
     return found
+
+
+def _shown(both: BothRuns, pairs: MetricPairs) -> MetricPairs:
+    return _hidden_pairs(pairs, in_a=both.a.implausible is not None, in_b=both.b.implausible is not None)
+
+
+def _compared_by_name(
+    both: BothRuns, registry: Registry, states: tuple[RunStates, RunStates], *, n: int
+) -> list[Compared]:
+    if not registry.scores:
+        return []
+    pairs = _named_pairs(both, registry.scores, n=n)
+    return [
+        Compared(key, one, pairs[key], _computed_from_the_same(one.name, *states))
+        for key, one in registry.scores.items()
+    ]
 
 
 def whole_run_tests(con: Connection, paired: Paired) -> dict[str, PairedResult]:
@@ -198,15 +255,25 @@ def _read_material(
     con = store.con
     a, b = runs
     paired = read_pair(store, a, b)
-    formulas = store.definitions().keys()
+    formulas = paired.registry.keys()
     sources = {key: formulas[key].name for key in paired.keys}
-    aggregate_a, aggregate_b = aggregates_of(con, a), aggregates_of(con, b)
+    labelled = _labelled(store.definitions(), a, b)
+    aggregate_a, aggregate_b = (
+        {
+            key: value
+            for key, value in _aggregates_of(con, run).items()
+            if run.implausible is None or key not in labelled
+        }
+        for run in (a, b)
+    )
     return Material(
         paired=paired,
         aggregate_a=aggregate_a,
         aggregate_b=aggregate_b,
-        regressed=_regressed_chunks(paired.both, k=options.compare_k) if paired.is_exact else {},
-        spans=None if paired.is_exact or paired.is_without_results else _span_facts(paired.both, options),
+        regressed=_regressed_chunks(paired.both, k=options.compare_k)
+        if paired.is_exact and not paired.is_unlabelled
+        else {},
+        spans=None if paired.is_exact or paired.is_without_results else _span_facts(paired, options),
         noise=find_noise(con, a, b, sources=sources, k=options.compare_k),
         stale_labels=_count_stale_labels(con, b) if paired.is_exact else 0,
         parts=(read_parts(con, a.run_id), read_parts(con, b.run_id)),
@@ -221,11 +288,15 @@ def _undefined_in(
     store: Store, run: ComparedRun, keys: Sequence[str], aggregate: Mapping[str, float | None]
 ) -> dict[str, str]:
     row = RunRow(run.run_key, run.run_id, run.dataset, run.golden_key)
-    return undefined_of(store, row, [key for key in keys if aggregate.get(key) is None])
+    hidden = hidden_metrics(store, [run.run_key]).get(run.run_key, {})
+    return why_undefined(store, row, [key for key in keys if aggregate.get(key) is None], hidden)
 
 
-def _span_facts(both: BothRuns, options: ComparisonOptions) -> SpanFacts:
+def _span_facts(paired: Paired, options: ComparisonOptions) -> SpanFacts:
+    both = paired.both
     thresholds = sorted({*SENSITIVITY, options.overlap_threshold})
+    if not paired.is_comparable:
+        return SpanFacts(frozenset(), [], thresholds, (0, 0))
     match_spans(both, basis=options.overlap_basis)
     return SpanFacts(
         places=frozenset(places_with_spans(both.con)),

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from eval_pipeline.comparing.documents import FlakyQuery, IdenticalPairs, NoiseBand
 from eval_pipeline.comparing.pair_rows import ComparedRun
+from eval_pipeline.showing.plausibility import implausible_runs
 from eval_pipeline.stats import noise_band, pairs_needed_for_band
 from eval_pipeline.store.open import Connection, first_value
 from eval_pipeline.words import rounded
@@ -81,7 +82,9 @@ def recent_runs(
             "most": most,
         },
     ).fetchall()
-    return [_recent_run(row[:-1], row[-1]) for row in reversed(rows)]
+    # Zeros that say nothing would pass for runs that do not move.
+    unknown = implausible_runs(con, [row[0] for row in rows]).keys() - asked
+    return [_recent_run(row[:-1], row[-1]) for row in reversed(rows) if row[0] not in unknown]
 
 
 def _recent_run(columns: Sequence[Any], document: str) -> RecentRun:
@@ -170,7 +173,7 @@ def find_noise(
     runs = recent_runs(con, b, until=[a, b], most=LOOKED_AT)
     pairs = [pair for pair in identical_pairs(runs) if set(pair) != {a.run_key, b.run_key}]
     values = _stored_values(con, sorted({key for pair in pairs for key in pair}), sources) if pairs else {}
-    flips = _count_flips(con, pairs, golden_key=b.golden_key, k=k) if b.golden_key is not None else []
+    flips = _count_flips(con, pairs, golden_key=b.golden_key, k=k)
     return Noise(
         bands={metric: _band(_movements(metric, pairs, values)) for metric in sources},
         pairs=IdenticalPairs(n=len(pairs), needed=pairs_needed_for_band(CONFIDENCE)),
@@ -219,8 +222,3 @@ def _band(movements: Sequence[float]) -> NoiseBand | None:
     if band is None:
         return None
     return NoiseBand(low=rounded(band.low) or 0.0, high=rounded(band.high) or 0.0, pairs=band.pairs)
-
-
-def is_within(delta: float | None, band: NoiseBand | None) -> bool:
-    """Whether a difference is no larger than what moves by itself."""
-    return delta is not None and band is not None and band.low <= delta <= band.high

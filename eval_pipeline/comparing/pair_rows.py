@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from eval_pipeline.bundle.secrets import masked
 from eval_pipeline.formulas.definition import Definition, quoted
+from eval_pipeline.showing.plausibility import Implausible, implausible_runs
 from eval_pipeline.store.open import Connection, first_row, first_value, own_table
 from eval_pipeline.store.runs import find_run, is_without_results
 
@@ -23,13 +24,13 @@ JUDGE = ("judge_model", "judge_version", "judge_temperature", "judge_prompt_vers
 
 @dataclass(frozen=True)
 class ComparedRun:
-    """One of the two runs; `golden_key` is None while its dataset is not there, 0 where it needs none."""
+    """One of the two runs; `golden_key` is below 0 without a golden set, 0 where nothing is asked."""
 
     run_key: int
     run_id: str
     dataset: str
     dataset_key: int
-    golden_key: int | None
+    golden_key: int
     suite: str | None
     config: Mapping[str, Any]
     judge: tuple[Any, ...]
@@ -37,6 +38,7 @@ class ComparedRun:
     n_results: int
     n_quarantined: int
     is_without_results: bool
+    implausible: Implausible | None
 
 
 class PairedQuery(NamedTuple):
@@ -81,7 +83,7 @@ class CellState:
 def find_compared_run(con: Connection, run_id: str) -> ComparedRun:
     """The run, or an error with the closest names."""
     run = find_run(con, run_id)
-    names = ("chunker_version", "embedding_model", "prompt_version", "top_k", *JUDGE)
+    names = ("chunker_version", "embedding_model", "prompt_version", "llm_model", "top_k", *JUDGE)
     row = first_row(
         con,
         f"select dataset_key, suite, {', '.join(names)} from raw.runs where run_key = ?",
@@ -111,10 +113,11 @@ def find_compared_run(con: Connection, run_id: str) -> ComparedRun:
         n_results=int(counts[0]),
         n_quarantined=int(counts[1]),
         is_without_results=is_without_results(con, run.run_key),
+        implausible=implausible_runs(con, [run.run_key]).get(run.run_key),
     )
 
 
-def _golden_size(con: Connection, golden_key: int | None) -> int:
+def _golden_size(con: Connection, golden_key: int) -> int:
     return int(first_value(con, "select count(*) from labels.queries where golden_key = ?", [golden_key]))
 
 
@@ -264,7 +267,7 @@ def _regressed_chunks(both: BothRuns, *, k: int) -> dict[int, list[str]]:
     return {place: sorted(chunk_ids) for place, chunk_ids in found.items()}
 
 
-def aggregates_of(con: Connection, run: ComparedRun) -> dict[str, float | None]:
+def _aggregates_of(con: Connection, run: ComparedRun) -> dict[str, float | None]:
     """The whole run's stored value of every metric."""
     return dict(
         con.execute(
@@ -279,7 +282,7 @@ def _slice_places(both: BothRuns) -> dict[tuple[str, str], IntArray]:
     con.execute(
         "create or replace temp table numbered_slices as select slice, slice_value, "
         "cast(row_number() over (order by slice, slice_value) - 1 as integer) as slice_no "
-        "from (select distinct slice, slice_value from labels.slices where golden_key = ?)",
+        "from (select distinct slice, slice_value from labels.slices where golden_key = ? and golden_key > 0)",
         [golden_key],
     )
     names = con.execute("select slice, slice_value from temp.numbered_slices order by slice_no").fetchall()
@@ -327,10 +330,39 @@ def _metric_pairs(both: BothRuns, formula: Definition) -> dict[str, MetricPairs]
     }
 
 
+def _hidden_pairs(pairs: MetricPairs, *, in_a: bool, in_b: bool) -> MetricPairs:
+    """The same without the values of a run in which they say nothing."""
+    nothing = np.zeros_like(pairs.defined_a)
+    return MetricPairs(
+        pairs.a, pairs.b, nothing if in_a else pairs.defined_a, nothing if in_b else pairs.defined_b
+    )
+
+
+def _named_pairs(both: BothRuns, formulas: Mapping[str, Definition], *, n: int) -> dict[str, MetricPairs]:
+    """The same of metrics that rows name themselves: one question, however many there are."""
+    found = {key: _undefined_pairs(n) for key in formulas}
+    stored = set(
+        both.con.execute("select table_name from duckdb_tables() where schema_name = 'metrics'").fetchall()
+    )
+    tables = {one.short_name for one in formulas.values()} & {name for (name,) in stored}
+    for side, run in (("a", both.a), ("b", both.b)):
+        for table in tables:
+            rows = both.con.execute(
+                f"select m.metric, list(c.place order by c.place), list(m.value order by c.place) "
+                f"from {both.table} c join (from metrics.{quoted(table)} where run_key = ?) m "
+                "on m.query_key = c.query_key where c.place is not null and m.value is not null group by m.metric",
+                [run.run_key],
+            ).fetchall()
+            for metric, places, values in rows:
+                if metric in found:
+                    getattr(found[metric], side)[places] = values
+                    getattr(found[metric], f"defined_{side}")[places] = True
+    return found
+
+
 def _undefined_pairs(n: int) -> MetricPairs:
     """A metric that neither run defines for any of the n paired queries."""
-    nothing = np.zeros(n), np.zeros(n, dtype=np.bool_)
-    return MetricPairs(nothing[0], nothing[0], nothing[1], nothing[1])
+    return MetricPairs(np.zeros(n), np.zeros(n), np.zeros(n, dtype=np.bool_), np.zeros(n, dtype=np.bool_))
 
 
 def _value_pairs(a: Any, b: Any) -> MetricPairs:

@@ -48,7 +48,7 @@ class PairState(NamedTuple):
 
 
 # The newest runs of every suite and dataset, each with the answer of the night before, and with its baseline. The rules
-# of `previous` are those of store.runs.previous_complete_run, for all of these runs at once.
+# of `previous` are those of store.runs.previous_complete_runs, for all of these runs at once.
 _WANTED: Final = """
 with nights as (from {nights}),
 previous as (

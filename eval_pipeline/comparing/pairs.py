@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Final
 
+from eval_pipeline.comparing.documents import SAYS_IMPLAUSIBLE
 from eval_pipeline.comparing.options import comparison_options
 from eval_pipeline.comparing.pair_states import (
     PAIR_FACTS,
@@ -28,6 +29,7 @@ from eval_pipeline.errors import EvalPipelineError, UnknownName, UsageError
 from eval_pipeline.formulas.fingerprint import combined
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.settings import product_version
+from eval_pipeline.showing.plausibility import implausible_runs
 from eval_pipeline.store.lock import yield_lock
 from eval_pipeline.store.open import Connection, transaction
 from eval_pipeline.store.project import Project, Store, at_one_time
@@ -96,7 +98,27 @@ def find_pairs(store: Store, states: States | None = None) -> list[PairState]:
     if not run_keys:
         return []
     known = states or states_of_cells(store, runs=run_keys)
-    return pairs.states(known, own_fingerprint=own_fingerprint(registry), facts=PAIR_FACTS)
+    found = pairs.states(known, own_fingerprint=own_fingerprint(registry), facts=PAIR_FACTS)
+    return _with_moved_plausibility(store.con, found)
+
+
+def _with_moved_plausibility(con: Connection, found: Sequence[PairState]) -> list[PairState]:
+    """A run may become plausible, or implausible, by what happens to others of its dataset."""
+    stored = con.execute(
+        "select run_a_key, run_b_key, list_bool_or(list_transform(warnings, lambda one: contains(one, ?))) "
+        "from comparisons.pairs",
+        [SAYS_IMPLAUSIBLE],
+    ).fetchall()
+    was = {(a, b): bool(said) for a, b, said in stored}
+    keys = {key for one in found for key in (one.run_a_key, one.run_b_key)}
+    unknown = implausible_runs(con, keys) if keys else {}
+    return [
+        one._replace(reason=PARENT)
+        if one.reason is None
+        and was.get((one.run_a_key, one.run_b_key)) != (one.run_a_key in unknown or one.run_b_key in unknown)
+        else one
+        for one in found
+    ]
 
 
 def due_pairs(

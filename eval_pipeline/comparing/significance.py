@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from typing import Final, cast
 
 import numpy as np
+from msgspec.structs import replace
 
-from eval_pipeline.comparing.documents import NOT_ASKED, SliceMoved, Tested
+from eval_pipeline.comparing.documents import BETTER, NOT_ASKED, UNCLEAR, WORSE, NoiseBand, SliceMoved, Tested
 from eval_pipeline.comparing.options import SIGNIFICANT
 from eval_pipeline.comparing.pair_rows import FloatArray, IntArray, MetricPairs
 from eval_pipeline.documents import UNSET
 from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.registry import Registry
+from eval_pipeline.formulas.scores import PREFIX
 from eval_pipeline.stats import PairedResult, Scale, adjust_by_family, benjamini_hochberg, compare_paired
 from eval_pipeline.stats.binary import sign_test
 from eval_pipeline.stats.moves import cluster_sums
@@ -28,9 +30,6 @@ SHOWN_SLICES: Final = 10
 SMALLEST_SLICE: Final = 5
 SIGN_TEST: Final = "sign_exact"
 SLICED_SCALES: Final = ("binary", "fraction", "ordinal")
-BETTER: Final = "better"
-WORSE: Final = "worse"
-UNCLEAR: Final = "not shown"
 # Why a metric has no adjusted p of its own.
 TOO_FEW: Final = "too few moved"
 NOT_TESTED: Final = "not tested"
@@ -59,6 +58,7 @@ class Question:
     family: str
     asked_by: str | None = None
     is_asked: bool = True
+    direction: str = "higher"
 
     @property
     def why_not(self) -> str:
@@ -71,7 +71,7 @@ MICRO_F1: Final = "extraction.micro_f1"
 MEAN_TIME: Final = "latency_mean_ms"
 # What is asked of whole runs.
 WHOLE_RUN_QUESTIONS: Final = {
-    MEAN_TIME: Question("latency"),
+    MEAN_TIME: Question("latency", direction="lower"),
     MACRO_F1: Question("extraction"),
     MICRO_F1: Question("extraction", MACRO_F1, is_asked=False),
 }
@@ -80,12 +80,17 @@ WHOLE_RUN_QUESTIONS: Final = {
 def questions_of(registry: Registry) -> dict[str, Question]:
     """Key → what it asks."""
     return {
-        key: Question(one.family, registry.headline_of(one), is_asked=key in one.headline)
+        key: Question(
+            one.family,
+            registry.headline_of(one),
+            is_asked=key in one.headline,
+            direction=one.header.direction,
+        )
         for key, one in registry.keys().items()
     }
 
 
-def verdict_of(delta: float | None, p_adjusted: float | None, direction: str, *, in_band: bool | None) -> str:
+def _verdict_of(delta: float | None, p_adjusted: float | None, direction: str, *, in_band: bool) -> str:
     """Better or worse, where the test says so after the adjustment and it is more than what moves by itself."""
     is_shown = delta and p_adjusted is not None and p_adjusted < SIGNIFICANT and not in_band
     if not is_shown or delta is None or direction == "none":
@@ -109,17 +114,45 @@ def results_of(
     }
 
 
-def entries_of(results: Mapping[str, PairedResult], questions: Mapping[str, Question]) -> dict[str, Tested]:
-    """The results as the document shows them: Simes inside a family, Benjamini–Hochberg over families."""
+def entries_of(
+    results: Mapping[str, PairedResult],
+    questions: Mapping[str, Question],
+    *,
+    bands: Mapping[str, NoiseBand | None] | None = None,
+    doubted: Collection[str] = (),
+) -> dict[str, Tested]:
+    """The results as the document shows them: Simes inside a family, Benjamini–Hochberg over families.
+
+    The scores of others are adjusted among themselves: how many somebody delivers says nothing about other metrics. A
+    difference inside its band is no verdict, and of what is `doubted` there is none.
+    """
     silent = {metric: _why_not_adjusted(result, questions[metric]) for metric, result in results.items()}
-    adjusted = adjust_by_family(
-        [None if silent[metric] else _chance_of(result) for metric, result in results.items()],
-        [questions[metric].family for metric in results],
-    )
-    return {
-        metric: _entry(result, questions[metric], p_adjusted, silent[metric])
-        for (metric, result), p_adjusted in zip(results.items(), adjusted, strict=True)
+    adjusted: dict[str, float | None] = {}
+    for is_score in (False, True):
+        asked = [metric for metric in results if metric.startswith(PREFIX) is is_score]
+        chances = [None if silent[metric] else _chance_of(results[metric]) for metric in asked]
+        families = [questions[metric].family for metric in asked]
+        adjusted |= zip(asked, adjust_by_family(chances, families), strict=True)
+    entries = {
+        metric: _entry(result, questions[metric], adjusted[metric], silent[metric])
+        for metric, result in results.items()
     }
+    known = bands or {}
+    return {
+        metric: entry
+        if metric in doubted
+        else replace(entry, verdict=_verdict(entry, questions[metric], known.get(metric)))
+        for metric, entry in entries.items()
+    }
+
+
+def _verdict(entry: Tested, question: Question, band: NoiseBand | None) -> str | None:
+    """None where nothing was asked of the key itself, or where neither direction is better."""
+    is_answered = entry.p_adjusted is not None or entry.adjusted_as in (TOO_FEW, IDENTICAL)
+    if not (question.is_asked and is_answered) or question.direction == "none":
+        return None
+    in_band = band is not None and entry.delta is not None and band.holds(entry.delta)
+    return _verdict_of(entry.delta, entry.p_adjusted, question.direction, in_band=in_band)
 
 
 def _why_not_adjusted(result: PairedResult, question: Question) -> str | None:
@@ -214,7 +247,10 @@ def moved_slices(
     """
     clusters = None if groups is None else cluster_numbers(groups, len(groups))
     found = [
-        entry for one in compared if one.scale in SLICED_SCALES for entry in _slices_of(one, slices, clusters)
+        entry
+        for one in compared
+        if one.scale in SLICED_SCALES and one.formula.header.slices
+        for entry in _slices_of(one, slices, clusters)
     ]
     adjusted = benjamini_hochberg([movement.p_value for movement in found])
     ranked = sorted(zip(found, adjusted, strict=True), key=lambda pair: _surest_first(*pair))

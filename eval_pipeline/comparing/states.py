@@ -89,11 +89,6 @@ def _outdated(cell: CellState | None, now: RunCell) -> str | None:
 
 def _unusable(run: ComparedRun, states: RunStates) -> str | None:
     """Why nothing can be said about this run yet, and what to do; None when there is nothing in the way."""
-    if run.golden_key is None:
-        return (
-            f"run {run.run_id!r} waits for its golden set: load datasets/{run.dataset}/ with "
-            "`eval-pipeline load PATH`, then `eval-pipeline run`"
-        )
     if run.is_without_results and states.outdated_facts == "labels":
         return None
     failed = next((states.failed[name] for name in PAIR_FACTS if name in states.failed), None)
@@ -129,9 +124,9 @@ def _computed_from_the_same(name: str, a: RunStates, b: RunStates) -> bool:
 
 
 def _formula_differences(
-    formulas: Sequence[Definition], states_a: RunStates, states_b: RunStates
+    formulas: Sequence[Definition], states_a: RunStates, states_b: RunStates, *, with_labels: bool
 ) -> list[FormulaDifference]:
-    """Those of these definitions whose values for a and b have different meanings or labels behind them."""
+    """Those of these definitions whose values for a and b have different meanings, or labels, behind them."""
     found = []
     for one in formulas:
         a, b = states_a.cells.get((one.name, "")), states_b.cells.get((one.name, ""))
@@ -140,6 +135,6 @@ def _formula_differences(
         if a.fingerprint != b.fingerprint and a.has_rows and b.has_rows:
             what = "definition" if a.version == b.version else f"version {a.version} in a, {b.version} in b"
             found.append(FormulaDifference(one.short_name, what))
-        elif a.labels_hash != b.labels_hash:
+        elif with_labels and a.labels_hash != b.labels_hash:
             found.append(FormulaDifference(one.short_name, "labels"))
     return found

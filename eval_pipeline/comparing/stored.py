@@ -20,6 +20,7 @@ from eval_pipeline.comparing.documents import (
     Counts,
     FallbackMetrics,
     GateReport,
+    PartCompared,
     QueryVerdict,
     Tested,
 )
@@ -108,6 +109,8 @@ def _write_pair(store: Store, made: Made, *, dagster_run_id: str | None) -> None
         "dagster_run_id": dagster_run_id,
         "reason": made.reason,
         "product_version": product_version(),
+        "trust": list(document.trust),
+        "parts": json.dumps(as_json(document.parts), ensure_ascii=False, allow_nan=False),
     }
     columns = ", ".join(row)
     places = ", ".join(f"${column}" for column in row)
@@ -149,7 +152,7 @@ def _write_queries(con: Connection, keys: PairKeys, per_query: Sequence[QueryVer
 
 
 # What is kept of a test under its own name.
-KEPT: Final = (*TESTED, "family", *RATIO)
+KEPT: Final = (*TESTED, "family", *RATIO, "verdict")
 
 
 class _DeltaRow(NamedTuple):
@@ -217,6 +220,7 @@ _DELTAS: Final = {
     "adjusted_as": "string",
     "family": "string",
     **dict.fromkeys(("paired_delta", *RATIO), "float64"),
+    "verdict": "string",
 }
 
 
@@ -284,15 +288,16 @@ def stored_pairs(con: Connection, pairs: Sequence[tuple[str, str]]) -> dict[tupl
 def _read(con: Connection, pair: tuple[str, str], keys: PairKeys) -> StoredPair | None:
     row = first_row(
         con,
-        f"select {', '.join(KIND_COLUMNS.values())}, chunker_version_match, causes, warnings, seconds, computed_at, "
-        "dagster_run_id, reason, "
+        f"select {', '.join(KIND_COLUMNS.values())}, chunker_version_match, causes, warnings, trust, parts, seconds, "
+        "computed_at, dagster_run_id, reason, "
         "md5(concat_ws(' ', own_fingerprint, results_hash, labels_hash, archive_hash, parents_hash)) "
         "from comparisons.pairs where run_a_key = ? and run_b_key = ?",
         list(keys),
     )
     if row is None:
         return None
-    kinds, (mode, causes, warnings, *rest) = row[: len(KIND_COLUMNS)], row[len(KIND_COLUMNS) :]
+    kinds, others = row[: len(KIND_COLUMNS)], row[len(KIND_COLUMNS) :]
+    mode, causes, warnings, trust, parts, *rest = others
     kept = _read_deltas(con, keys)
     document = CompareReport(
         run_a=pair[0],
@@ -308,6 +313,8 @@ def _read(con: Connection, pair: tuple[str, str], keys: PairKeys) -> StoredPair 
         significance={one.metric: one.tested for one in kept if not one.is_fallback},
         caveats={one.metric: one.caveat for one in kept if one.caveat and not one.is_fallback},
         fallback_significance={one.metric: one.tested for one in kept if one.is_fallback} or None,
+        parts=msgspec.json.decode(parts, type=dict[str, PartCompared]) if parts else {},
+        trust=trust or [],
     )
     gate = _stored_gate_text(con, keys)
     seconds, computed_at, dagster_run_id, reason, version = rest

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from eval_pipeline.comparing._whole_runs import compare_cases
-from eval_pipeline.comparing.documents import Counts
+from eval_pipeline.comparing.documents import SAYS_IMPLAUSIBLE, UNRECORDED, Counts
 from eval_pipeline.comparing.material import Material, Paired
 from eval_pipeline.comparing.states import FROZEN, _computed_alike, _formula_differences
 from eval_pipeline.computing.ledger import FAILED
@@ -19,6 +19,11 @@ from eval_pipeline.words import count, decimal, signed
 SMALL_N: Final = 30
 NAMED: Final = 5
 CHUNKERS_DIFFER: Final = "labels name the chunks of one chunker version"
+NOT_KNOWN_ALIKE: Final = "the runs are not known to be of one chunker version"
+WAY_OUT: Final = (
+    "`eval-pipeline load FILE --chunker NAME` says which one it is, as config.chunker_version of run.json does in a "
+    "bundle"
+)
 JUDGES_DIFFER: Final = "judge configurations differ"
 JUDGE_SETTINGS: Final = ("model", "version", "temperature", "prompt_version")
 LABELLED_CHUNKS: Final = "labels.expected_chunks"
@@ -48,9 +53,15 @@ def _caveats_of(paired: Paired, registry: Registry) -> dict[str, str]:
         found |= dict.fromkeys(
             (one.metric for one in paired.compared if _is_judged(one.metric)), JUDGES_DIFFER
         )
-    if not paired.is_exact:
-        found |= dict.fromkeys(chunk_level_metrics(registry, paired), CHUNKERS_DIFFER)
+    if not paired.is_exact and not paired.is_unlabelled:
+        found |= dict.fromkeys(chunk_level_metrics(registry, paired), _why_unstable(paired))
     return found
+
+
+def _why_unstable(paired: Paired) -> str:
+    """Why ids of chunks say nothing about the two runs; what is not recorded is not called different."""
+    versions = [run.config["chunker_version"] for run in (paired.a, paired.b)]
+    return NOT_KNOWN_ALIKE if None in versions else CHUNKERS_DIFFER
 
 
 def _is_judged(metric: str) -> bool:
@@ -66,10 +77,10 @@ def chunk_level_metrics(registry: Registry, paired: Paired) -> list[str]:
 def _about_runs(paired: Paired, counts: Counts) -> Iterator[str]:
     a, b = paired.a, paired.b
     if a.run_key == b.run_key:
-        yield f"a and b are the same run, {a.run_id!r}: every difference is 0"
+        yield f"both are the same run, {a.run_id}: every difference is 0"
     if a.dataset_key != b.dataset_key:
         different = sum(not query.same_labels for query in paired.queries)
-        told = f"different datasets: a is scored on {a.dataset!r}, b on {b.dataset!r}"
+        told = f"different datasets: {a.run_id} is scored on {a.dataset!r}, {b.run_id} on {b.dataset!r}"
         yield (
             told
             if paired.is_without_results
@@ -78,46 +89,53 @@ def _about_runs(paired: Paired, counts: Counts) -> Iterator[str]:
                 f"different chunks ({different:,}) are not comparable"
             )
         )
-    for name, run in (("a", a), ("b", b)):
+    for name, run in ((a.run_id, a), (b.run_id, b)):
         if run.n_results == 0 and not paired.is_without_results:
-            yield f"{name} ({run.run_id!r}) has no results: there is nothing to pair"
+            yield f"{run.run_id} has no results: there is nothing to pair"
         if run.n_quarantined:
             yield (
                 f"in quarantine for {name}: {count(run.n_quarantined, 'row')}, counted as missing; "
                 "`eval-pipeline quarantine` shows them"
             )
+        if run.implausible:
+            yield f"{name}{SAYS_IMPLAUSIBLE}{run.implausible.sentence}"
         if run.run_id in paired.attempts:
-            yield from _about_attempt(name, paired.attempts[run.run_id])
-    if paired.is_exact and counts.not_comparable and a.dataset_key == b.dataset_key:
+            yield from _about_attempt(paired.attempts[run.run_id])
+    if paired.is_exact and paired.is_comparable and counts.not_comparable and a.dataset_key == b.dataset_key:
         yield f"not comparable: {_queries(counts.not_comparable)}, for which nothing was computed"
 
 
-def _about_attempt(name: str, run: NightRun) -> Iterator[str]:
+def _about_attempt(run: NightRun) -> Iterator[str]:
     if run.superseded_by:
-        yield f"{name} ({run.run_id!r}) was replaced by {run.superseded_by!r}"
+        yield f"{run.run_id} was replaced by {run.superseded_by}"
     if not run.is_complete and run.n_results:
         asked, missing = run.n_golden - run.n_not_asked, run.n_missing - run.n_not_asked
         yield (
-            f"{name} ({run.run_id!r}) is incomplete: {_queries(missing)} of {asked:,} without a result; "
+            f"{run.run_id} is incomplete: {_queries(missing)} of {asked:,} without a result; "
             "it stands for no night"
         )
 
 
 def _about_chunkers(material: Material, registry: Registry, counts: Counts) -> Iterator[str]:
     paired = material.paired
+    if paired.is_unlabelled:
+        return  # There is nothing that either could match.
     versions = [run.config["chunker_version"] for run in (paired.a, paired.b)]
+    if paired.is_exact and paired.shared:
+        yield _matched_by_id(paired)
     if not paired.is_exact:
         if None in versions:
-            missing = [name for name, version in zip("ab", versions, strict=True) if version is None]
-            yield f"no chunker version is recorded for {' and '.join(missing)}: matched by document and span"
-        metrics = _named(chunk_level_metrics(registry, paired))
-        if metrics:
+            yield _about_unrecorded(material, counts)
+        compared = {one.metric for one in paired.compared}
+        metrics = _named([key for key in chunk_level_metrics(registry, paired) if key in compared])
+        if metrics and paired.is_comparable:
+            because = NOT_KNOWN_ALIKE if None in versions else "labels name the chunks of one version"
             yield (
-                "deltas of chunk-level metrics are unstable across chunkers, because labels name the chunks of one "
-                f"version: read fallback_metrics instead of {metrics}"
+                f"deltas of chunk-level metrics are unstable across chunkers, because {because}: read "
+                f"fallback_metrics instead of {metrics}"
             )
         yield from _about_missing_spans(material)
-        if counts.not_comparable:
+        if counts.not_comparable and paired.is_comparable:
             yield (
                 f"not comparable: {_queries(counts.not_comparable)}; the spans of their expected chunks are neither "
                 "frozen in the golden set nor in an archive"
@@ -129,19 +147,48 @@ def _about_chunkers(material: Material, registry: Registry, counts: Counts) -> I
         )
 
 
+def _matched_by_id(paired: Paired) -> str:
+    """That two runs are taken to be of one chunker, and what their ids say about it; empty where a version says so."""
+    return f"{UNRECORDED}; {_in_common(paired)}" if paired.shared and paired.is_exact else ""
+
+
+def _in_common(paired: Paired) -> str:
+    assert paired.shared is not None
+    common, fewer = paired.shared.common, paired.shared.fewer
+    if not fewer:
+        return "one of the runs retrieved nothing"
+    share = f"{common:,} of {count(fewer, 'retrieved id')} ({common / fewer:.0%})"
+    return f"in common are {share}, counted in the run with fewer of them"
+
+
+def _about_unrecorded(material: Material, counts: Counts) -> str:
+    """What is done about chunkers that nobody recorded, and what would help where it decides nothing."""
+    paired = material.paired
+    if paired.shared:
+        return (
+            f"no chunker version recorded on either side, and {_in_common(paired)}: not comparable; {WAY_OUT}"
+        )
+    missing = [run.run_id for run in (paired.a, paired.b) if run.config["chunker_version"] is None]
+    told = f"no chunker version is recorded for {' and '.join(missing)}: matched by document and span"
+    return f"{told}; where no spans decide, {WAY_OUT}" if counts.not_comparable else told
+
+
 def _about_missing_spans(material: Material) -> Iterator[str]:
     """What has no spans is found nowhere, and reads like a loss."""
     missing = material.spans.without_spans if material.spans else (0, 0)
-    for name, run, n in zip("ab", (material.paired.a, material.paired.b), missing, strict=True):
+    for run, n in zip((material.paired.a, material.paired.b), missing, strict=True):
         if n:
             yield (
-                f"without source_spans in {name} ({run.run_id!r}): the hits of {_queries(n)}; by document and span "
+                f"without source_spans in {run.run_id}: the hits of {_queries(n)}; by document and span "
                 "they match nothing, and what the other run found counts as lost or won"
             )
 
 
 def _about_definitions(compared: Sequence[Definition], paired: Paired) -> Iterator[str]:
-    differences = _formula_differences(compared, paired.states_a, paired.states_b)
+    # Runs without labels differ in their queries at most, which is said of the queries.
+    differences = _formula_differences(
+        compared, paired.states_a, paired.states_b, with_labels=not paired.is_unlabelled
+    )
     changed = {one.name: f"{one.name} ({one.what})" for one in differences if one.what != "labels"}
     if changed:
         yield (
@@ -154,7 +201,7 @@ def _about_definitions(compared: Sequence[Definition], paired: Paired) -> Iterat
 
 
 def _about_values(paired: Paired) -> Iterator[str]:
-    for name, states in (("a", paired.states_a), ("b", paired.states_b)):
+    for name, states in ((paired.a.run_id, paired.states_a), (paired.b.run_id, paired.states_b)):
         missing = sorted(one for one, reason in states.reasons.items() if reason == "missing")
         forgotten = sorted(one for one, reason in states.reasons.items() if reason == FROZEN)
         stale = sorted(
@@ -189,14 +236,14 @@ def _about_config(paired: Paired) -> Iterator[str]:
         ]
         yield f"judge configurations differ ({', '.join(differing)}): judge metrics are not comparable"
     is_judged_at_all = any(_is_judged(one.metric) and one.pairs.on_both.any() for one in paired.compared)
-    for name, run in (("a", a), ("b", b)):
+    for name, run in ((a.run_id, a), (b.run_id, b)):
         judge = dict(zip(JUDGE_SETTINGS, run.judge, strict=True))
         problems = judge_config_problems({"judge": judge}, is_judged=True) if is_judged_at_all else []
         if problems:
             yield f"the judge of {name} is not pinned ({', '.join(problems)})"
     top_a, top_b = a.config["top_k"], b.config["top_k"]
     if top_a != top_b:
-        yield f"a was configured to retrieve {_hits(top_a)}, b {_hits(top_b)}"
+        yield f"{a.run_id} was configured to retrieve {_hits(top_a)}, {b.run_id} {_hits(top_b)}"
 
 
 def _recorded(setting: Any) -> str:
@@ -210,12 +257,13 @@ def _hits(top_k: Any) -> str:
 def _about_queries(paired: Paired) -> Iterator[str]:
     if paired.only_in_a or paired.only_in_b:
         yield (
-            f"only in a: {_queries(len(paired.only_in_a))}, only in b: {_queries(len(paired.only_in_b))}; aggregates "
+            f"only in {paired.a.run_id}: {_queries(len(paired.only_in_a))}, only in {paired.b.run_id}: "
+            f"{_queries(len(paired.only_in_b))}; aggregates "
             "are of each run's own queries, verdicts and tests of those in both"
         )
     for name, failed in (
-        ("a", sum(query.error_a for query in paired.queries)),
-        ("b", sum(query.error_b for query in paired.queries)),
+        (paired.a.run_id, sum(query.error_a for query in paired.queries)),
+        (paired.b.run_id, sum(query.error_b for query in paired.queries)),
     ):
         if failed:
             yield f"failed in {name}: {_queries(failed)}, which count as stored"
@@ -230,18 +278,19 @@ def _about_cases(material: Material) -> Iterator[str]:
     cases = compare_cases(*material.parts)
     if cases is None:
         return
+    a, b = material.paired.a.run_id, material.paired.b.run_id
     lacking = [
         f"{count(len(ids), 'case')} {where}: {_named(ids)}"
         for ids, where in (
-            (cases.only_in_a, "only in a"),
-            (cases.only_in_b, "only in b"),
+            (cases.only_in_a, f"only in {a}"),
+            (cases.only_in_b, f"only in {b}"),
             (
                 [case for case in cases.failed_in_a if case not in cases.failed_in_b],
-                "failed in a alone",
+                f"failed in {a} alone",
             ),
             (
                 [case for case in cases.failed_in_b if case not in cases.failed_in_a],
-                "failed in b alone",
+                f"failed in {b} alone",
             ),
         )
         if ids
@@ -263,3 +312,66 @@ def _queries(n: int) -> str:
 def _named(names: Sequence[str]) -> str:
     more = len(names) - NAMED
     return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+# What makes answers and scores, by its place in a run's configuration.
+SETTINGS: Final = {
+    "chunker_version": "chunker",
+    "embedding_model": "embedding",
+    "prompt_version": "prompt",
+    "llm_model": "language model",
+}
+
+
+def _trust_of(material: Material, registry: Registry) -> list[str]:
+    """What a verdict rests on, a few words each: what is missing, what is the same, what nobody recorded."""
+    paired = material.paired
+    found = [] if paired.is_without_results else [_in_both(paired)]
+    for run_id, attempt in paired.attempts.items():
+        if attempt.superseded_by:
+            found.append(f"{run_id} was replaced by {attempt.superseded_by}")
+    compared = registry.summaries if paired.is_without_results else [*paired.formulas, *registry.summaries]
+    differing = {
+        one.what == "labels"
+        for one in _formula_differences(
+            compared, paired.states_a, paired.states_b, with_labels=not paired.is_unlabelled
+        )
+    }
+    found.append(
+        "no labels" if paired.is_unlabelled else "labels differ" if True in differing else "same labels"
+    )
+    found.append("definitions differ" if False in differing else "same definitions")
+    if not paired.is_without_results:
+        found += [_judges(paired), *_settings(paired)]
+    return found
+
+
+def _in_both(paired: Paired) -> str:
+    n, alone = len(paired.queries), len(paired.only_in_a) + len(paired.only_in_b)
+    told = f"{n:,} of {_queries(n + alone)} in both" if alone else f"{_queries(n)} in both"
+    return f"{told}, matched by {'chunk id' if paired.is_exact else 'document and span'}"
+
+
+def _judges(paired: Paired) -> str:
+    a, b = paired.a.judge, paired.b.judge
+    if a != b:
+        return "judges differ"
+    return "same judge" if any(one is not None for one in a) else "no judge recorded"
+
+
+def _settings(paired: Paired) -> Iterator[str]:
+    told: dict[str, list[str]] = {"differs": [], "same": [], "not recorded": []}
+    for place, name in SETTINGS.items():
+        before, after = paired.a.config[place], paired.b.config[place]
+        how = "differs" if before != after else "same" if before is not None else "not recorded"
+        told[how].append(name)
+    if told["differs"]:
+        yield f"{_and(told['differs'])} {'differ' if len(told['differs']) > 1 else 'differs'}"
+    if told["same"]:
+        yield f"same {_and(told['same'])}"
+    if told["not recorded"]:
+        yield f"{_and(told['not recorded'])} not recorded"
+
+
+def _and(names: Sequence[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import TypedDict
+from typing import Final, TypedDict
 
 from eval_pipeline.computing.scope import Scope
 from eval_pipeline.formulas.definition import Definition, literal, quoted, render
+from eval_pipeline.formulas.registry import ALL_FORMULAS
 from eval_pipeline.store.open import Connection
 
 KS = (1, 3, 5, 10)
@@ -33,12 +34,15 @@ def compute_aggregates(
     con: Connection, catalogue: str, definition: Definition, formula: Definition, scope: Scope
 ) -> dict[int, int]:
     """Replace the aggregates of one formula for the runs of the scope; returns the rows per run."""
+    if formula.is_scored_by_name:
+        return _compute_aggregates_by_name(con, catalogue, definition, formula, scope)
     keys = list(formula.keys)
     sql = render(definition.body, {**definition.header.parameters, "keys": keys}, path=definition.path)
     sql = sql.replace("metrics.formula", f"metrics.{quoted(formula.short_name)}")
     con.execute(f"create or replace temp table summed as {sql}")
     target = f'"{catalogue}".aggregates.run_metrics'
-    con.execute(f"delete from {target} where {scope.condition()} and source = ?", [formula.name])
+    if not scope.is_first:
+        con.execute(f"delete from {target} where {scope.condition()} and source = ?", [formula.name])
     ((n_rows,),) = con.execute(
         f"insert into {target} "
         + " union all ".join(
@@ -53,6 +57,62 @@ def compute_aggregates(
         return {scope.run_keys[0]: n_rows}
     present = " + ".join(f"count(*) filter (where {quoted('n ' + key)} > 0)" for key in keys)
     return dict(con.execute(f"select run_key, {present} from temp.summed group by run_key").fetchall())
+
+
+# A run and a metric as if both were a run: so one statement averages any number of metrics, as it does any other.
+_NAMED_METRICS: Final = """
+create or replace temp table named_metrics as
+select run_key, metric, cast(row_number() over (order by run_key, metric) as integer) as named_key
+from (select distinct run_key, metric from {formula})
+"""
+_NAMED_VALUES: Final = """
+create or replace temp table named_values as
+select n.named_key as run_key, v.query_key, v.{key} as value
+from {formula} v join temp.named_metrics n on n.run_key = v.run_key and n.metric = v.metric
+where v.query_key is not null
+"""
+# What is said of the whole run stands for itself, unless its queries have scores of that name.
+_OF_QUERIES_AND_RUNS: Final = """
+insert into {target}
+select n.run_key, $source, n.metric, s.slice, s.slice_value, s."value value", s."n value", s."total value"
+from temp.summed s join temp.named_metrics n on n.named_key = s.run_key
+where s."n value" > 0
+union all
+select v.run_key, $source, v.metric, '', '', rounded_by(v.{key}, $rounding), 1, v.{key}
+from {formula} v
+where v.query_key is null and v.{key} is not null
+    and (v.run_key, v.metric) not in (select run_key, metric from {formula} where query_key is not null)
+"""
+
+
+def _compute_aggregates_by_name(
+    con: Connection, catalogue: str, definition: Definition, formula: Definition, scope: Scope
+) -> dict[int, int]:
+    """The same of a formula whose rows name their metric."""
+    (key,) = formula.keys
+    names = {
+        "formula": f"metrics.{quoted(formula.short_name)}",
+        "key": quoted(key),
+        "target": f'"{catalogue}".aggregates.run_metrics',
+    }
+    con.execute(_NAMED_METRICS.format(**names))
+    con.execute(_NAMED_VALUES.format(**names))
+    parameters = {**definition.header.parameters, "keys": ["value"]}
+    sql = render(definition.body, parameters, path=definition.path)
+    con.execute(f"create or replace temp table summed as {sql.replace(ALL_FORMULAS, 'temp.named_values')}")
+    if not scope.is_first:
+        con.execute(f"delete from {names['target']} where {scope.condition()} and source = ?", [formula.name])
+    con.execute(
+        _OF_QUERIES_AND_RUNS.format(**names),
+        {"source": formula.name, "rounding": definition.header.parameters["rounding"]},
+    )
+    return dict(
+        con.execute(
+            f"select run_key, count(*) from {names['target']} where {scope.condition()} and source = ? "
+            "group by run_key",
+            [formula.name],
+        ).fetchall()
+    )
 
 
 def _write_documents(con: Connection, catalogue: str, run_keys: Sequence[int]) -> None:

@@ -125,7 +125,7 @@ def _bind(
     failed: set[str] = set()
     with (
         open_in_memory(project.clock) as con,
-        visible_catalogue(con, registry.helpers.values()) as catalogue,
+        visible_catalogue(con, registry.helpers.values(), registry.config) as catalogue,
     ):
         known = KnownTables()
         for one in _lineage(registry, wanted):
@@ -198,15 +198,15 @@ def _compute_newest(store: Store, wanted: Sequence[Definition], found: dict[str,
     con, registry = store.con, store.definitions()
     newest = first_row(
         con,
-        "select run_key, run_id, dataset_key, golden_key from ledger.runs_in_order where golden_key is not null "
-        "order by ordered_at desc, run_id desc limit 1",
+        "select run_key, run_id, dataset_key, golden_key from ledger.runs_in_order "
+        "order by golden_key >= 0 desc, ordered_at desc, run_id desc limit 1",
     )
     if newest is None:
         return
     run_key, run_id, dataset_key, golden_key = newest
     scope = Scope(dataset_key, golden_key, [run_key])
     standing: set[str] = set()
-    with visible_catalogue(con, registry.helpers.values()) as catalogue:
+    with visible_catalogue(con, registry.helpers.values(), registry.config) as catalogue:
         for one in _lineage(registry, wanted):
             # What it reads and cannot be computed has its own problem.
             if any(name in registry.definitions and name not in standing for name in one.reads):

@@ -5,15 +5,17 @@ from __future__ import annotations
 import datetime as dt
 import difflib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from eval_pipeline.documents import Document, Help
 from eval_pipeline.errors import UnknownName
 from eval_pipeline.formulas.definition import Definition, Helper
+from eval_pipeline.formulas.fingerprint import combined
 from eval_pipeline.formulas.header import Header
+from eval_pipeline.formulas.registry import Registry, reading_with_labels
 from eval_pipeline.settings import product_version
 from eval_pipeline.store.open import Connection, first_row
 from eval_pipeline.store.project import Project, Store
@@ -25,7 +27,7 @@ def _record_versions(store: Store) -> None:
     """Remember the meanings that were never used here before."""
     registry = store.definitions()
     known = set(store.con.execute("select name, fingerprint from ledger.definitions").fetchall())
-    for one in registry:
+    for one in (*registry, *_readings_in_use(store)):
         if (one.name, one.fingerprint) in known:
             continue
         parents = {
@@ -49,6 +51,73 @@ def _record_versions(store: Store) -> None:
                 product_version(),
             ],
         )
+
+
+class Fingerprints(NamedTuple):
+    """What a cell should be made with, where that is another than for most runs."""
+
+    fingerprint: str
+    own_fingerprint: str
+    source_fingerprint: str
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The scores of which the configuration says what their labels are worth, and what a run with some is made with."""
+
+    names: tuple[str, ...]
+    of: Callable[[Sequence[str]], Fingerprints]
+
+
+def _reading_of_scores(registry: Registry, one: Definition) -> Reading | None:
+    """What the definition means for a run with these scores; None where nothing is said of the labels of any."""
+    known = registry.config.labelled_scores
+    if not one.is_scored_by_name or not known:
+        return None
+
+    def of(names: Sequence[str]) -> Fingerprints:
+        found = reading_with_labels(registry, one, names)
+        return Fingerprints(found.fingerprint, found.own_fingerprint, "")
+
+    return Reading(known, of)
+
+
+def _reading_of_aggregates(registry: Registry, one: Definition, formula: Definition) -> Reading | None:
+    of_formula = _reading_of_scores(registry, formula)
+    if of_formula is None:
+        return None
+
+    def of(names: Sequence[str]) -> Fingerprints:
+        source = of_formula.of(names).fingerprint
+        return Fingerprints(combined(one.fingerprint, source), one.own_fingerprint, source)
+
+    return Reading(of_formula.names, of)
+
+
+def _readings_in_use(store: Store) -> list[Definition]:
+    """What scores mean to those runs whose labels the configuration knows."""
+    registry = store.definitions()
+    labelled = registry.config.labelled_scores
+    if not labelled:
+        return []
+    used = {names for names, _ in _labelled_scores_of_runs(store.con, labelled)}
+    return [
+        reading_with_labels(registry, one, names)
+        for one in registry
+        if one.is_scored_by_name
+        for names in sorted(used)
+    ]
+
+
+def _labelled_scores_of_runs(con: Connection, names: Sequence[str]) -> list[tuple[tuple[str, ...], int]]:
+    """Which of these scores a run has, and the run, of those that have any."""
+    rows = con.execute(
+        "select run_key, list(distinct name order by name) from ("
+        "select run_key, name from raw.scores union all select run_key, name from raw.run_scores) "
+        "where list_contains(?, name) group by run_key",
+        [list(names)],
+    ).fetchall()
+    return [(tuple(found), run_key) for run_key, found in rows]
 
 
 def _header(one: Definition) -> dict[str, Any]:

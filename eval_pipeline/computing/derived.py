@@ -44,7 +44,8 @@ def compute(
     statement, columns = _statement_of(con, definition)
     _ensure_table(con, catalogue, definition, columns, known)
     target = table_of(definition, catalogue)
-    con.execute(f"delete from {target} where {scope.condition()}")
+    if not scope.is_first:
+        con.execute(f"delete from {target} where {scope.condition()}")
     names = ", ".join(quoted(column.name) for column in columns)
     try:
         ((n_rows,),) = con.execute(f"insert into {target} ({names}) {statement}").fetchall()

@@ -89,7 +89,7 @@ def with_parents(registry: Registry, name: str) -> set[str]:
 
 
 def _in_batches(con: Connection, due: Sequence[StaleCell]) -> Iterator[list[StaleCell]]:
-    """Runs of one dataset together, up to a number of results that is computed in about a second."""
+    """Runs that one golden set scores together, up to a number of results that is computed in about a second."""
     sizes = dict(
         con.execute(
             "select run_key, sum(case when part = 'results' then n_rows else n_rows * ? end) from raw.run_parts "
@@ -97,10 +97,10 @@ def _in_batches(con: Connection, due: Sequence[StaleCell]) -> Iterator[list[Stal
             [RESULTS_PER_CASE],
         ).fetchall()
     )
-    by_dataset: dict[int, dict[int, list[StaleCell]]] = {}
+    scored: dict[tuple[int, int], dict[int, list[StaleCell]]] = {}
     for one in due:
-        by_dataset.setdefault(one.dataset_key, {}).setdefault(one.run_key, []).append(one)
-    for runs in by_dataset.values():
+        scored.setdefault((one.dataset_key, one.golden_key), {}).setdefault(one.run_key, []).append(one)
+    for runs in scored.values():
         batch: list[StaleCell] = []
         size = 0
         for run_key in sorted(runs):

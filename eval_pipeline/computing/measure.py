@@ -180,7 +180,7 @@ def _note_first_computed(con: Connection, due: Sequence[StaleCell]) -> None:
 def _take_turn(con: Connection, work: _Work, *, is_first: bool) -> None:
     """Compute for about a second; under the lock of the first turn everything that waits is known to be due."""
     waiting, ends = work.waiting, time.monotonic() + TURN_SECONDS
-    with visible_catalogue(con, work.registry.helpers.values()) as catalogue:
+    with visible_catalogue(con, work.registry.helpers.values(), work.registry.config) as catalogue:
         known = known_tables(con, catalogue)
         batch = None
         while waiting and time.monotonic() < ends:
@@ -230,7 +230,11 @@ def _reasons_now(con: Connection, catalogue: str, work: _Work, steps: Sequence[S
     run_keys = sorted({due.run_key for step in steps for due in step})
     con.execute(f'use "{catalogue}"')
     work.states = find_states(
-        con, [step[0].wanted for step in steps], unwanted=_unwanted_cells(work.registry), run_keys=run_keys
+        con,
+        [step[0].wanted for step in steps],
+        unwanted=_unwanted_cells(work.registry),
+        run_keys=run_keys,
+        config=work.registry.config,
     )
     con.execute(f"use {CATALOGUE}")
     rows = work.states.rows("definition, source, run_key, reason_unless_frozen, golden_key", "not is_frozen")
@@ -322,7 +326,12 @@ def _keep_failures(
 
 
 def _scope_of(step: Step) -> Scope:
-    return Scope(step[0].dataset_key, step[0].golden_key, sorted(due.run_key for due in step))
+    return Scope(
+        step[0].dataset_key,
+        step[0].golden_key,
+        sorted(due.run_key for due in step),
+        is_first=all(due.reason == MISSING for due in step),
+    )
 
 
 def _replace_cells(con: Connection, catalogue: str, work: _Work, step: Step, known: KnownTables) -> None:

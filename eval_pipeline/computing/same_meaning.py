@@ -100,8 +100,8 @@ def _compare(store: Store, one: Definition, earlier: Earlier, found: Agreement, 
     registry = store.definitions()
     con = store.con
     scopes = con.execute(
-        "select dataset_key, golden_key, list(run_key order by run_key) from raw.runs "
-        "join ledger.golden_sets_in_force using (dataset_key) group by all order by all"
+        "select dataset_key, golden_key, list(run_key order by run_key) from ledger.runs_in_order "
+        "group by all order by all"
     ).fetchall()
     for dataset_key, golden_key, run_keys in scopes:
         scope = Scope(dataset_key, golden_key, run_keys)

@@ -10,23 +10,28 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from eval_pipeline.config import Config
 from eval_pipeline.formulas.definition import Helper
 from eval_pipeline.formulas.registry import DERIVED
 from eval_pipeline.store.open import Connection, first_value
 
 CATALOGUE = "visible_rows"
 UNSCOPED = ("raw.texts", "raw.chunk_ids", "raw.doc_ids", "raw.query_ids", "raw.case_ids")
+# What eval-pipeline.toml says of a dataset's labels, as one row: no table of the store.
+SETTINGS = "labels.settings"
+LABEL_SETTINGS = "temp.label_settings"
 ARCHIVES = ("raw.archives", "raw.archive_chunks", "raw.archive_spans")
 SCHEMAS = ("raw", "labels", "facts", "metrics", "aggregates", "comparisons")
 
 
 @dataclass(frozen=True)
 class Scope:
-    """The runs of one dataset that are computed together; `run_keys` ascend."""
+    """The runs of one dataset that are computed together; `run_keys` ascend. `is_first`: none has rows of it yet."""
 
     dataset_key: int
     golden_key: int
     run_keys: Sequence[int]
+    is_first: bool = False
 
     @property
     def is_range(self) -> bool:
@@ -60,10 +65,29 @@ def known_tables(con: Connection, catalogue: str) -> KnownTables:
     return known
 
 
+def _note_label_settings(con: Connection, config: Config) -> None:
+    """Put what is said of the labels of datasets where statements find it."""
+    said = config.label_settings
+    con.execute(
+        f"create or replace temp table {LABEL_SETTINGS} as select d.dataset_key, s.relevant_from, s.labels "
+        "from (select unnest(cast($names as varchar[])) as dataset_id, "
+        "unnest(cast($lowest as integer[])) as relevant_from, unnest(cast($labels as varchar[])) as labels) s "
+        "join raw.datasets d using (dataset_id)",
+        {
+            "names": [name for name, _, _ in said],
+            "lowest": [lowest for _, lowest, _ in said],
+            "labels": [labels for *_, labels in said],
+        },
+    )
+
+
 @contextmanager
-def visible_catalogue(con: Connection, helpers: Iterable[Helper]) -> Iterator[str]:
+def visible_catalogue(
+    con: Connection, helpers: Iterable[Helper], config: Config | None = None
+) -> Iterator[str]:
     """Set the second catalogue up on this connection; yields the name of the store's own."""
     catalogue = str(first_value(con, "select current_database()"))
+    _note_label_settings(con, config or Config())
     con.execute(f"attach ':memory:' as {CATALOGUE}")
     for schema in SCHEMAS:
         con.execute(f"create schema if not exists {CATALOGUE}.{schema}")
@@ -101,6 +125,11 @@ def _select(catalogue: str, schema: str, name: str, scope: Scope) -> str:
     table = f"{schema}.{name}"
     if table in UNSCOPED:
         return f"from {source}"
+    if table == SETTINGS:
+        return (
+            "select coalesce(max(relevant_from), 1) as relevant_from, max(labels) as labels "
+            f"from {LABEL_SETTINGS} where dataset_key = {scope.dataset_key}"
+        )
     if schema == "labels":
         return f"select * exclude (golden_key) from {source} where golden_key = {scope.golden_key}"
     if table in ARCHIVES:

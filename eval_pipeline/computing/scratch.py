@@ -164,7 +164,7 @@ def keep_computed(
         con.execute(
             f"insert into {AS_IF}.computed.runs select ?, unnest(?)", [one.name, list(scope.run_keys)]
         )
-        if one.is_scored_per_query:
+        if one.is_scored_per_query or one.is_scored_by_name:
             compute_aggregates(con, AS_IF, run_metrics, one, scope)
 
 
@@ -208,18 +208,23 @@ def compute_under(
             arguments = ", ".join(helper.header.arguments)
             con.execute(f"create or replace temp macro {helper.name}({arguments}) as ({helper.body})")
         evaluate(con, catalogue, [definition], scope, standing=names[: names.index(definition.name)])
-    target = names[-1]
-    if key not in chain[-1][0].keys:
+    source = _values_of(chain[-1][0], key)
+    if source is None:
         return None
-    rows = con.execute(
-        f"select query_key, {quoted(key)} from {scratch(target)} where {quoted(key)} is not null"
-    ).fetchall()
-    mean = con.execute(
-        f"select exact_sum({quoted(key)}) / nullif(count({quoted(key)}), 0) from {scratch(target)}"
-    )
+    column, condition, parameters = source
+    of_key = f"from {scratch(names[-1])} where {column} is not null and {condition}"
+    rows = con.execute(f"select query_key, {column} {of_key}", parameters).fetchall()
+    mean = con.execute(f"select exact_sum({column}) / nullif(count({column}), 0) {of_key}", parameters)
     value = mean.fetchall()[0][0]
     drop(con, names)
     return Outcome(dict(rows), value)
+
+
+def _values_of(definition: Definition, key: str) -> tuple[str, str, list[str]] | None:
+    """Where the values of the key stand: column, condition and what is asked with it; None where it has none."""
+    if definition.is_scored_by_name:
+        return quoted(next(iter(definition.keys))), "metric = ? and query_key is not null", [key]
+    return (quoted(key), "true", []) if key in definition.keys else None
 
 
 def chain_of(
@@ -262,11 +267,16 @@ def compare_with_stored(
     catalogue: str,
     definition: Definition,
     scope: Scope,
-    found: Mapping[str, KeyPreview],
+    found: dict[str, KeyPreview],
     *,
     rounding: str,
 ) -> None:
     """Add what the scratch table of the definition says about the runs of the scope."""
+    if definition.is_scored_by_name:
+        _compare_names_with_stored(con, catalogue, definition, scope, found, rounding=rounding)
+        return
+    for key in definition.keys:
+        found.setdefault(key, KeyPreview())
     stored = _stored_columns(con, catalogue, definition)
     if not stored:
         stored_side = f"(select * from {scratch(definition.name)} where false)"
@@ -281,6 +291,46 @@ def compare_with_stored(
             f"from {scratch(definition.name)} n full join {stored_side} o using ({using})"
         )
         _add(con, found[key], rounding=rounding)
+
+
+# A score of a whole run has no query, and is what it is about all the same.
+_NAMED_CHANGES: Final = """
+create or replace temp table named_changes as
+select metric, run_key, o.{key} as old, n.{key} as new
+from (select *, coalesce(query_key, -1) as place from {new}) n
+full join (select *, coalesce(query_key, -1) as place from {old} where {condition}) o
+    using (run_key, metric, place)
+"""
+
+
+def _compare_names_with_stored(
+    con: Connection,
+    catalogue: str,
+    definition: Definition,
+    scope: Scope,
+    found: dict[str, KeyPreview],
+    *,
+    rounding: str,
+) -> None:
+    """The same where rows name their metric: of those names alone of which a value would change."""
+    new = scratch(definition.name)
+    is_stored = bool(_stored_columns(con, catalogue, definition))
+    con.execute(
+        _NAMED_CHANGES.format(
+            key=quoted(next(iter(definition.keys))),
+            new=new,
+            old=table_of(definition, catalogue) if is_stored else new,
+            condition=scope.condition() if is_stored else "false",
+        )
+    )
+    changed = "select distinct metric from temp.named_changes where old is distinct from new order by metric"
+    for (metric,) in con.execute(changed).fetchall():
+        con.execute(
+            "create or replace temp table both_values as "
+            "select run_key, old, new from temp.named_changes where metric = ?",
+            [metric],
+        )
+        _add(con, found.setdefault(metric, KeyPreview()), rounding=rounding)
 
 
 def _columns(con: Connection, definition: Definition) -> list[str]:

@@ -8,6 +8,14 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
 
+from eval_pipeline.computing.definition_versions import (
+    Reading,
+    _labelled_scores_of_runs,
+    _reading_of_aggregates,
+    _reading_of_scores,
+)
+from eval_pipeline.computing.scope import LABEL_SETTINGS, _note_label_settings
+from eval_pipeline.config import Config
 from eval_pipeline.errors import StoreError
 from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.fingerprint import combined
@@ -41,6 +49,7 @@ class CellSpec:
     texts: tuple[str, ...] = ()
     is_shipped: bool = False
     has_nothing_without_input: str = ""
+    reading: Reading | None = None
 
     @property
     def name(self) -> str:
@@ -80,6 +89,7 @@ def cell_spec(
     texts: Iterable[str] = (),
     is_shipped: bool = False,
     has_nothing_without_input: str = "",
+    reading: Reading | None = None,
 ) -> CellSpec:
     """Sort a definition's inputs into parts of a run, label families and the archive; `texts` are columns it reads."""
     tables = list(inputs)
@@ -96,6 +106,7 @@ def cell_spec(
         texts=tuple(sorted(texts)),
         is_shipped=is_shipped,
         has_nothing_without_input=has_nothing_without_input,
+        reading=reading,
     )
 
 
@@ -104,7 +115,7 @@ def cell_specs(registry: Registry) -> list[CellSpec]:
     found: list[CellSpec] = []
     for one in registry:
         if ALL_FORMULAS in one.reads:
-            for formula in registry.formulas:
+            for formula in registry.averaged:
                 found.append(
                     cell_spec(
                         one.name,
@@ -115,6 +126,7 @@ def cell_specs(registry: Registry) -> list[CellSpec]:
                         source_fingerprint=formula.fingerprint,
                         texts=text_columns(registry, one) | text_columns(registry, formula),
                         is_shipped=_is_shipped(formula),
+                        reading=_reading_of_aggregates(registry, one, formula),
                     )
                 )
         else:
@@ -129,6 +141,7 @@ def cell_specs(registry: Registry) -> list[CellSpec]:
                     texts=text_columns(registry, one),
                     is_shipped=_is_shipped(one),
                     has_nothing_without_input=_has_nothing_without_input(registry, one),
+                    reading=_reading_of_scores(registry, one),
                 )
             )
     return found
@@ -385,7 +398,7 @@ _STATES = f"""
 with scored_runs as (
     select run_key, run_id, dataset_key, golden_key, row_number() over (order by ordered_at, run_id) as run_no
     from ledger.runs_in_order
-    where golden_key is not null and (not exists (from asked_runs) or run_key in (from asked_runs))
+    where (not exists (from asked_runs) or run_key in (from asked_runs))
 ),
 part_sets as (select distinct parts from wanted),
 family_sets as (select distinct families from wanted),
@@ -402,12 +415,16 @@ results_hashes as (
     group by p.parts, r.run_key
 ),
 labels_hashes as (
-    select f.families, g.golden_key,
-        md5(coalesce(string_agg(h.family || ':' || h.hash, ',' order by h.family), '')) as labels_hash
+    select f.families, g.golden_key, g.dataset_key,
+        md5(
+            coalesce(string_agg(h.family || ':' || h.hash, ',' order by h.family), '')
+            || coalesce(any_value(' settings:' || s.relevant_from || coalesce(' ' || s.labels, '')), '')
+        ) as labels_hash
     from family_sets f
-    cross join (select distinct golden_key from scored_runs) g
+    cross join (select distinct golden_key, dataset_key from scored_runs) g
     left join labels.family_hashes h on h.golden_key = g.golden_key and list_contains(f.families, h.family)
-    group by f.families, g.golden_key
+    left join {LABEL_SETTINGS} s on s.dataset_key = g.dataset_key and list_contains(f.families, 'settings')
+    group by f.families, g.golden_key, g.dataset_key
 ),
 archive_hashes as (
     select d.dataset_key,
@@ -418,7 +435,9 @@ archive_hashes as (
     group by d.dataset_key
 ),
 expected as (
-    select w.definition, w.source, w.fingerprint, w.own_fingerprint, w.source_fingerprint,
+    select w.definition, w.source, coalesce(o.fingerprint, w.fingerprint) as fingerprint,
+        coalesce(o.own_fingerprint, w.own_fingerprint) as own_fingerprint,
+        coalesce(o.source_fingerprint, w.source_fingerprint) as source_fingerprint,
         w.has_nothing_without_input, r.run_key, r.run_id, r.run_no, r.dataset_key, r.golden_key,
         rh.results_hash, lh.labels_hash,
         case when w.uses_archive then ah.archive_hash else '' end as archive_hash
@@ -427,8 +446,10 @@ expected as (
         from unwanted u where u.definition = w.name and u.dataset_key = r.dataset_key
     )
     join results_hashes rh on rh.parts = w.parts and rh.run_key = r.run_key
-    join labels_hashes lh on lh.families = w.families and lh.golden_key = r.golden_key
+    join labels_hashes lh
+        on lh.families = w.families and lh.golden_key = r.golden_key and lh.dataset_key = r.dataset_key
     join archive_hashes ah on ah.dataset_key = r.dataset_key
+    left join other_readings o on o.definition = w.definition and o.source = w.source and o.run_key = r.run_key
 ),
 -- Where a text that a definition reads was forgotten, nothing is computed any more.
 frozen as (
@@ -509,7 +530,12 @@ def states_of_cells(store: Store, *, runs: Sequence[int] = (), only_due: bool = 
     """The states of all cells that these definitions want, of these runs (none: of all)."""
     registry = store.definitions()
     return find_states(
-        store.con, cell_specs(registry), unwanted=_unwanted_cells(registry), run_keys=runs, only_due=only_due
+        store.con,
+        cell_specs(registry),
+        unwanted=_unwanted_cells(registry),
+        run_keys=runs,
+        only_due=only_due,
+        config=registry.config,
     )
 
 
@@ -520,13 +546,17 @@ def find_states(
     unwanted: Sequence[tuple[str, str]] = (),
     run_keys: Sequence[int] = (),
     only_due: bool = False,
+    config: Config | None = None,
 ) -> States:
     """The states of these cells.
 
-    `unwanted` holds (definition, dataset id) where a dataset does not want a definition; `run_keys` limits the answer.
+    `unwanted` holds (definition, dataset id) where a dataset does not want a definition; `run_keys` limits the answer,
+    `config` says what labels of a dataset mean.
     With `only_due` fresh and frozen cells are left out, which in a long ledger is most of the table.
     """
     _set_up_wanted(con, wanted)
+    _set_up_readings(con, wanted)
+    _note_label_settings(con, config or Config())
     con.execute(_NEWCOMERS, {"product_version": product_version()})
     con.execute(
         "create or replace temp table unwanted as select u.definition, d.dataset_key "
@@ -558,6 +588,29 @@ _WANTED = {
     **dict.fromkeys(("parts", "families", "texts"), "varchar[]"),
     **dict.fromkeys(("uses_archive", "is_shipped"), "boolean"),
 }
+
+
+def _set_up_readings(con: Connection, wanted: Sequence[CellSpec]) -> None:
+    """What cells of runs should be made with whose scores have labels that the configuration knows."""
+    con.execute(
+        "create or replace temp table other_readings (definition varchar, source varchar, run_key integer, "
+        "fingerprint varchar, own_fingerprint varchar, source_fingerprint varchar)"
+    )
+    asked = [(one, one.reading) for one in wanted if one.reading]
+    runs = _labelled_scores_of_runs(con, asked[0][1].names) if asked else []
+    for names in {names for names, _ in runs}:
+        run_keys = [run_key for other, run_key in runs if other == names]
+        for one, reading in asked:
+            con.execute(
+                "insert into temp.other_readings "
+                "select $definition, $source, unnest($run_keys), $fingerprint, $own_fingerprint, $source_fingerprint",
+                {
+                    "definition": one.definition,
+                    "source": one.source,
+                    "run_keys": run_keys,
+                    **reading.of(names)._asdict(),
+                },
+            )
 
 
 def _set_up_wanted(con: Connection, wanted: Sequence[CellSpec]) -> None:

@@ -131,7 +131,7 @@ def _compute(
     with store.opened(registry) as opened:
         failures = failures_of(opened, names, run_ids)
         states = range_states(opened.con, names, run_ids, dagster_run_id=context.run.run_id)
-        summaries = run_summaries(opened.con, run_ids, _headline_keys(registry))
+        summaries = run_summaries(opened, run_ids, _headline_keys(registry))
         parts = part_headlines(opened, run_ids)
     for one in selected:
         failed = failures.get(one.name, {})
@@ -139,7 +139,7 @@ def _compute(
         shown = _shown(states[one.name].runs, computed, is_in_full=_is_answered_in_full(context.run))
         if ALL_FORMULAS in one.reads:
             shown = {
-                run_id: _run_metadata(summaries[run_id], parts.get(run_id, {})) | metadata
+                run_id: _run_metadata(run_id, summaries[run_id], parts.get(run_id, {})) | metadata
                 if run_id in summaries
                 else metadata
                 for run_id, metadata in shown.items()

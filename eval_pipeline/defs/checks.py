@@ -13,21 +13,7 @@ from eval_pipeline.defs.resources import StoreResource
 from eval_pipeline.defs.sources import RAW_PARTS
 from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.registry import ALL_FORMULAS, Registry
-from eval_pipeline.showing.checks import (
-    EXTRACTION,
-    JUDGE,
-    Faults,
-    badly_configured_judges,
-    missed_extraction_targets,
-    missing_queries,
-    odd_labels,
-    quarantined_rows,
-    stale_labels,
-    undelivered_rows,
-    unscored_queries,
-    unstable_judges,
-    values_out_of_range,
-)
+from eval_pipeline.showing import checks
 from eval_pipeline.store.open import Connection
 from eval_pipeline.store.project import Store
 
@@ -37,7 +23,7 @@ LISTED = 20
 VALUES_IN_RANGE = "values_in_range"
 UP_TO_DATE = "up_to_date"
 LABELLED = "facts.chunk_ranks"
-Find = Callable[[Store, Collection[str] | None], Faults]
+Find = Callable[[Store, Collection[str] | None], checks.Faults]
 
 
 def _delivery_checks() -> list[dg.AssetChecksDefinition]:
@@ -64,7 +50,7 @@ def _nothing_in_quarantine() -> dg.AssetChecksDefinition:
         run_ids = _asked(context)
         asked = {check.asset_key for check in context.selected_asset_check_keys}
         with store.reading() as con:
-            found = quarantined_rows(con, run_ids)
+            found = checks.quarantined_rows(con, run_ids)
         for part in RAW_PARTS:
             if part.key in asked:
                 faults = found.get(part.part, {})
@@ -82,7 +68,7 @@ def _labels_make_sense() -> dg.AssetChecksDefinition:
     def check(context: dg.AssetCheckExecutionContext, store: StoreResource) -> dg.AssetCheckResult:
         datasets = _asked(context)
         with store.reading() as con:
-            faults = odd_labels(con, datasets)
+            faults = checks.odd_labels(con, datasets)
         return _warning(faults, GOLDEN_SETS, LABELS_MAKE_SENSE, what="datasets", n=datasets)
 
     return check
@@ -97,7 +83,7 @@ def _all_checks(registry: Registry) -> list[dg.AssetChecksDefinition]:
             RESULTS,
             "every_row_accounted_for",
             "Every delivered result is stored or in quarantine.",
-            _by_rows(undelivered_rows),
+            _by_rows(checks.undelivered_rows),
         ),
         _values_in_range(registry.formulas),
         _up_to_date(computed_definitions(registry), registry),
@@ -117,28 +103,28 @@ def _quality_checks(registry: Registry) -> list[dg.AssetChecksDefinition]:
     """What to know before believing the numbers; none of it makes them wrong."""
     wanted: list[tuple[str, str, str, Find]] = [
         (
-            JUDGE,
+            checks.JUDGE,
             "judge_is_pinned",
             "One judge model of a fixed version, at temperature 0, with a known prompt.",
-            _by_rows(badly_configured_judges),
+            _by_rows(checks.badly_configured_judges),
         ),
         (
-            JUDGE,
+            checks.JUDGE,
             "judge_is_stable",
             "At most a fifth of the re-judged items disagree.",
-            _by_rows(unstable_judges),
+            _by_rows(checks.unstable_judges),
         ),
         (
-            EXTRACTION,
+            checks.EXTRACTION,
             "extraction_target_met",
             "The macro F1 of extraction reaches its target before rounding.",
-            missed_extraction_targets,
+            checks.missed_extraction_targets,
         ),
         (
             LABELLED,
             "labels_in_inventory",
             "Every expected chunk is in the newest archive of the run's chunker, where there is one.",
-            _by_rows(stale_labels),
+            _by_rows(checks.stale_labels),
         ),
     ]
     return [
@@ -166,7 +152,7 @@ def _values_in_range(formulas: Sequence[Definition]) -> dg.AssetChecksDefinition
         asked = {check.asset_key for check in context.selected_asset_check_keys}
         with store.reading() as con:
             found = {
-                key_of(formula.name): values_out_of_range(con, formula, run_ids)
+                key_of(formula.name): checks.values_out_of_range(con, formula, run_ids)
                 for formula in formulas
                 if key_of(formula.name) in asked
             }
@@ -253,12 +239,12 @@ def _query_check(definition: Definition, registry: Registry) -> dg.AssetChecksDe
         key_of(definition.name),
         "every_query_scored_or_listed",
         "Every golden query with a result has its row in every metric; the others are counted as missing.",
-        unscored_queries,
-        count=missing_queries,
+        checks.unscored_queries,
+        count=checks.missing_queries,
     )
 
 
-def _by_rows(find: Callable[[Connection, Collection[str] | None], Faults]) -> Find:
+def _by_rows(find: Callable[[Connection, Collection[str] | None], checks.Faults]) -> Find:
     """What is found whatever the definitions say."""
     return lambda store, run_ids: find(store.con, run_ids)
 
@@ -292,7 +278,7 @@ def _asked(context: dg.AssetCheckExecutionContext) -> list[str] | None:
 
 
 def _warning(
-    faults: Faults, key: dg.AssetKey, name: str, *, what: str, n: Collection[str] | None
+    faults: checks.Faults, key: dg.AssetKey, name: str, *, what: str, n: Collection[str] | None
 ) -> dg.AssetCheckResult:
     metadata: dict[str, Any] = {} if n is None else {f"{what} checked": len(n)}
     if faults:
@@ -301,7 +287,7 @@ def _warning(
 
 
 def _result(
-    faults: Faults,
+    faults: checks.Faults,
     missing: Mapping[str, int],
     run_ids: Collection[str] | None,
     *,
@@ -322,7 +308,11 @@ def _result(
 
 
 def _told(
-    faults: Faults, metadata: dict[str, Any], key: dg.AssetKey, name: str, severity: dg.AssetCheckSeverity
+    faults: checks.Faults,
+    metadata: dict[str, Any],
+    key: dg.AssetKey,
+    name: str,
+    severity: dg.AssetCheckSeverity,
 ) -> dg.AssetCheckResult:
     first = next(iter(faults.items()), None)
     return dg.AssetCheckResult(
@@ -335,7 +325,7 @@ def _told(
     )
 
 
-def _listed(faults: Faults, *, of: str = "") -> str:
+def _listed(faults: checks.Faults, *, of: str = "") -> str:
     lines = [f"- `{owner}`: {fault}" for owner, fault in list(faults.items())[:LISTED]]
     rest = len(faults) - len(lines)
     return "\n".join([*lines, *([f"- and {rest} more{of}"] if rest else [])])

@@ -30,11 +30,15 @@ from eval_pipeline.defs.metadata import REASON_WORDS
 from eval_pipeline.defs.partitions import EVAL_COMPARISON, registered_comparisons
 from eval_pipeline.defs.resources import Listener, StoreResource
 from eval_pipeline.defs.tags import _only_stale, _wanted_reasons
+from eval_pipeline.formulas.catalogue import HEADLINES
 from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.registry import ALL_FORMULAS, Registry
 from eval_pipeline.loading.inbox import digest
-from eval_pipeline.report.markdown import headline_deltas, render_short_md
+from eval_pipeline.report.comparison_rows import SPANS, rows_of
+from eval_pipeline.report.markdown import render_short_md
 from eval_pipeline.report.pages.writing import Page, Published, publish_pages, wanted_pages
+from eval_pipeline.report.verdict import verdict_on
+from eval_pipeline.view.addresses import pair_link
 
 GATE = "gate"
 LISTED = 20
@@ -91,6 +95,8 @@ archives, formulas.""",
         "causes": ("list of text", "Known differences between the runs"),
         "warnings": ("list of text", "What to know before believing it"),
         **_MADE_OF,
+        "trust": ("list of text", "What a verdict rests on"),
+        "parts": ("text", "The measures of whole runs, as JSON"),
     },
 )
 DELTAS_TABLE = ComparedTable(
@@ -117,6 +123,7 @@ DELTAS_TABLE = ComparedTable(
         "ratio_low": ("double", "Lower end of the 95 % interval of the factor"),
         "ratio_high": ("double", "Upper end of it"),
         "ratio_p": ("double", "How likely chance alone gives such a factor"),
+        "verdict": ("text", "better, worse or not shown; null where the key asks nothing itself"),
     },
 )
 QUERIES_TABLE = ComparedTable(
@@ -241,9 +248,11 @@ def _seen_from(table: ComparedTable, pair: StoredPair) -> dict[str, Any]:
 def _pair_metadata(pair: StoredPair) -> dict[str, Any]:
     """A pair's numbers: headline changes with interval and n, verdicts of queries, and a preview."""
     document = pair.document
-    found: dict[str, Any] = {}
-    for one in headline_deltas(document):
-        found[f"{one.name}: change"] = one.delta
+    found: dict[str, Any] = {"verdict": verdict_on(document).sentence}
+    for one in rows_of(document):
+        if not one.is_asked or (one.part != SPANS and one.key not in HEADLINES):
+            continue
+        found[f"{one.name}: change"] = one.tested.delta
         found[f"{one.name}: n"] = one.tested.n
         if one.tested.ci_low is not None and one.tested.ci_high is not None:
             found[f"{one.name}: 95 % from"] = one.tested.ci_low
@@ -256,6 +265,7 @@ def _pair_metadata(pair: StoredPair) -> dict[str, Any]:
     if pair.gate is not None:
         found["gate"] = str(pair.gate.verdict)
     found["seconds"] = round(pair.seconds, 3)
+    found["page"] = dg.MetadataValue.md(pair_link(document.run_a, document.run_b))
     return found | {"comparison": dg.MetadataValue.md(render_short_md(document, pair.gate))}
 
 

@@ -10,11 +10,12 @@ from typing import Any
 import dagster as dg
 
 from eval_pipeline.computing.progress import StaleRun
+from eval_pipeline.formulas.catalogue import PLOTTED
 from eval_pipeline.formulas.definition import Definition, is_key_name
 from eval_pipeline.formulas.registry import ALL_FORMULAS, Registry
 from eval_pipeline.formulas.tokens import Token, last_select, meaningful
-from eval_pipeline.showing.headlines import PLOTTED
 from eval_pipeline.showing.runs import RunSummary
+from eval_pipeline.view.addresses import run_link
 
 REASON_WORDS = {
     "missing": "not computed before",
@@ -175,11 +176,12 @@ def _headline_keys(registry: Registry) -> list[str]:
     return [key for key in PLOTTED if key in known]
 
 
-def _run_metadata(summary: RunSummary, parts: Mapping[str, tuple[float, int]]) -> dict[str, Any]:
-    """A run's numbers: values with their n, and the counts of what went wrong."""
+def _run_metadata(run_id: str, summary: RunSummary, parts: Mapping[str, tuple[float, int]]) -> dict[str, Any]:
+    """A run's numbers: values with their n, the counts of what went wrong, and where its page is."""
     found: dict[str, Any] = {}
     for key, (value, n) in [*sorted(summary.metrics.items()), *parts.items()]:
         found[key] = value
         found[f"{key} (n)"] = n
     counts = ("results", "errors", "timeouts", "quarantined")
-    return found | {name: getattr(summary, name) for name in counts}
+    found |= {name: getattr(summary, name) for name in counts}
+    return found | {"page": dg.MetadataValue.md(run_link(run_id))}

@@ -102,7 +102,7 @@ class StoreResource(DuckDBResource):
     @property
     def settings(self) -> Settings:
         """The settings it was made of."""
-        folders = {name: Path(getattr(self, name)) for name in FOLDERS}
+        folders: dict[str, Any] = {name: Path(getattr(self, name)) for name in FOLDERS}
         own_sql = Path(self.own_sql) if self.own_sql else None
         return Settings(db=Path(self.database), own_sql=own_sql, named=tuple(self.named), **folders)
 

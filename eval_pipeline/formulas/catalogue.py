@@ -2,26 +2,95 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from eval_pipeline.errors import UnknownName
 from eval_pipeline.formulas.definition import Definition
-from eval_pipeline.formulas.registry import Registry
+from eval_pipeline.formulas.registry import NAME, Registry
+from eval_pipeline.formulas.scores import score_of
 
 # As rules of a gate and comparisons name what is measured over the cases of a run.
 EXTRACTION: Final = "extraction."
+# Names that people know from elsewhere → keys that ask much the same.
+MEANT: Final[Mapping[str, Sequence[str]]] = {
+    "dcg": ("ndcg@10",),
+    "map": ("ap@10",),
+    "reciprocal_rank": ("mrr",),
+    "hit_rate": ("hit@5",),
+    "success": ("hit@5",),
+    "faithfulness": ("groundedness", "judge_groundedness"),
+    "context_recall": ("chunk_recall", "span_recall", "recall_any@5"),
+    "context_precision": ("chunk_precision", "span_precision", "precision@5"),
+    "answer_correctness": ("judge_correctness",),
+    "answer_relevancy": ("judge_correctness",),
+    "iou": ("span_iou",),
+    "latency": ("latency_total_ms",),
+}
+
+
+# The metrics that are looked at first: each list in the order in which it is shown.
+# Where there is room for few: the slices of `show`, the example's runs, the plots of a run's asset.
+CORE: Final = ("hit@5", "mrr", "groundedness")
+IN_BRIEF: Final = (*CORE, "citation_coverage")
+PLOTTED: Final = (*CORE, "recall_any@5", "judge_groundedness", "judge_correctness")
+
+# What gates judge by default, with two more.
+QUALITY: Final = ("hit@5", "mrr", "recall@5_doc", "recall_any@5", "groundedness", "citation_coverage")
+HEADLINES: Final = (
+    *QUALITY,
+    "refusal_correctness",
+    "judge_correctness",
+    "error_rate",
+    "extraction.macro_f1",
+    "latency_p50_ms",
+    "latency_p95_ms",
+)
+SLICED: Final = ("hit@5", "mrr", "recall_any@5", "groundedness", "citation_coverage", "recall@5_doc")
+OF_QUERIES: Final = ("recall@5_doc", "groundedness", "citation_coverage", "judge_correctness")
 
 
 def find_definition(registry: Registry, name: str) -> Definition:
     """By full name, short name, or a key: of a metric, or of what is measured over a whole run."""
     keys = {key: one for one in (*registry.summaries, *registry.metrics) for key in one.keys}
+    keys |= score_of(registry, name)
     key = name.removeprefix(EXTRACTION)
     if key in keys:
         return keys[key]
     try:
         return registry.get(name)
     except UnknownName as error:
-        raise UnknownName("metric", name, [*keys, *(one.short_name for one in registry)]) from error
+        raise _unknown(registry, name, list(keys)) from error
+
+
+def _unknown(registry: Registry, name: str, keys: Sequence[str]) -> UnknownName:
+    """With what is nearest by meaning, else by spelling; what is not there can be written."""
+    near = _near(name, list(registry.keys()))
+    known = [*keys, *(one.short_name for one in registry)]
+    misspelt = UnknownName("metric", name, known)
+    own = re.sub(r"\W+", "_", name.lower()).strip("_")
+    if not NAME.fullmatch(own) or (misspelt.close_names and not near):
+        return misspelt
+    hint = f"(`eval-pipeline metrics new {own}` starts a formula of your own)"
+    return UnknownName("metric", name, known, hint=hint, near=near)
+
+
+def _near(name: str, keys: Sequence[str]) -> list[str]:
+    """Keys that ask much the same under another name, or that share its word, and its cut-off where they have one."""
+    stem, _, cutoff = name.lower().replace("-", "_").partition("@")
+    if stem in MEANT:
+        return [key for key in MEANT[stem] if key in keys]
+    return [
+        key
+        for key in keys
+        if cutoff and stem in re.split(r"[@_.]", key) and ("@" not in key or f"@{cutoff}_" in f"{key}_")
+    ]
+
+
+def shown_key(one: Definition, key: str) -> str:
+    """A key as people type it; where rows name their metric themselves there is one for every name."""
+    return f"{one.short_name}.<name>" if one.is_scored_by_name else key
 
 
 def describe(registry: Registry, one: Definition) -> dict[str, Any]:

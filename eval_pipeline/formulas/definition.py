@@ -79,6 +79,15 @@ class Definition:
         """Whether it gives every query a score whose mean says something about the run."""
         return self.schema == "metrics" and self.grain == PER_QUERY and self.header.aggregate == MEAN
 
+    @property
+    def is_scored_by_name(self) -> bool:
+        """Whether its rows name their metric themselves, in the column `metric`: one row per query and metric."""
+        return (
+            self.schema == "metrics"
+            and self.grain == (*PER_QUERY, "metric")
+            and self.header.aggregate == MEAN
+        )
+
     @cached_property
     def keys(self) -> Mapping[str, str]:
         """Every key the table has, with what it means; a list parameter has written some of them several times."""

@@ -23,6 +23,7 @@ FIELDS = frozenset(
         "about",
         "family",
         "headline",
+        "slices",
         "version",
         "parameters",
         "choices",
@@ -99,6 +100,7 @@ class Header:
     about: str | None = None
     family: str | None = None
     headline: tuple[str, ...] | None = None
+    slices: bool = True
 
 
 def _split_file(text: str) -> tuple[str, str]:
@@ -203,6 +205,7 @@ def _header_of(values: Mapping[str, Any], *, path: Path, examples: tuple[Example
         grain=_grain(values.get("grain"), path=path),
         about=_text(values, "about", path=path),
         family=_family(values, path=path),
+        slices=_is_sliced(values, path=path),
         headline=_headline(values.get("headline"), keys, path=path),
     )
 
@@ -247,6 +250,13 @@ def _grain(value: Any, *, path: Path) -> tuple[str, ...]:
     if not isinstance(value, list | tuple) or list(value[:1]) != ["run_key"]:
         raise DefinitionError(f"{path}: grain is a list of columns that starts with run_key, not {value!r}")
     return tuple(str(column) for column in value)
+
+
+def _is_sliced(values: Mapping[str, Any], *, path: Path) -> bool:
+    found = values.get("slices", True)
+    if not isinstance(found, bool):
+        raise DefinitionError(f"{path}: slices is true or false, not {found!r}")
+    return found
 
 
 def _family(values: Mapping[str, Any], *, path: Path) -> str | None:

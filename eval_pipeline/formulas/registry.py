@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from eval_pipeline.config import Config, load_config
+from eval_pipeline.config import COMPLETE, JUDGED, Config, load_config
 from eval_pipeline.errors import DefinitionError, InvalidConfig, UnknownName
 from eval_pipeline.formulas._allowed_sql import _refuse_sql
 from eval_pipeline.formulas._definition_text import definition_files, read_definition
@@ -33,6 +33,9 @@ DERIVED = ("facts", "metrics", "aggregates", "comparisons")
 SCHEMAS = frozenset(("raw", "labels", *DERIVED))
 NAME = re.compile(r"[a-z][a-z0-9_]{0,62}\Z")
 ALL_FORMULAS = "metrics.formula"
+# The parameter that holds which texts of scores stand for which numbers.
+LABELS = "labels"
+_DATASET_FIELDS = ("formulas", "extraction_cases", "relevant_from", "labels")
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,8 @@ class Registry:
     definitions: Mapping[str, Definition]
     helpers: Mapping[str, Helper]
     config: Config
+    # Metrics of which only the store knows that there are any: the scores of others by their keys.
+    scores: Mapping[str, Definition] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[Definition]:
         return iter(self.definitions.values())
@@ -68,22 +73,34 @@ class Registry:
         return [one for one in self if one.is_scored_per_query]
 
     @property
+    def averaged(self) -> list[Definition]:
+        """What run_metrics averages: these formulas, and those whose rows name their metric themselves."""
+        return [one for one in self if one.is_scored_per_query or one.is_scored_by_name]
+
+    @property
     def summaries(self) -> list[Definition]:
         """What is measured over a whole run at once, and not from the formulas that score queries."""
         return [one for one in self if one.schema == "aggregates" and ALL_FORMULAS not in one.reads]
 
     def keys(self) -> dict[str, Definition]:
         """Every key that a query is scored by, in catalogue order, with the formula that yields it."""
-        return {key: one for one in sorted(self.formulas, key=lambda d: d.name) for key in one.keys}
+        fixed = {key: one for one in sorted(self.formulas, key=lambda d: d.name) for key in one.keys}
+        return fixed | {key: one for key, one in self.scores.items() if key not in fixed}
 
     def headline_of(self, one: Definition) -> str | None:
-        """The key that asks for it: its own, that of what it is another reading of, or the first of its family."""
+        """The key that asks for it: its own, that of what it is another reading of, or the likest of its family."""
         if one.headline:
             return one.headline[0]
         base = self.definitions.get(one.variant_of or "")
         if base is not None:
             return self.headline_of(base)
-        return next((key for other in self if other.family == one.family for key in other.headline), None)
+        asking = [other for other in self if other.family == one.family and other.headline]
+        return max(asking, key=lambda other: self._likeness(one, other)).headline[0] if asking else None
+
+    def _likeness(self, one: Definition, other: Definition) -> float:
+        """How much of what the two are computed from, and of their parameters, they have in common."""
+        a, b = ({*self.inputs_of(each), *each.header.parameters} for each in (one, other))
+        return len(a & b) / len(a | b)
 
     def inputs_of(self, definition: Definition) -> tuple[str, ...]:
         """Every raw and label table behind a definition, however deep."""
@@ -154,7 +171,7 @@ def _read_registry(
     _check_datasets(config, drafts)
     ordered = {name: drafts[name] for name in _parents_first(drafts)}
     first = {text: meaning for folder in folders for text, meaning in _first_fingerprints(folder).items()}
-    return Registry(_fingerprinted(ordered, helpers, first), helpers, config)
+    return Registry(_with_labels(_fingerprinted(ordered, helpers, first), config), helpers, config)
 
 
 def _drafts_of(
@@ -199,6 +216,7 @@ def _leave_out_readers(drafts: dict[str, Definition], broken: dict[str, Definiti
     }:
         for name, parent in lost.items():
             broken[name] = DefinitionError(f"{drafts.pop(name).path}: reads {parent}, which cannot be read")
+            broken[name].__cause__ = broken[parent]
 
 
 def _read_shipped_python() -> list[Definition]:
@@ -352,11 +370,12 @@ def _check_datasets(config: Config, definitions: Mapping[str, Definition]) -> No
     known = [one.short_name for one in definitions.values() if one.schema == "metrics"]
     for dataset, entry in config.datasets.items():
         place = f"{config.path}: datasets.{dataset}"
-        unknown = sorted(set(entry) - {"formulas", "extraction_cases"})
+        unknown = sorted(set(entry) - set(_DATASET_FIELDS))
         if unknown:
             raise InvalidConfig(
-                f"{place}: unknown field {unknown[0]!r}; there is: formulas, extraction_cases"
+                f"{place}: unknown field {unknown[0]!r}; there is: {', '.join(_DATASET_FIELDS)}"
             )
+        _check_labels(entry, place)
         cases = entry.get("extraction_cases", 1)
         if not isinstance(cases, int) or isinstance(cases, bool) or cases < 1:
             raise InvalidConfig(
@@ -368,6 +387,19 @@ def _check_datasets(config: Config, definitions: Mapping[str, Definition]) -> No
         for name in names:
             if name not in known:
                 raise UnknownName("formula", str(name), known, hint=f"(in {place})")
+
+
+def _check_labels(entry: Mapping[str, Any], place: str) -> None:
+    lowest = entry.get("relevant_from", 1)
+    if not isinstance(lowest, int) or isinstance(lowest, bool) or lowest < 1:
+        raise InvalidConfig(
+            f"{place}: relevant_from is {lowest!r}; it is the lowest grade of what is relevant, from 1"
+        )
+    if entry.get("labels", JUDGED) not in (COMPLETE, JUDGED):
+        raise InvalidConfig(
+            f'{place}: labels is {entry["labels"]!r}; it is "{COMPLETE}" (what no label names is not relevant) or '
+            f'"{JUDGED}" (it is unknown)'
+        )
 
 
 def _parents_first(drafts: Mapping[str, Definition]) -> list[str]:
@@ -407,6 +439,30 @@ def _fingerprinted(
         full = _full_fingerprint(own, read)
         done[name] = replace(draft, own_fingerprint=own, fingerprint=full, written_fingerprint=written)
     return done
+
+
+def _with_labels(definitions: dict[str, Definition], config: Config) -> dict[str, Definition]:
+    """What [scores] says of labels goes into the text, and moves the fingerprint of those runs alone that have such."""
+    for name, one in definitions.items():
+        if config.scores and one.is_scored_by_name and LABELS in one.header.parameters:
+            parameters = {**one.header.parameters, LABELS: config.score_labels()}
+            definitions[name] = replace(one, header=replace(one.header, parameters=parameters))
+    return definitions
+
+
+def reading_with_labels(registry: Registry, one: Definition, names: Collection[str]) -> Definition:
+    """The definition with the labels of these scores alone, under the fingerprint that it has then."""
+    if not names:
+        return one
+    parameters = {**one.header.parameters, LABELS: registry.config.score_labels(names)}
+    draft = replace(one, header=replace(one.header, parameters=parameters))
+    own = _written_fingerprint(draft, registry.helpers)
+    read = {
+        name: registry.definitions[name].fingerprint for name in one.reads if name in registry.definitions
+    }
+    return replace(
+        draft, own_fingerprint=own, fingerprint=_full_fingerprint(own, read), written_fingerprint=own
+    )
 
 
 def _written_fingerprint(draft: Definition, helpers: Mapping[str, Helper]) -> str:

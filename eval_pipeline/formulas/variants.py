@@ -18,6 +18,8 @@ from eval_pipeline.formulas.header import Parameter
 from eval_pipeline.formulas.tokens import Token, meaningful
 
 WHOLE_NUMBER = "whole number"
+# Parameters that say how far down a list of hits is looked at.
+RANKS = ("ks", "cutoff")
 # What may follow a table in a statement without being its alias.
 JOINS = ("anti", "asof", "cross", "full", "inner", "join", "left", "natural", "positional", "right", "semi")
 CLAUSES = ("group", "having", "limit", "offset", "on", "order", "qualify", "using", "where", "window")
@@ -88,6 +90,10 @@ def _with_parameters(base: Definition, values: Values, *, config: Config) -> Def
         if not allowed and not _same_type(default, value):
             raise InvalidConfig(
                 f"{config.path}: {base.short_name}.{name} is {value!r}; expected something like {default!r}"
+            )
+        if name in RANKS and any(one < 1 for one in (value if isinstance(value, list) else [value])):
+            raise InvalidConfig(
+                f"{config.path}: {base.short_name}.{name} is {value!r}; ranks count from 1, as in {default!r}"
             )
         parameters[name] = value
     return replace(base, header=replace(base.header, parameters=parameters))

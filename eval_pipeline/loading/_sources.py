@@ -21,7 +21,7 @@ from eval_pipeline.loading._archives import ArchiveDelivery, current_archive_has
 from eval_pipeline.loading._case_lists import current_list_hash, write_case_list
 from eval_pipeline.loading._left_out import was_forgotten_meanwhile
 from eval_pipeline.loading.cases import FILE
-from eval_pipeline.loading.context import Load, _quarantine, _report_problems
+from eval_pipeline.loading.context import Load, _keep_original, _quarantine, _report_problems
 from eval_pipeline.loading.deliveries import Delivery, _add_quarantine, _take_off_record
 from eval_pipeline.loading.lint import _note_golden_set, lint_rows
 from eval_pipeline.loading.runs import _problem_of_rejection
@@ -45,12 +45,12 @@ def load_golden_set(load: Load, golden: GoldenFile) -> None:
         found, kept = _read_golden_set(load, golden, content)
     except InputRejected as rejected:
         load.report.rejected.append(golden.dataset)
-        problem = _problem_of_rejection(golden.path, rejected)
+        problem = _problem_of_rejection(golden.called or golden.path, rejected)
         _quarantine(load, [problem], content=content, dataset=golden.dataset)
         return
     delivery = GoldenDelivery(
         dataset=golden.dataset,
-        path=str(golden.path),
+        path=str(golden.called or golden.path),
         content_hash=content,
         n_bytes=golden.path.stat().st_size,
         rows=found.rows,
@@ -74,7 +74,9 @@ def load_golden_set(load: Load, golden: GoldenFile) -> None:
         return True
 
     if not load.options.dry_run:
-        if not _write_source(load, kept, write):
+        folder = f"datasets/{golden.dataset}"
+        originals = _keep_original(load, golden.original, folder, dataset=golden.dataset)
+        if not _write_source(load, [kept, *originals], write):
             return
         load.before.golden_sets[golden.dataset] = content
     load.report.golden_sets.append(golden.dataset)
@@ -94,16 +96,17 @@ def _is_settled(
     return False
 
 
-def _write_source(load: Load, kept: KeptFile, write: Callable[[Store], bool]) -> bool:
-    """Write what is still new and keep its file; returns whether it was."""
+def _write_source(load: Load, kept: Sequence[KeptFile], write: Callable[[Store], bool]) -> bool:
+    """Write what is still new and keep its files; returns whether it was."""
     with load.project.write() as store:
         with transaction(store.con):
             load.keeping.begin_batch(store.con)
             is_written = write(store)
             if is_written and load.options.keeps:
-                load.keeping.place(store.con, [kept])
+                load.keeping.place(store.con, kept)
         load.keeping.confirm()
-    load.keeping.discard(kept.name)
+    for one in kept:
+        load.keeping.discard(one.name)
     return is_written
 
 
@@ -178,7 +181,7 @@ def load_archive(load: Load, archive: ArchiveFile) -> None:
         return True
 
     if not load.options.dry_run:
-        if not _write_source(load, kept, write):
+        if not _write_source(load, [kept], write):
             return
         load.before.archives[archive.dataset, archive.chunker_version] = content
     load.report.archives.append(name)
@@ -244,7 +247,7 @@ def load_case_list(load: Load, file: CaseListFile) -> None:
         return True
 
     if not load.options.dry_run:
-        if not _write_source(load, kept, write):
+        if not _write_source(load, [kept], write):
             return
         load.before.case_lists[file.dataset] = content
     load.report.case_lists.append(file.dataset)

@@ -12,6 +12,7 @@ import pyarrow as pa
 from eval_pipeline.bundle.columns import ResultsBlock
 from eval_pipeline.bundle.parts import parse_day, parse_time
 from eval_pipeline.bundle.problems import printable
+from eval_pipeline.bundle.scores import score_rows, score_table
 from eval_pipeline.errors import InputRejected
 from eval_pipeline.formulas.definition import quoted
 from eval_pipeline.loading._write_parts import (
@@ -26,7 +27,7 @@ from eval_pipeline.store.frozen import forget_no_longer, parts_without_texts
 from eval_pipeline.store.keys import add_texts, keys_of
 from eval_pipeline.store.open import Connection, first_row, first_value
 from eval_pipeline.store.project import Store
-from eval_pipeline.store.schema import TABLES_OF_PART
+from eval_pipeline.store.schema import TABLES_OF_PART, imply_golden_sets
 
 _CONFIG_TEXTS = ("chunker_version", "embedding_model", "index_version", "prompt_version", "llm_model")
 _JUDGE_TEXTS = {"judge_model": "model", "judge_version": "version", "judge_prompt_version": "prompt_version"}
@@ -37,10 +38,14 @@ _KEYED_TEXTS = ("result", "query_id", "chunk_id", "doc_id")
 _COUNTS = """
 insert into ledger.run_counts
 with counted as (
-    select r.run_key, r.dataset_key, g.golden_key, coalesce(g.n_rows, 0) as n_golden, d.delivered_at,
+    select r.run_key, r.dataset_key, nullif(r.golden_key, 0) as golden_key,
+        coalesce(g.n_rows, i.n_rows, 0) as n_golden, d.delivered_at,
         p.run_key is null and e.run_key is not null as is_without_results
-    from raw.runs r
-    left join ledger.golden_sets_in_force g on g.dataset_key = r.dataset_key
+    from ledger.runs_in_order r
+    left join ledger.golden_sets_in_force g on g.golden_key = r.golden_key
+    left join (
+        select golden_key, count(*) as n_rows from labels.queries where golden_key < 0 group by golden_key
+    ) i on i.golden_key = r.golden_key
     left join raw.run_parts p on p.run_key = r.run_key and p.part = 'results'
     left join ledger.deliveries d on d.delivery_key = p.delivery_key
     left join raw.run_parts e on e.run_key = r.run_key and e.part = 'extractions'
@@ -160,6 +165,7 @@ def write_runs(store: Store, deliveries: Sequence[RunDelivery]) -> None:
     # Several threads would cut what comes from Arrow into small pieces and join them again; one takes a third of the
     # time, and the others are busy reading ahead.
     con.execute("set threads = 1")
+    _write_run_scores(con, deliveries, keys)
     _write_results(con, deliveries, keys)
     con.execute("reset threads")
     write_small_parts(
@@ -173,6 +179,11 @@ def write_runs(store: Store, deliveries: Sequence[RunDelivery]) -> None:
     )
     _reject_duplicate_queries(con, deliveries, keys)
     record_parts(store, deliveries, keys, replaced)
+    # What they were asked may differ from what they were asked before.
+    con.execute(
+        "delete from ledger.implied_golden_sets where run_key in (select unnest(?))", [list(keys.values())]
+    )
+    imply_golden_sets(con)
     count_runs(con, keys.values())
 
 
@@ -291,6 +302,17 @@ def _remove_replaced_rows(
     return known
 
 
+def _write_run_scores(con: Connection, deliveries: Sequence[RunDelivery], keys: dict[str, int]) -> None:
+    """What is said of runs as a whole; it stands in the document of the run, which is written with every part."""
+    con.execute("delete from raw.run_scores where run_key in (select unnest(?))", [list(keys.values())])
+    rows = score_table(
+        row for one in deliveries for row in score_rows(one.run.scores, result=keys[one.run.run_id])
+    )
+    if rows.num_rows:
+        add_texts(con, rows["text"])
+        _insert(con, _INSERT_RUN_SCORES, rows, {"run_key": rows["result"]})
+
+
 def _write_results(con: Connection, deliveries: Sequence[RunDelivery], keys: dict[str, int]) -> None:
     """Insert the rows of many small files in few statements, and of a large file block by block."""
     waiting: list[tuple[int, ResultsBlock]] = []
@@ -370,6 +392,11 @@ select
 from new_rows
 """
 
+_INSERT_RUN_SCORES = """
+insert into raw.run_scores
+select run_key, name, value, label, md5_number(text), source, model, version from new_rows
+"""
+
 _INSERT_CHILDREN = {
     "hits": """
 insert into raw.hits
@@ -381,6 +408,10 @@ from new_rows
     "hit_spans": """
 insert into raw.hit_spans
 select run_key, query_key, rank, span_no, doc_key, "start", "end" from new_rows
+""",
+    "scores": """
+insert into raw.scores
+select run_key, query_key, name, value, label, md5_number(text), source, model, version from new_rows
 """,
     "citations": """
 insert into raw.citations

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from eval_pipeline.bundle.layout import Bundle
+from eval_pipeline.bundle.layout import ORIGINAL, Bundle, Original
 from eval_pipeline.bundle.problems import Problem
 from eval_pipeline.bundle.results import InvertedSpans
 from eval_pipeline.bundle.texts import textless_hash
@@ -32,6 +32,8 @@ from eval_pipeline.store.tombstones import (
 )
 
 SHOWN_PROBLEMS = 10_000
+# How a file is called that is not written to its end yet: nobody reads or copies it.
+UNFINISHED = ".part"
 
 
 @dataclass
@@ -100,8 +102,8 @@ class LoadReport:
     """What a load did (or, of a dry run, what it would do), in the order it happened.
 
     `replaced` are those of the runs of which a part was there before; `runs_left` were not looked at, because somebody
-    asked to stop; those that are `waiting` came before their golden set. Of very many problems only the first are held.
-    `forgotten` names what stayed out because it was forgotten on purpose.
+    asked to stop; of those that are `waiting` the dataset has no golden set. Of very many problems only the first are
+    held. `forgotten` names what stayed out because it was forgotten on purpose.
     """
 
     golden_sets: list[str] = field(default_factory=list)
@@ -210,3 +212,19 @@ def _report_problems(load: Load, problems: Sequence[Problem]) -> None:
     room = max(0, SHOWN_PROBLEMS - len(load.report.problems))
     load.report.problems.extend(problems[:room])
     load.report.quarantined += len(problems)
+
+
+def _keep_original(
+    load: Load, original: Original | None, folder: str, *, dataset: str, run_id: str | None = None
+) -> list[KeptFile]:
+    """Stage the original byte for byte, unless texts stay out or something of it was forgotten on purpose."""
+    if original is None or not load.options.keeps or load.options.no_text:
+        return []
+    if any(load.before.forgotten.keeps_out(run, dataset) for run in original.runs):
+        return []
+    kept = []
+    for name, path in original.files():
+        own = f"{name}_" if name.endswith(UNFINISHED) else name
+        file = KeptFile(ORIGINAL, f"{folder}/{ORIGINAL}/{own}", "", None, 0, dataset, run_id)
+        kept.append(load.keeping.keep_named(path, file))
+    return kept

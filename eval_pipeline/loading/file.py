@@ -14,8 +14,9 @@ from typing import Any
 from eval_pipeline.adapters.mapped_rows import ScatteredRows, mapped_rows
 from eval_pipeline.adapters.mapping import RowMapping, read_mapping
 from eval_pipeline.adapters.tables import find_value, form_of, own_rows, places_in
+from eval_pipeline.adapters.writing import identity_of
 from eval_pipeline.bundle.files import SUFFIXES, open_unpacked
-from eval_pipeline.bundle.layout import Bundle, RunFolder
+from eval_pipeline.bundle.layout import Bundle, Original, RunFolder
 from eval_pipeline.bundle.lines import Line, problem_of
 from eval_pipeline.bundle.packed_lines import PACKED, write_numbered
 from eval_pipeline.bundle.parts import name_fault, parse_time
@@ -64,10 +65,14 @@ def load_results_file(
                 _check_places(path, chosen, str(mapping), project.notify)
                 target = folder / f"results{PACKED}"
                 problems = _write_results(path, chosen, target, run.run_id)
-                bundle.runs.append(RunFolder(folder, {"results": target}, named, {"results": problems}))
+                original = Original(path, frozenset({run.run_id}))
+                bundle.runs.append(
+                    RunFolder(folder, {"results": target}, named, {"results": problems}, original)
+                )
         except InputRejected as rejected:
             bundle.problems.append(_problem_of_rejection(path, rejected, run_id=run.run_id))
-        _write_run(folder / "run.json", run, dict(chosen.run) if chosen else {})
+        made_from = {"original": identity_of(path)} if bundle.runs and chosen else {}
+        _write_run(folder / "run.json", run, {**(chosen.run if chosen else {}), **made_from})
         report = load_bundles([bundle], project, options=options)
     if not bundle.runs:
         report.rejected.append(run.run_id)

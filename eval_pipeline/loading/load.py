@@ -27,7 +27,7 @@ from eval_pipeline.settings import check_places
 from eval_pipeline.store.kept import Keeping
 from eval_pipeline.store.open import Connection, transaction
 from eval_pipeline.store.project import Project, at_one_time
-from eval_pipeline.store.runs import waiting_runs
+from eval_pipeline.store.runs import attempts
 
 ANY_PART = "run"
 
@@ -57,7 +57,8 @@ def _finish_load(load: Load, bundles: Sequence[Bundle]) -> None:
             load.report.warnings += [one for one in known if shared or one.dataset in touched]
         written = set(load.report.runs)
         load.report.warnings += note_cases(store, run_ids=written, datasets=load.report.case_lists)
-        load.report.waiting = [run_id for run_id in waiting_runs(store.con) if run_id in written]
+        found = attempts(store.con, written).values()
+        load.report.waiting = [run.run_id for run in found if not run.has_golden_set]
         rejected = _rejected_files(store.con)
         if rejected:
             good = _good(store.con, load, bundles)

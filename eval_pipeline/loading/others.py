@@ -19,6 +19,7 @@ from eval_pipeline.bundle.files import SUFFIXES
 from eval_pipeline.bundle.golden import read_golden_set
 from eval_pipeline.bundle.layout import Bundle
 from eval_pipeline.bundle.parts import name_fault, parse_time
+from eval_pipeline.config import load_config
 from eval_pipeline.errors import InputRejected, UsageError
 from eval_pipeline.loading.context import LoadOptions, LoadReport
 from eval_pipeline.loading.load import load_bundles
@@ -62,6 +63,7 @@ class FileReport:
     remarks: list[str] = field(default_factory=list)
     unused: Mapping[str, int] = field(default_factory=dict)
     shown: list[dict[str, Any]] = field(default_factory=list)
+    own_names: Mapping[str, str] = field(default_factory=dict)
 
 
 def load_files(
@@ -155,7 +157,16 @@ def _wanted(named: FilesNamed, known: _Known) -> Wanted:
     if named.chunker is not None:
         said["config"] = {"chunker_version": named.chunker}
     fill = named.missing == "empty"
-    return Wanted(named.run_id, named.dataset, said, known.ids_of, known.asked, fill, named.golden)
+    return Wanted(
+        named.run_id,
+        named.dataset,
+        said,
+        known.ids_of,
+        known.asked,
+        fill,
+        named.golden,
+        load_config(known.project.settings.config).relevant_from,
+    )
 
 
 def _report(one: Taken, made: Made, remarks: list[str]) -> FileReport:
@@ -170,6 +181,7 @@ def _report(one: Taken, made: Made, remarks: list[str]) -> FileReport:
         [*made.remarks, *remarks],
         dict(made.unused.most_common()),
         made.shown,
+        made.own_names,
     )
 
 

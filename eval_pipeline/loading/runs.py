@@ -9,11 +9,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from eval_pipeline.bundle.ahead import read_ahead
 from eval_pipeline.bundle.columns import ResultsBlock
 from eval_pipeline.bundle.extractions import read_extractions
-from eval_pipeline.bundle.files import content_hash, hold, stem_of
-from eval_pipeline.bundle.layout import ROW_PARTS, RunFolder
+from eval_pipeline.bundle.files import content_hash, hold, read_ahead, stem_of
+from eval_pipeline.bundle.layout import ORIGINAL, ROW_PARTS, RunFolder
 from eval_pipeline.bundle.lines import problem_of
 from eval_pipeline.bundle.near_misses import near_misses
 from eval_pipeline.bundle.packed_lines import PACKED
@@ -26,13 +25,13 @@ from eval_pipeline.bundle.parts import (
 )
 from eval_pipeline.bundle.problems import Problem, printable
 from eval_pipeline.bundle.results import ERROR, InvertedSpans, read_results
-from eval_pipeline.bundle.texts import write_without_texts
+from eval_pipeline.bundle.texts import run_on_load, write_without_texts
 from eval_pipeline.errors import InputRejected
 from eval_pipeline.loading._dry_run import StoredRuns, check_runs, stored_runs
 from eval_pipeline.loading._left_out import leave_out_runs, leave_out_written
 from eval_pipeline.loading._write_parts import PartDelivery
 from eval_pipeline.loading._write_runs import RunDelivery, RunRejected, known_parts, write_runs
-from eval_pipeline.loading.context import Load, _quarantine, _report_problems
+from eval_pipeline.loading.context import Load, _keep_original, _quarantine, _report_problems
 from eval_pipeline.loading.lint import _note_results
 from eval_pipeline.records import Result, Run
 from eval_pipeline.store.kept import KeptFile
@@ -258,6 +257,9 @@ def _in_order(load: Load, folders: Sequence[RunFolder]) -> list[Entry]:
 def _changed_parts(load: Load, stored: StoredRuns, entry: Entry) -> RunDelivery | Problem | None:
     """What of a run is new or changed, read and kept; or why it cannot be taken. Other threads call this."""
     folder, run = entry
+    if load.options.no_text and run.scores:
+        folder = _without_words_of_scores(load, folder, run)
+        run = read_run(folder.run_file)
     known = stored.parts.get(run.run_id, {})
     parts: list[PartDelivery] = []
     path = folder.run_file
@@ -279,6 +281,15 @@ def _changed_parts(load: Load, stored: StoredRuns, entry: Entry) -> RunDelivery 
     if load.options.keeps:
         load.staged[run.run_id] = _keep_run(load, folder, run, parts, held)
     return RunDelivery(run, read_run_document(folder.run_file), parts)
+
+
+def _without_words_of_scores(load: Load, folder: RunFolder, run: Run) -> RunFolder:
+    """The run with a document in which its scores are numbers and labels; it is written to where it is staged."""
+    place = load.keeping.staged / "said" / run.run_id
+    place.mkdir(parents=True, exist_ok=True)
+    (place / folder.run_file.name).write_text(run_on_load(read_run_document(folder.run_file)), "utf-8")
+    called = {"run": folder.called.get("run", folder.run_file), **folder.called}
+    return replace(folder, path=place, called=called)
 
 
 def _read_part(
@@ -335,6 +346,9 @@ def _keep_run(
         ending = path.name.removeprefix(stem_of(path))
         kept.append(load.keeping.keep(path, named(part.part, ending, part.content_hash), held.get(path)))
     document = named("run", ".json", content_hash(folder.run_file))
+    kept += _keep_original(
+        load, folder.original, f"runs/{run.run_id}", dataset=run.dataset, run_id=run.run_id
+    )
     return [*kept, load.keeping.keep(folder.run_file, document)]
 
 
@@ -405,7 +419,7 @@ def _to_keep(load: Load, deliveries: Sequence[RunDelivery]) -> list[KeptFile]:
     """The staged files of what is written; a part that another process has written since is kept by that one."""
     files: list[KeptFile] = []
     for delivery in deliveries:
-        written = {"run", *(part.part for part in delivery.parts)}
+        written = {"run", ORIGINAL, *(part.part for part in delivery.parts)}
         for one in load.staged.get(delivery.run.run_id, ()):
             if one.part in written:
                 files.append(one)

@@ -23,16 +23,19 @@ from eval_pipeline.errors import StoreError, StoreMissing, UnknownName, UsageErr
 from eval_pipeline.loading.context import LoadReport
 from eval_pipeline.loading.load import load_bundles
 from eval_pipeline.loading.others import FilesNamed, is_bundle, load_files
+from eval_pipeline.planning.named_runs import ANY, Chosen, _in_silence, _looking_at, find_named, is_name
 from eval_pipeline.store.inspection import inspecting
 from eval_pipeline.store.project import Project
-from eval_pipeline.store.runs import find_run, run_ids, waiting_runs
+from eval_pipeline.store.runs import attempts, find_run, run_ids
 from eval_pipeline.words import count
 
 DATASET: Final = "files"
 AS_RUN: Final = "run:"
 YAML: Final = (".yaml", ".yml")
 SHOWN: Final = 3
+LABELS_WANTED: Final = "--labels FILE takes qrels, a golden set or a BEIR folder"
 _COMMAND: Final = re.compile(r"; `eval-pipeline .*")
+_LOADING: Final = re.compile(r"no golden set for dataset \S+: `eval-pipeline [^`]*` takes labels in")
 
 Side = Path | str
 
@@ -51,16 +54,35 @@ class Sides:
         if self.old is None:
             raise UsageError("two are compared: name the other one")
         found = compare(self.project, self.old, self.new, strict_chunker_version=strict_chunker_version)
-        return replace_in(found, warnings=self._said(found.warnings))
+        undefined = {key: _about_labels(reason) for key, reason in found.undefined.items()}
+        warnings = [*self._unlabelled(), *self._said(found.warnings)]
+        return replace_in(
+            found, warnings=warnings, undefined=undefined if self.is_temporary else found.undefined
+        )
 
     def judged(self, config_file: Path | None = None) -> GateReport:
         """Whether the new one is good enough."""
         found = gate(self.project, self.new, self.old, config_file=config_file)
-        return replace_in(found, preconditions=self._said(found.preconditions), notes=self._said(found.notes))
+        notes = [*self._unlabelled(), *self._said(found.notes)]
+        return replace_in(found, preconditions=self._said(found.preconditions), notes=notes)
+
+    def _unlabelled(self) -> list[str]:
+        """Of which side nobody said what it should have found, and how to say it."""
+        if not self.is_temporary:
+            return []
+        with self.project.read() as store:
+            known = attempts(store.con, {self.old or self.new, self.new}).values()
+        runs = [one.run_id for one in known if not one.has_golden_set]
+        return [f"no labels were given for {' and '.join(runs)}; {LABELS_WANTED}"] if runs else []
 
     def _said(self, sentences: list[str]) -> list[str]:
         """Without the commands for a store that nobody finds again."""
         return [_COMMAND.sub("", one) for one in sentences] if self.is_temporary else sentences
+
+
+def _about_labels(reason: str) -> str:
+    """Labels of files are not loaded: they are named beside them."""
+    return _LOADING.sub(f"no labels: {LABELS_WANTED}", reason)
 
 
 @contextmanager
@@ -70,20 +92,25 @@ def side_by_side(
     new: str,
     labels: Path | None = None,
     *,
+    chosen: Chosen = ANY,
+    config_file: Path | None = None,
     progress: Progress | None = None,
 ) -> Iterator[Sides]:
     """Both as computed runs, for the length of the block; two runs of the store stay where they are.
 
+    A run may be named as `named_runs` says; `chosen` and the file with [baselines] are for that.
+
     Files are loaded into a temporary store: a copy of the given one where a side is a run of it, else an empty one.
     """
-    left = None if old is None else _side(project, old)
-    right = _side(project, new)
+    left, right = _meant(project, (old, new), labels, chosen, config_file)
     if labels is None and not isinstance(left, Path) and not isinstance(right, Path):
         with _both_readings(left, right):
             yield Sides(project, left, right)
         return
     if left is None:
-        raise UsageError(f"say what {new} is held against: --baseline FILE, or --baseline RUN_ID")
+        raise UsageError(
+            f"say what {new} is held against: --baseline FILE, --baseline RUN_ID, or --baseline @latest"
+        )
     with tempfile.TemporaryDirectory(prefix="eval-pipeline-") as scratch:
         folder = Path(scratch)
         settings = replace(
@@ -95,9 +122,30 @@ def side_by_side(
             with _both_readings(left, right):
                 _copy(project, place, runs)
         a, b = _load_all(place, (left, right), labels)
-        _require_labels(place, a, b)
         measure(place, run_ids={a, b}, reasons=None, progress=progress)
         yield Sides(place, a, b, is_temporary=True)
+
+
+def _meant(
+    project: Project,
+    given: tuple[str | None, str],
+    labels: Path | None,
+    chosen: Chosen,
+    config_file: Path | None,
+) -> tuple[Side | None, Side]:
+    """Both sides, with names such as @latest found; beside files the store is only looked at."""
+    old, new = given
+    sides = {one: one if is_name(one) else _side(project, one) for one in given if one is not None}
+    runs = [one for one, side in sides.items() if isinstance(side, str)]
+    found = find_named(
+        project,
+        [str(sides[one]) for one in runs],
+        chosen,
+        config_file=config_file,
+        as_it_lies=labels is not None or len(runs) < len(sides),
+    )
+    sides |= dict(zip(runs, found, strict=True))
+    return None if old is None else sides[old], sides[new]
 
 
 def _side(project: Project, given: str) -> Side:
@@ -122,8 +170,8 @@ def _is_there(name: str) -> bool:
 
 def _has_run(project: Project, run_id: str) -> bool:
     try:
-        with inspecting(project) as store:
-            return store is not None and run_id in run_ids(store.con)
+        with _looking_at(project) as con:
+            return con is not None and run_id in run_ids(con)
     except StoreError:
         return False  # Files are compared without a store, also beside one that cannot be read.
 
@@ -156,9 +204,10 @@ def _copy(project: Project, place: Project, runs: list[str]) -> None:
     with inspecting(project) as store:
         if store is None:
             raise StoreMissing(f"there is no store at {db}, so no run {' or '.join(dict.fromkeys(runs))}")
-        for run_id in runs:
-            find_run(store.con, run_id)
         store.copy_to(place.settings.db)
+    with _in_silence(place).read() as copy:
+        for run_id in runs:
+            find_run(copy.con, run_id)
 
 
 def _load_all(place: Project, sides: tuple[Side, Side], labels: Path | None) -> tuple[str, str]:
@@ -174,18 +223,6 @@ def _load_all(place: Project, sides: tuple[Side, Side], labels: Path | None) -> 
         _load_labels(place, labels, dataset)
     a, b = (names[one] if one in names else _load_side(place, one, dataset) for one in sides)
     return a, b
-
-
-def _require_labels(place: Project, *runs: str) -> None:
-    with place.read() as store:
-        waiting = [one for one in runs if one in waiting_runs(store.con)]
-        if waiting:
-            dataset = find_run(store.con, waiting[0]).dataset
-            of = "" if dataset == DATASET else f" for dataset {dataset}"
-            raise UsageError(
-                f"nothing says what {' and '.join(waiting)} should have found{of}: --labels FILE takes qrels, a golden "
-                "set or a BEIR folder"
-            )
 
 
 def _dataset_of(place: Project, run_id: str) -> str:

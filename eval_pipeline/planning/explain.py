@@ -21,10 +21,11 @@ from eval_pipeline.errors import RefusedError, UsageError
 from eval_pipeline.formulas.catalogue import find_definition
 from eval_pipeline.formulas.text_columns import read_here
 from eval_pipeline.planning.reports import Contributor, ExplainedPoint, ExplainReport
+from eval_pipeline.showing.plausibility import hidden_metrics
 from eval_pipeline.stats.shapley import Step, World, mean_step, steps_of
 from eval_pipeline.store.frozen import emptied_places
 from eval_pipeline.store.open import Connection
-from eval_pipeline.store.project import Project
+from eval_pipeline.store.project import Project, Store
 from eval_pipeline.store.runs import RunRow, find_run
 
 FACTORS = ("system", "formula", "labels")
@@ -73,8 +74,9 @@ def explain_movement(
     with project.read(guarded=True) as store:
         first = _end(store.con, key, runs[0], as_of[0])
         second = _end(store.con, key, runs[1], as_of[1])
+        _refuse_hidden(store, key, (first, second))
         emptied = _emptied(store.con, first, second)
-        with visible_catalogue(store.con, registry.helpers.values()) as catalogue:
+        with visible_catalogue(store.con, registry.helpers.values(), registry.config) as catalogue:
             _refuse_forgotten(store.con, catalogue, key, (first, second), emptied)
             worlds = _worlds(store.con, catalogue, key, first, second)
         names = dict(
@@ -113,6 +115,17 @@ def _end(con: Connection, key: str, run_id: str, as_of: str | None) -> _End:
         0
     ][0]
     return _End(run, dataset_key, stored, stored.total / stored.n)
+
+
+def _refuse_hidden(store: Store, key: str, ends: Sequence[_End]) -> None:
+    """A movement from or to zeros that say nothing explains nothing."""
+    hidden = hidden_metrics(store, [end.run.run_key for end in ends])
+    for end in ends:
+        if key in hidden.get(end.run.run_key, ()):
+            raise RefusedError(
+                f"{key} of {end.run.run_id} is not shown: {hidden[end.run.run_key][key]}; "
+                f"`eval-pipeline show {end.run.run_id}` says what to do"
+            )
 
 
 def _emptied(con: Connection, first: _End, second: _End) -> dict[str, frozenset[str]]:

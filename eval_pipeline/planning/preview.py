@@ -55,7 +55,7 @@ def find_preview(
         cells = _find_stale_cells(store, chosen)
         plan = _plan_document(store, cells, chosen)
         scopes, runs = _scopes(cells, sample=sample)
-        with visible_catalogue(store.con, registry.helpers.values()) as catalogue:
+        with visible_catalogue(store.con, registry.helpers.values(), registry.config) as catalogue:
             found = _preview(store, catalogue, scopes, progress=progress)
         changed = [key for key, preview in found.items() if preview.changed]
         verdicts = NO_VERDICTS
@@ -65,7 +65,9 @@ def find_preview(
     sampled = {key for scope, _ in scopes for key in scope.run_keys}
     return replace(
         plan,
-        preview={key: _entry(preview, runs, unit=units[key]) for key, preview in found.items()},
+        preview={
+            key: _entry(preview, runs, unit=units.get(key, "queries")) for key, preview in found.items()
+        },
         verdicts=verdicts,
         sampled_runs=UNSET if sample is None else [run.run_id for key, run in runs.items() if key in sampled],
     )
@@ -79,7 +81,7 @@ def _unit_of(formula: Definition) -> str:
 def _scopes(
     cells: StaleCells, *, sample: int | None
 ) -> tuple[list[tuple[Scope, set[str]]], dict[int, PreviewedRun]]:
-    """Runs with stale cells in batches of one dataset, with what is stale there; a sample takes the newest runs.
+    """Runs with stale cells in batches of one golden set, with what is stale there; a sample takes the newest runs.
 
     Also all these runs, in run order. Runs with frozen tables stand in batches of their own: nothing of theirs is
     computed from forgotten texts.
@@ -97,19 +99,19 @@ def _scopes(
         "order by s.run_no desc"
     ).fetchall()
     runs = {row[0]: PreviewedRun(row[1], (row[2][0], row[5])) for row in reversed(rows)}
-    batches: dict[tuple[int, tuple[str, ...]], list[tuple[list[int], set[str], list[int], int]]] = {}
+    batches: dict[tuple[int, int, tuple[str, ...]], list[tuple[list[int], set[str], list[int]]]] = {}
     for run_key, _, (dataset_key, frozen), golden_key, n_rows, _, stale in rows[:sample]:
-        waiting = batches.setdefault((dataset_key, tuple(frozen)), [([], set(), [0], golden_key)])
+        waiting = batches.setdefault((dataset_key, golden_key, tuple(frozen)), [([], set(), [0])])
         if waiting[-1][2][0] and waiting[-1][2][0] + n_rows > BATCH_RESULTS:
-            waiting.append(([], set(), [0], golden_key))
-        keys, definitions, size, _ = waiting[-1]
+            waiting.append(([], set(), [0]))
+        keys, definitions, size = waiting[-1]
         keys.append(run_key)
         definitions |= set(stale)
         size[0] += n_rows
     scopes = [
         (Scope(dataset_key, golden_key, sorted(keys)), definitions)
-        for (dataset_key, _), waiting in batches.items()
-        for keys, definitions, _, golden_key in waiting
+        for (dataset_key, golden_key, _), waiting in batches.items()
+        for keys, definitions, _ in waiting
     ]
     return scopes, runs
 
@@ -124,8 +126,6 @@ def _preview(
         chain = [one for one in registry if one.name in stale and one.schema in ("facts", "metrics")]
         evaluate(con, catalogue, chain, scope)
         for one in _metrics(chain):
-            for key in one.keys:
-                found.setdefault(key, KeyPreview())
             compare_with_stored(con, catalogue, one, scope, found, rounding=rounding_of(registry))
         drop(con, [one.name for one in chain])
         if progress:

@@ -7,12 +7,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-from eval_pipeline.comparing.documents import GateReport
+from eval_pipeline.comparing.documents import UNCLEAR, GateReport
 from eval_pipeline.comparing.gate import judge_pair
 from eval_pipeline.comparing.material import Paired, find_pair, read_pair, whole_run_tests
-from eval_pipeline.comparing.noise import find_noise, is_within
+from eval_pipeline.comparing.noise import find_noise
 from eval_pipeline.comparing.options import comparison_options
-from eval_pipeline.comparing.pair_rows import aggregates_of
 from eval_pipeline.comparing.pair_states import PairState
 from eval_pipeline.comparing.pairs import find_pairs, is_gated
 from eval_pipeline.comparing.significance import (
@@ -20,9 +19,7 @@ from eval_pipeline.comparing.significance import (
     compare_metric,
     entries_of,
     questions_of,
-    verdict_of,
 )
-from eval_pipeline.comparing.verdicts import deltas_of
 from eval_pipeline.comparing.warnings import chunk_level_metrics
 from eval_pipeline.computing.scope import Scope, visible_catalogue
 from eval_pipeline.computing.scratch import (
@@ -108,7 +105,7 @@ def _within(scopes: Sequence[tuple[Scope, set[str]]], run_keys: set[int]) -> lis
 def _compute(store: Store, scopes: Sequence[tuple[Scope, set[str]]]) -> None:
     registry = store.definitions()
     con = store.con
-    with visible_catalogue(con, registry.helpers.values()) as catalogue:
+    with visible_catalogue(con, registry.helpers.values(), registry.config) as catalogue:
         for scope, stale in scopes:
             chain = [one for one in registry if one.name in stale and one.schema in ("facts", "metrics")]
             evaluate(con, catalogue, chain, scope)
@@ -161,25 +158,15 @@ def _tests(
 def _metric_verdicts(
     store: Store, paired: Paired, tests: Mapping[str, PairedResult], keys: Collection[str]
 ) -> dict[str, str]:
-    registry = store.definitions()
+    registry = paired.registry
     con = store.con
     formulas = registry.keys()
     shown = [key for key in keys if key in tests]
-    entries = entries_of(tests, {**questions_of(registry), **WHOLE_RUN_QUESTIONS})
     options = comparison_options(registry.config)
     sources = {key: formulas[key].name for key in shown}
     bands = find_noise(con, paired.a, paired.b, sources=sources, k=options.compare_k).bands
-    before, after = aggregates_of(con, paired.a), aggregates_of(con, paired.b)
-    deltas = deltas_of({key: before.get(key) for key in shown}, {key: after.get(key) for key in shown})
-    return {
-        key: verdict_of(
-            entries[key].delta,
-            entries[key].p_adjusted,
-            formulas[key].header.direction,
-            in_band=is_within(deltas[key], bands[key]),
-        )
-        for key in shown
-    }
+    entries = entries_of(tests, {**questions_of(registry), **WHOLE_RUN_QUESTIONS}, bands=bands)
+    return {key: entries[key].verdict or UNCLEAR for key in shown}
 
 
 def _failing(gate: GateReport) -> list[str]:

@@ -46,7 +46,9 @@ class StatusReport(Document, frozen=True):
     runs: Annotated[int, Help("How many runs the store has.")]
     cells: Annotated[CellCounts, Help("The cells of all tables by state.")]
     assets: Annotated[list[AssetStatus], Help("Every derived table, and the comparisons last.")]
-    waiting: Annotated[list[str], Help("Runs that wait for the golden set of their dataset.")]
+    waiting: Annotated[
+        list[str], Help("Runs whose dataset has no golden set: they are scored by what needs no label.")
+    ]
     frozen_runs: Annotated[list[str], Help("Runs with frozen cells.")]
     incomplete: Annotated[list[str], Help("Runs in which golden queries are without a result.")]
     superseded: Annotated[dict[str, str], Help("Run: the run that replaces it.")]
@@ -54,6 +56,10 @@ class StatusReport(Document, frozen=True):
     warnings: Annotated[int, Help("How many warnings `status --lint` has about labels and ranks.")]
     failed: Annotated[
         dict[str, str], Help("Table that could not be computed: `failed: …`, with run, query and error.")
+    ] = msgspec.field(default_factory=dict)
+    implausible: Annotated[
+        dict[str, str],
+        Help("Run whose ids nothing knows: why its label metrics are not shown, and what to do."),
     ] = msgspec.field(default_factory=dict)
 
 

@@ -10,9 +10,10 @@ from eval_pipeline.computing.states import states_of_cells
 from eval_pipeline.loading.deliveries import count_problems
 from eval_pipeline.loading.lint import Finding, all_findings, count_findings
 from eval_pipeline.planning.reports import AssetStatus, CellCounts, StatusReport
+from eval_pipeline.showing.plausibility import implausible_runs
 from eval_pipeline.store.open import first_value
 from eval_pipeline.store.project import Project
-from eval_pipeline.store.runs import attempts, waiting_runs
+from eval_pipeline.store.runs import attempts
 from eval_pipeline.words import failed_sentence
 
 StateCount = tuple[str, str | None, int]
@@ -27,12 +28,12 @@ def find_status(project: Project) -> StatusReport:
         rows = states.counts()
         pairs = [(state, reason, 1) for state, reason in count_pairs(find_pairs(store, states))]
         runs = int(first_value(store.con, "select count(*) from raw.runs"))
-        waiting = waiting_runs(store.con)
         frozen = states.frozen_runs()
         failures = states.failures()
         known = attempts(store.con).values()
         warnings = count_findings(store.con)
         quarantined = count_problems(store.con)
+        unknown = implausible_runs(store.con)
     counted: dict[str, list[StateCount]] = {}
     for name, state, reason, n in rows:
         counted.setdefault(name, []).append((state, reason, n))
@@ -45,13 +46,14 @@ def find_status(project: Project) -> StatusReport:
         runs=runs,
         cells=CellCounts(**{state: sum(getattr(one, state) for one in assets) for state in STATES}),
         assets=assets,
-        waiting=waiting,
+        waiting=[run.run_id for run in known if not run.has_golden_set],
         frozen_runs=frozen,
         incomplete=[run.run_id for run in known if run.has_golden_set and not run.is_complete],
         superseded={run.run_id: run.superseded_by for run in known if run.superseded_by},
         quarantined=quarantined,
         warnings=warnings,
         failed={name: failed_sentence(failed) for name, failed in failures.items()},
+        implausible={run.run_id: unknown[run.run_key].sentence for run in known if run.run_key in unknown},
     )
 
 

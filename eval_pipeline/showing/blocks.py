@@ -181,7 +181,7 @@ def _extraction(con: Connection, run: RunRow, point: Point, expected: ExpectedCa
         micro_strict=_rates(summary, "micro_strict"),
         **{name: summary.get(name) for name in (*TOTALS, "target")},
         target_met=None if expected.why_undecided else summary.get("target_met"),
-        cases={case["case_id"]: _case_metrics(case) for case in cases if case["f1"] is not None},
+        cases={case["case_id"]: case_metrics(case) for case in cases if case["f1"] is not None},
         fields={
             row["field"]: FieldAccuracy(accuracy=row["accuracy"], n=row["n"])
             for row in sorted(fields, key=lambda row: str(row["field"]))
@@ -209,7 +209,7 @@ def guide_version(store: Store, run: RunRow) -> str:
     return EXTRACTION_FORMULA_VERSION + ("" if policy == "code" else f"+fn_policy={policy}")
 
 
-def _case_metrics(case: Row) -> ExtractionCase:
+def case_metrics(case: Row) -> ExtractionCase:
     """The metrics of one case, rounded as everything that is stored."""
     values: Row = {name: rounded(case[name]) for name in CASE_RATES}
     return ExtractionCase(**values, **{name: int(case[name]) for name in CASE_COUNTS})

@@ -38,12 +38,11 @@ def _compute_document(
     rounding: str,
     as_stored: Collection[str] = (),
 ) -> Aggregate:
-    """The summary under these definitions, parents first; nothing is written. The run's golden set has to be there.
+    """The summary under these definitions, parents first; nothing is written.
 
     The keys `as_stored` keep the values that stand in the store.
     """
     dataset_key = first_value(con, "select dataset_key from raw.runs where run_key = ?", [run.run_key])
-    assert run.golden_key is not None
     scope = Scope(dataset_key, run.golden_key, [run.run_key])
     with visible_catalogue(con, helpers.values()) as catalogue:
         evaluate(con, catalogue, wanted, scope)
@@ -86,10 +85,6 @@ def compute_aggregate(project: Project, run_id: str) -> Aggregate:
     registry = project.definitions()
     with project.read(guarded=True) as store:
         run = find_run(store.con, run_id)
-        if run.golden_key is None:
-            raise UsageError(
-                f"run {run_id!r} waits for its golden set: load datasets/{run.dataset}/ with `eval-pipeline load PATH`"
-            )
         emptied = emptied_places(store.con, run.run_key)
         definitions = _behind_the_document(registry, run.dataset)
         frozen = [one for one in definitions if text_columns(registry, one) & emptied]

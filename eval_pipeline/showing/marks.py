@@ -34,7 +34,7 @@ def marks_of_runs(store: Store, run_keys: Sequence[int]) -> dict[int, dict[str, 
     return found
 
 
-def _states_of_run(store: Store, run: RunRow) -> list[TableState]:
+def states_of_run(store: Store, run: RunRow) -> list[TableState]:
     """The tables with values of the run that are not fresh."""
     marks = marks_of_runs(store, [run.run_key]).get(run.run_key, {})
     return [

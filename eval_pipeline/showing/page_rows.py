@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,7 +24,11 @@ def run_facts(con: Connection, run_keys: Sequence[int]) -> Tuples:
 
 
 def query_rows(con: Connection, run: RunRow) -> Tuples:
-    """(query_key, query_id, question, category, error, is_failed, n_expected, first_rank, answer) in golden order."""
+    """A row per scored query in golden order.
+
+    (query_key, query_id, question, category, error, is_failed, n_expected, first_rank, answer, judge_reasoning,
+    unsupported_claims)
+    """
     ranks = (
         "(select query_key, n_expected, first_rank from facts.chunk_ranks where run_key = $run)"
         if table_columns(con, "facts.chunk_ranks")
@@ -32,13 +37,14 @@ def query_rows(con: Connection, run: RunRow) -> Tuples:
     return con.execute(
         "select q.query_key, i.query_id, asked.text, c.slice_value, "
         "case when s.is_failed then coalesce(nullif(r.error, ''), 'timed out') end, s.is_failed, "
-        "f.n_expected, f.first_rank, said.text "
+        "f.n_expected, f.first_rank, said.text, reasoned.text, coalesce(r.unsupported_claims, []) "
         "from (from labels.query_details where golden_key = $golden) q "
         "join raw.query_ids i using (query_key) "
         "join (from raw.results where run_key = $run) r on r.query_key = q.query_key "
         "join (from ledger.scored_results where run_key = $run) s on s.query_key = q.query_key "
         "left join raw.texts asked on asked.text_key = q.text_key "
         "left join raw.texts said on said.text_key = r.answer_text_key "
+        "left join raw.texts reasoned on reasoned.text_key = r.judge_reasoning_key "
         "left join (from labels.slices where golden_key = $golden and slice = 'category') c "
         "on c.query_key = q.query_key "
         f"left join {ranks} f on f.query_key = q.query_key "
@@ -47,8 +53,18 @@ def query_rows(con: Connection, run: RunRow) -> Tuples:
     ).fetchall()
 
 
+def slices_of(con: Connection, run: RunRow) -> dict[str, list[str]]:
+    """Query id → the slices that it stands in, as `tag=work`."""
+    rows = con.execute(
+        "select i.query_id, list(concat(s.slice, '=', s.slice_value) order by s.slice, s.slice_value) "
+        "from (from labels.slices where golden_key = $golden) s join raw.query_ids i using (query_key) group by 1",
+        {"golden": run.golden_key},
+    ).fetchall()
+    return dict(rows)
+
+
 # The chunks of the archives that hold for a dataset now, each with the newest text that one of them has.
-_ARCHIVED = """
+ARCHIVED = """
 with archived as (
     select a.chunk_key, arg_max(a.text_key, a.archive_key) as text_key
     from raw.archive_chunks a
@@ -67,7 +83,7 @@ def hits_of(con: Connection, run: RunRow, query_keys: Sequence[int], *, most: in
     """
     own_chunker = "v.chunker_version = (select chunker_version from raw.runs where run_key = $run)"
     return con.execute(
-        _ARCHIVED.format(condition=own_chunker)
+        ARCHIVED.format(condition=own_chunker)
         + "select h.query_key, c.chunk_id, coalesce(t.text, other.text) "
         "from (from raw.hits where run_key = $run and rank <= $most and query_key in (select unnest($queries))) h "
         "join raw.chunk_ids c using (chunk_key) left join archived x using (chunk_key) "
@@ -80,7 +96,7 @@ def hits_of(con: Connection, run: RunRow, query_keys: Sequence[int], *, most: in
 def expected_chunks(con: Connection, run: RunRow, query_keys: Sequence[int]) -> Tuples:
     """(query_key, chunk_id, text) of the labelled chunks, with the text of whatever inventory has one."""
     return con.execute(
-        _ARCHIVED.format(condition="a.text_key is not null") + "select e.query_key, c.chunk_id, t.text "
+        ARCHIVED.format(condition="a.text_key is not null") + "select e.query_key, c.chunk_id, t.text "
         "from (from labels.expected_chunks where golden_key = $golden and query_key in (select unnest($queries))) e "
         "join raw.chunk_ids c using (chunk_key) left join archived x using (chunk_key) "
         "left join raw.texts t on t.text_key = x.text_key order by e.query_key, e.item_no",
@@ -150,3 +166,82 @@ def versions_behind(con: Connection, run_keys: Sequence[int]) -> dict[int, dict[
     ).fetchall():
         found.setdefault(run_key, {})[source.split(".", 1)[1]] = fingerprint
     return found
+
+
+def labels_behind(con: Connection, run_keys: Sequence[int]) -> dict[int, dict[str, str]]:
+    """run_key → formula → the hash of the labels that its values rest on."""
+    found: dict[int, dict[str, str]] = {}
+    for run_key, definition, labels_hash in con.execute(
+        "select run_key, definition, labels_hash from ledger.cells "
+        "where source = '' and starts_with(definition, 'metrics.') and run_key in (select unnest(?))",
+        [list(run_keys)],
+    ).fetchall():
+        found.setdefault(run_key, {})[definition.split(".", 1)[1]] = labels_hash
+    return found
+
+
+def golden_versions(con: Connection, dataset: str) -> list[tuple[dt.datetime, int]]:
+    """(loaded_at, questions) of every version of the dataset's golden set, the oldest first."""
+    return con.execute(
+        "select g.loaded_at, g.n_rows from labels.golden_sets g join raw.datasets d using (dataset_key) "
+        "where d.dataset_id = ? order by g.loaded_at, g.golden_key",
+        [dataset],
+    ).fetchall()
+
+
+def delivered_at(con: Connection, run_keys: Sequence[int]) -> dict[int, dt.datetime]:
+    """run_key → when its results were delivered."""
+    rows = con.execute(
+        "select p.run_key, d.delivered_at from raw.run_parts p join ledger.deliveries d using (delivery_key) "
+        "where p.part = 'results' and p.run_key in (select unnest(?))",
+        [list(run_keys)],
+    ).fetchall()
+    return dict(rows)
+
+
+def gate_words(con: Connection, run_keys: Sequence[int]) -> dict[int, str]:
+    """Candidate → the word of its last verdict, of whatever baseline."""
+    rows = con.execute(
+        "select run_b_key, arg_max(verdict, (judged_at, run_a_key)) from comparisons.gates "
+        "where run_b_key in (select unnest(?)) group by run_b_key",
+        [list(run_keys)],
+    ).fetchall()
+    return dict(rows)
+
+
+def attempt_numbers(con: Connection, run_keys: Sequence[int]) -> dict[int, int]:
+    """run_key → which attempt at its night it says it is, where it does."""
+    rows = con.execute(
+        "select run_key, attempt from raw.runs where attempt is not null and run_key in (select unnest(?))",
+        [list(run_keys)],
+    ).fetchall()
+    return dict(rows)
+
+
+def chunker_versions(con: Connection, run_keys: Sequence[int]) -> dict[int, str | None]:
+    """run_key → the chunker version that the run recorded."""
+    rows = con.execute(
+        "select run_key, chunker_version from raw.runs where run_key in (select unnest(?))", [list(run_keys)]
+    ).fetchall()
+    return dict(rows)
+
+
+def first_ranks(con: Connection, run_keys: Sequence[int]) -> dict[str, Any]:
+    """Columns run_key, query_key, first_rank, is_error of the queries that expect a chunk."""
+    return con.execute(
+        "select run_key, query_key, first_rank, is_error from facts.chunk_ranks "
+        "where n_expected > 0 and run_key in (select unnest(?))",
+        [list(run_keys)],
+    ).fetchnumpy()
+
+
+def questions(con: Connection, dataset: str, query_keys: Sequence[int]) -> dict[int, tuple[str, str | None]]:
+    """query_key → (query_id, question) of what the dataset's golden set asks now."""
+    rows = con.execute(
+        "select q.query_key, i.query_id, t.text from ledger.golden_sets_in_force g "
+        "join raw.datasets d using (dataset_key) join labels.query_details q using (golden_key) "
+        "join raw.query_ids i using (query_key) left join raw.texts t on t.text_key = q.text_key "
+        "where d.dataset_id = ? and q.query_key in (select unnest(?))",
+        [dataset, list(query_keys)],
+    ).fetchall()
+    return {key: (query_id, text) for key, query_id, text in rows}

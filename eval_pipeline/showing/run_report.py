@@ -7,6 +7,7 @@ from typing import Annotated
 import msgspec
 
 from eval_pipeline.documents import UNSET, Document, Help, UnsetType
+from eval_pipeline.showing.undefined import _NO_GOLDEN_SET
 
 Number = float | None
 Count = int | None
@@ -19,6 +20,16 @@ class Metric(Document, frozen=True):
         Number, Help("The mean over the queries that the metric applies to; null where it applies to none.")
     ]
     n: Annotated[int, Help("How many queries the mean is over; 0 where it has no value.")]
+
+
+class Bounds(Document, frozen=True):
+    """Between what and what a metric lies, whatever the hits turn out to be that no label of a judged query names."""
+
+    lower: Annotated[float, Help("The lowest mean that any judgements of them could lead to, rounded down.")]
+    upper: Annotated[
+        float, Help("The highest, rounded up; what is found relevant has the best grade of its query.")
+    ]
+    unjudged: Annotated[int, Help("How many such hits stand where the metric looks.")]
 
 
 class Slice(Document, frozen=True):
@@ -235,6 +246,17 @@ class TableState(Document, frozen=True):
     reason: Annotated[str | None, Help("What it is so because of; null where it was never computed.")]
 
 
+class Plausibility(Document, frozen=True):
+    """What the labels of its dataset know of a run's ids."""
+
+    retrieved_ids: Annotated[int, Help("How many different chunks the run retrieved.")]
+    named_by_labels: Annotated[
+        int, Help("How many of them a label names: the chunk itself, its document or its path.")
+    ]
+    query_ids: Annotated[int, Help("How many queries the run has results for.")]
+    in_golden: Annotated[int, Help("How many of these the golden set asks.")]
+
+
 class RunReport(Document, frozen=True):
     """One run: its aggregates and slices, and the definitions they were computed with."""
 
@@ -288,3 +310,32 @@ class RunReport(Document, frozen=True):
     undefined: Annotated[dict[str, str], Help("Metric without a value: why it has none.")] = msgspec.field(
         default_factory=dict
     )
+    state: Annotated[
+        str | UnsetType,
+        Help(
+            "`fresh`, `stale`, `missing`, `waiting`, `implausible` or `incomplete`: the run in one word, as of now."
+        ),
+    ] = UNSET
+    plausibility: Annotated[
+        Plausibility | None,
+        Help("What labels know of the run's ids; null where no golden set is there to hold them against."),
+    ] = None
+    plausibility_in_words: Annotated[
+        str | None,
+        Help("The same as a sentence, with what to do where it looks wrong; null without hits or labels."),
+    ] = None
+    unscored: Annotated[
+        dict[str, int] | UnsetType,
+        Help(
+            "Score of others: how often it was delivered without a number, where it was; these count nowhere."
+        ),
+    ] = UNSET
+    bounds: Annotated[
+        dict[str, Bounds],
+        Help("Metric of judged labels: between what it lies, where hits are unjudged; not with `--as-of`."),
+    ] = msgspec.field(default_factory=dict)
+
+    @property
+    def why_unlabelled(self) -> str | None:
+        """That the dataset has no golden set, and what gives it one; None where it has one."""
+        return next((why for why in self.undefined.values() if why.startswith(_NO_GOLDEN_SET)), None)

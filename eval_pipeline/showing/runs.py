@@ -11,9 +11,10 @@ from eval_pipeline.computing.derived import table_columns
 from eval_pipeline.errors import UnknownName
 from eval_pipeline.formulas.definition import quoted
 from eval_pipeline.loading.inbox import WaitingRun
+from eval_pipeline.showing.plausibility import hidden_metrics
 from eval_pipeline.store.open import Connection
 from eval_pipeline.store.project import Project, Store
-from eval_pipeline.store.runs import run_ids, waiting_runs
+from eval_pipeline.store.runs import run_ids
 
 EXTRACTION: Final = "aggregates.extraction_summary"
 LATENCY: Final = "aggregates.latency_summary"
@@ -67,24 +68,19 @@ def check_runs(project: Project, wanted: Collection[str]) -> None:
             raise UnknownName("run", run_id, known)
 
 
-def runs_without_golden_set(project: Project, wanted: Collection[str]) -> list[str]:
-    """Those of these runs (of all, when none is named) that cannot be scored yet."""
-    with project.read() as store:
-        waiting = waiting_runs(store.con)
-    return [run_id for run_id in waiting if not wanted or run_id in wanted]
-
-
 def headline_table(project: Project, keys: Sequence[str]) -> list[tuple[str, list[float | None]]]:
     """Every run in run order with its values of these metrics."""
     with project.read() as store:
         ordered = run_ids(store.con)
+        hidden = hidden_metrics(store, None)
         values = {
             (run_id, metric): value
-            for run_id, metric, value in store.con.execute(
-                "select r.run_id, m.metric, m.value from aggregates.run_metrics m join raw.runs r using (run_key) "
-                "where m.slice = '' and list_contains(?, m.metric)",
+            for run_key, run_id, metric, value in store.con.execute(
+                "select run_key, r.run_id, m.metric, m.value from aggregates.run_metrics m "
+                "join raw.runs r using (run_key) where m.slice = '' and list_contains(?, m.metric)",
                 [list(keys)],
             ).fetchall()
+            if metric not in hidden.get(run_key, ())
         }
     known = project.definitions().keys()
     return [(run_id, [values.get((run_id, key)) for key in keys if key in known]) for run_id in ordered]
@@ -144,15 +140,19 @@ class RunSummary:
 
 
 def run_summaries(
-    con: Connection, run_ids: Collection[str], metrics: Collection[str]
+    store: Store, run_ids: Collection[str], metrics: Collection[str]
 ) -> Mapping[str, RunSummary]:
     """The summary of every one of these runs that the store has."""
+    con = store.con
     found: dict[str, RunSummary] = {}
     asked = list(run_ids)
     for run_id, *counts in con.execute(_COUNTS, [asked]).fetchall():
         found[run_id] = RunSummary({}, *counts)
-    for run_id, metric, value, n in con.execute(_VALUES, [asked, list(metrics)]).fetchall():
-        found[run_id].metrics[metric] = (value, n)
+    rows = con.execute(_VALUES, [asked, list(metrics)]).fetchall()
+    hidden = hidden_metrics(store, {row[0] for row in rows})
+    for run_key, run_id, metric, value, n in rows:
+        if metric not in hidden.get(run_key, ()):
+            found[run_id].metrics[metric] = (value, n)
     return found
 
 
@@ -180,7 +180,7 @@ left join rejected q on q.run_key = a.run_key
 """
 
 _VALUES = """
-select r.run_id, m.metric, m.value, m.n
+select r.run_key, r.run_id, m.metric, m.value, m.n
 from aggregates.run_metrics m
 join raw.runs r using (run_key)
 where m.slice = '' and m.value is not null and r.run_id in (select unnest(?)) and m.metric in (select unnest(?))

@@ -21,7 +21,14 @@ from eval_pipeline.loading.cases import expected_cases
 from eval_pipeline.loading.deliveries import quarantined_parts
 from eval_pipeline.records import SLICES
 from eval_pipeline.showing.blocks import NOW, RunBlocks, run_blocks
-from eval_pipeline.showing.marks import _states_of_run
+from eval_pipeline.showing.bounds import _query_ranges, _run_bounds
+from eval_pipeline.showing.marks import states_of_run
+from eval_pipeline.showing.plausibility import (
+    _held_against_labels,
+    hidden_metrics,
+    shown_per_query,
+    why_undefined,
+)
 from eval_pipeline.showing.run_report import (
     FormulaUsed,
     Metric,
@@ -31,7 +38,8 @@ from eval_pipeline.showing.run_report import (
     Slice,
     TableState,
 )
-from eval_pipeline.showing.undefined import undefined_of
+from eval_pipeline.showing.run_state import run_states
+from eval_pipeline.showing.scores import _unscored_of, metrics_of
 from eval_pipeline.store.frozen import emptied_places
 from eval_pipeline.store.open import Connection, first_value
 from eval_pipeline.store.project import Project, Store
@@ -41,7 +49,6 @@ from eval_pipeline.store.runs import (
     computed_with,
     find_run,
     is_without_results,
-    per_query_values,
     query_ids_of,
 )
 from eval_pipeline.words import rounded
@@ -96,7 +103,7 @@ def show_run(project: Project, run_id: str, *, as_of: str | None = None) -> RunR
         report = run_report(store, run)
         if as_of is not None:
             return _as_they_were(store, run, point, report=report, as_of=as_of)
-        states = _states_of_run(store, run)
+        states = states_of_run(store, run)
         undefined = report.undefined | _why_failed(store.definitions(), report.undefined, states)
         return replace(report, states=states, undefined=undefined)
 
@@ -129,15 +136,16 @@ def _night(con: Connection, run: RunRow) -> Night:
 
 def _as_they_were(store: Store, run: RunRow, point: Point, *, report: RunReport, as_of: str) -> RunReport:
     """Metrics, slices and meanings at an earlier point; a meaning asked for by fingerprint shows its own metrics."""
-    registry = store.definitions()
+    registry = metrics_of(store, [run.run_key])
     con = store.con
     stood = stood_at(con, run, point)
     if not stood:
         raise UsageError(f"nothing was computed for {run.run_id} at that point: {_first_computed(con, run)}")
     keys = [key for key, one in registry.keys().items() if registry.applies_to(one, run.dataset)]
     keys += sorted({key for values in stood.values() for key in values} - set(keys))
+    hidden = hidden_metrics(store, [run.run_key]).get(run.run_key, {})
     values = {
-        place: {key: (stored.value, stored.n) for key, stored in metrics.items()}
+        place: {key: (stored.value, stored.n) for key, stored in metrics.items() if key not in hidden}
         for place, metrics in stood.items()
     }
     metrics = _metrics(values.get(("", ""), {}), keys)
@@ -159,7 +167,9 @@ def _as_they_were(store: Store, run: RunRow, point: Point, *, report: RunReport,
             name.split(".", 1)[1] for name, meaning in meanings.items() if meaning != today.get(name)
         ),
         as_of=as_of,
-        undefined=dict.fromkeys(_without_value(metrics), NOTHING_THEN),
+        undefined={key: hidden.get(key, NOTHING_THEN) for key in _without_value(metrics)},
+        unscored=UNSET,
+        bounds={},
     )
 
 
@@ -179,10 +189,11 @@ def _first_computed(con: Connection, run: RunRow) -> str:
 
 def run_report(store: Store, run: RunRow) -> RunReport:
     """The run as it stands, without the states of its tables."""
-    registry = store.definitions()
+    registry = metrics_of(store, [run.run_key])
     con = store.con
     scored, missing, unknown = query_ids_of(con, run)
-    aggregates = _aggregates_of(con, run)
+    held = _held_against_labels(store, run.run_key)
+    aggregates = _aggregates_of(con, run, hidden=held.hidden)
     keys = [key for key, one in registry.keys().items() if registry.applies_to(one, run.dataset)]
     metrics = _metrics(aggregates.get(("", ""), {}), keys)
     return RunReport(
@@ -201,7 +212,12 @@ def run_report(store: Store, run: RunRow) -> RunReport:
         night=_night(con, run),
         quarantined=quarantined_parts(con, run.run_key),
         is_without_results=is_without_results(con, run.run_key),
-        undefined=undefined_of(store, run, _without_value(metrics)),
+        undefined=why_undefined(store, run, _without_value(metrics), held.hidden),
+        state=run_states(store, [run.run_id])[run.run_id],
+        plausibility=held.counts,
+        plausibility_in_words=held.words,
+        unscored=_unscored_of(store, run) or UNSET,
+        bounds={} if held.hidden else _run_bounds(store, run),
     )
 
 
@@ -250,13 +266,16 @@ def _slices(
 
 def show_queries(project: Project, run_id: str) -> Iterator[Row]:
     """One document per scored query, unrounded, in golden order."""
-    registry = project.definitions()
     with project.read() as store:
         run = find_run(store.con, run_id)
+        registry = metrics_of(store, [run.run_key])
         formulas = [one for one in registry.formulas if registry.applies_to(one, run.dataset)]
-        values = per_query_values(store.con, run, sorted(formulas, key=lambda d: d.name))
+        formulas = [*sorted(formulas, key=lambda d: d.name), *registry.scores.values()]
+        values = shown_per_query(store, run, formulas)
+        ranges = _query_ranges(store, run, values)
     for query_id, metrics in values.items():
-        yield {"query_id": query_id, "metrics": dict(metrics)}
+        bounds = {key: [one.lower, one.upper] for key, one in ranges.get(query_id, {}).items()}
+        yield {"query_id": query_id, "metrics": dict(metrics)} | ({"bounds": bounds} if bounds else {})
 
 
 def _json_value(value: Any) -> Any:
@@ -288,24 +307,25 @@ def _failed_count(con: Connection, run: RunRow) -> int:
 
 
 def _aggregates_of(
-    con: Connection, run: RunRow
+    con: Connection, run: RunRow, *, hidden: Collection[str]
 ) -> dict[tuple[str, str], dict[str, tuple[float | None, int]]]:
-    """(slice, slice value) → metric → (value, n); ('', '') is the whole run."""
+    """(slice, slice value) → metric → (value, n), of what is shown; ('', '') is the whole run."""
     found: dict[tuple[str, str], dict[str, tuple[float | None, int]]] = {}
     for name, value_of, metric, value, n in con.execute(
         "select slice, slice_value, metric, value, n from aggregates.run_metrics where run_key = ?",
         [run.run_key],
     ).fetchall():
-        found.setdefault((name, value_of), {})[metric] = (value, n)
+        if metric not in hidden:
+            found.setdefault((name, value_of), {})[metric] = (value, n)
     return found
 
 
 def _slice_sizes(con: Connection, run: RunRow) -> dict[tuple[str, str], int]:
-    """How many scored queries stand in each slice."""
+    """How many scored queries stand in each slice; without a golden set nobody said in which."""
     rows = con.execute(
         "select s.slice, s.slice_value, count(*) from labels.slices s "
         "join raw.results r on r.query_key = s.query_key and r.run_key = ? "
-        "where s.golden_key = ? group by s.slice, s.slice_value order by s.slice, s.slice_value",
+        "where s.golden_key = ? and s.golden_key > 0 group by s.slice, s.slice_value order by s.slice, s.slice_value",
         [run.run_key, run.golden_key],
     ).fetchall()
     return {(name, value): n for name, value, n in rows}

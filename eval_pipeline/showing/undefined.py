@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from typing import Final
 from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.formulas.tokens import canonical
+from eval_pipeline.showing.scores import metrics_of
 from eval_pipeline.store.open import Connection
 from eval_pipeline.store.project import Store
 from eval_pipeline.store.runs import RunRow, computed_with
@@ -19,6 +21,10 @@ from eval_pipeline.words import count
 NAMED: Final = 4
 NO_RESULTS: Final = "no results"
 NOT_COMPUTED: Final = "not computed yet"
+NO_VALUE: Final = "no query with a value"
+_NO_GOLDEN_SET: Final = "no golden set for dataset"
+NO_SCORE: Final = "no score of this name"
+NO_NUMBER: Final = "no score with a number"
 
 
 @dataclass(frozen=True)
@@ -60,16 +66,17 @@ class _Part:
 
 
 RESULTS, ARCHIVES = "raw.results", "raw.archives"
-COUNTS = "labels.expected_document_counts"
+QUERIES, COUNTS = "labels.queries", "labels.expected_document_counts"
 # What the golden set lacks comes first: without it nothing that a run delivers is of use.
 _PARTS: Final = (
-    _Part("expected chunks", "labels.expected_chunks", ("n_expected > 0",)),
+    _Part("expected chunks", "labels.expected_chunks", ("n_expected > 0", "n_relevant > 0", "best_grades")),
+    _Part("judged labels", "labels.grade_counts", ("is_judged",)),
     _Part("expected documents", "labels.expected_documents", ("n_expected > 0",)),
     _Part("queries to refuse", COUNTS, ("n_expected = 0",), condition="t.n_expected = 0"),
     _Part("unanswerable queries", "labels.answerable", ("not answerable",), condition="not t.answerable"),
     _Part("gold supports", "labels.supports", ("n_expected > 0", "n_supports > 0", "n_groups > 0")),
     _Part("multi-hop queries", "labels.multi_hop", ("is_multi_hop",)),
-    _Part("spans", "labels.spans", ("retrieved_chars is not null",)),
+    _Part("spans", "labels.spans", ("retrieved_chars is not null", "n_spans > 0")),
     _Part("required or forbidden texts", "labels.strings", ("n_required",)),
     _Part("conflict rules", "labels.conflict_rules", ("case conflict_rule",)),
     _Part("answers", RESULTS, ("has_answer",), condition="t.has_answer"),
@@ -94,19 +101,34 @@ _PARTS: Final = (
 
 def undefined_of(store: Store, run: RunRow, keys: Collection[str]) -> dict[str, str]:
     """Metric → why it has no value in this run, of these, which have none."""
-    registry = store.definitions()
     if not keys:
         return {}
-    if run.golden_key is None:
-        return dict.fromkeys(keys, f"no golden set for dataset {run.dataset}")
+    registry = metrics_of(store, [run.run_key])
     lacking = _lacking(store.con, run)
     if NO_RESULTS in lacking:
         return dict.fromkeys(keys, NO_RESULTS)
     formulas, computed = registry.keys(), computed_with(store.con, run)
-    return {
-        key: _reason(registry, formulas[key], lacking) if formulas[key].name in computed else NOT_COMPUTED
-        for key in keys
-    }
+    found = {}
+    for key in keys:
+        one = formulas.get(key)
+        if one is None:
+            found[key] = NO_SCORE  # A metric that this run does not know is a score that another one has.
+        elif run.golden_key < 0 and _reads_labels(registry.inputs_of(one)):
+            found[key] = _no_golden_set(run.dataset)
+        else:
+            found[key] = _reason(registry, one, lacking) if one.name in computed else NOT_COMPUTED
+    return found
+
+
+def _no_golden_set(dataset: str) -> str:
+    """Why a metric of labels has no value in a run whose dataset has no golden set, and what gives it one."""
+    command = f"eval-pipeline load FILE --golden --dataset {dataset}"
+    return f"{_NO_GOLDEN_SET} {dataset}: `{command}` takes labels in"
+
+
+def _reads_labels(inputs: Collection[str]) -> bool:
+    """Whether a formula asks more of a golden set than which queries there are."""
+    return any(table.startswith("labels.") and table != QUERIES for table in inputs)
 
 
 def _lacking(con: Connection, run: RunRow) -> set[str]:
@@ -122,16 +144,18 @@ def _lacking(con: Connection, run: RunRow) -> set[str]:
 
 
 def _reason(registry: Registry, one: Definition, lacking: Collection[str]) -> str:
+    if one.is_scored_by_name:
+        return NO_NUMBER
     inputs = registry.inputs_of(one)
     for part in _PARTS:
         if f"no {part.words}" in lacking and part.is_needed(one, inputs):
             return f"no {part.words}"
-    return "no query with a value" + (f"; it applies where {one.applies_where}" if one.applies_where else "")
+    return NO_VALUE + (f"; it applies where {one.applies_where}" if one.applies_where else "")
 
 
 def in_short(undefined: Mapping[str, str]) -> str:
     """`no spans, no judge scores: 26 metrics`: what is missing most comes first."""
-    reasons = Counter(reason.split(";", 1)[0] for reason in undefined.values())
+    reasons = Counter(re.split("[;:] ", reason, maxsplit=1)[0] for reason in undefined.values())
     named = [reason for reason, _ in reasons.most_common()]
     shown = ", ".join(named[:NAMED]) + (" …" if len(named) > NAMED else "")
     return f"{shown}: {count(len(undefined), 'metric')}"

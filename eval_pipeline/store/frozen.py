@@ -194,7 +194,11 @@ PLACES_OF_RUNS = """
 
 def tables_of_part(part: str) -> tuple[str, ...]:
     """The tables that a part of a run fills."""
-    return ("raw.runs",) if part == "run" else tuple(f"raw.{table}" for table in TABLES_OF_PART.get(part, ()))
+    return (
+        ("raw.runs", "raw.run_scores")
+        if part == "run"
+        else tuple(f"raw.{table}" for table in TABLES_OF_PART.get(part, ()))
+    )
 
 
 PART_OF_TABLE = {table: part for part in ("run", *TABLES_OF_PART) for table in tables_of_part(part)}

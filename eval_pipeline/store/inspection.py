@@ -9,7 +9,7 @@ from pathlib import Path
 
 from eval_pipeline.store.damage import is_there
 from eval_pipeline.store.durable import copy_durably
-from eval_pipeline.store.lock import Holder, _is_locked_here, holders, reader_lock
+from eval_pipeline.store.lock import PATIENCE_SECONDS, Holder, _is_locked_here, holders, reader_lock
 from eval_pipeline.store.open import Connection, _connect, says_what_failed
 from eval_pipeline.store.project import Project
 from eval_pipeline.store.schema import _applied_numbers, _known_numbers
@@ -36,7 +36,7 @@ class Inspection:
 
 
 @contextmanager
-def inspecting(project: Project) -> Iterator[Inspection | None]:
+def inspecting(project: Project, *, patience: float = PATIENCE_SECONDS) -> Iterator[Inspection | None]:
     """The store for reading, not brought up to date; None where there is none."""
     db = project.settings.db
     with ExitStack() as stack:
@@ -47,8 +47,8 @@ def inspecting(project: Project) -> Iterator[Inspection | None]:
         before = tuple(holders(db))
         # Where nobody ever locked there is nobody to wait for; DuckDB's own lock keeps out whoever comes now.
         if _is_locked_here(db):
-            stack.enter_context(reader_lock(db, project.clock, notify=project.notify))
-        con = stack.enter_context(_connect(db, read_only=True))
+            stack.enter_context(reader_lock(db, project.clock, notify=project.notify, patience=patience))
+        con = stack.enter_context(_connect(db, read_only=True, patience=patience))
         yield Inspection(
             con,
             before,

@@ -283,12 +283,14 @@ class Keeping:
         with suppress(OSError):
             kept_folder(self.db).rmdir()
 
-    def keep(self, source: Path, file: KeptFile, held: bytes | None = None) -> KeptFile:
+    def keep(
+        self, source: Path, file: KeptFile, held: bytes | None = None, *, as_it_is: bool = False
+    ) -> KeptFile:
         """Stage one delivered file; plain JSON Lines are packed, everything else stays byte for byte.
 
         `held` are the bytes of the file, where somebody has them already.
         """
-        packed = source.suffix == ".jsonl"
+        packed = source.suffix == ".jsonl" and not as_it_is
         name = file.name + ".zst" if packed else file.name
         target = self.staged / name
         try:
@@ -297,6 +299,11 @@ class Keeping:
         except OSError as error:
             raise self._cannot_be_kept(source, error) from error
         return replace(file, name=name, hash=found, bytes=size)
+
+    def keep_named(self, source: Path, file: KeptFile) -> KeptFile:
+        """The same for a file that is called after the bytes that lie here."""
+        kept = self.keep(source, file, as_it_is=True)
+        return replace(kept, content_hash=kept.hash or "")
 
     def keep_staged(self, file: KeptFile) -> KeptFile:
         """The same for a file that was written where it is staged."""

@@ -105,7 +105,7 @@ def says_what_failed(db: Path) -> Iterator[None]:
 
 @contextmanager
 def _open_reader(
-    db: Path, clock: Clock, notify: Notify | None, *, for_others: bool, guarded: bool
+    db: Path, clock: Clock, notify: Notify | None, patience: float, *, for_others: bool, guarded: bool
 ) -> Iterator[Connection]:
     """As `Project.read` says."""
     _refuse_others(db)
@@ -117,8 +117,8 @@ def _open_reader(
     while True:
         with (
             says_what_failed(db),
-            reader_lock(db, clock, notify=notify),
-            _connect(db, read_only=True, for_others=for_others, guarded=guarded) as con,
+            reader_lock(db, clock, notify=notify, patience=patience),
+            _connect(db, read_only=True, for_others=for_others, guarded=guarded, patience=patience) as con,
         ):
             if _is_current(con):
                 yield con
@@ -164,19 +164,28 @@ def transaction(con: Connection) -> Iterator[None]:
 
 @contextmanager
 def _connect(
-    db: Path, *, read_only: bool, for_others: bool = False, guarded: bool = False
+    db: Path,
+    *,
+    read_only: bool,
+    for_others: bool = False,
+    guarded: bool = False,
+    patience: float = PATIENCE_SECONDS,
 ) -> Iterator[Connection]:
     """Open the file, waiting for programs that hold it without knowing our lock; call it behind the lock."""
     _refuse_other_files(db)
     with ExitStack() as stack:
         opening = partial(attached, db, read_only=read_only, for_others=for_others, guarded=guarded)
-        con = _wait_for(db, stack, opening)
+        con = _wait_for(db, stack, opening, patience=patience)
         _refuse_foreign(con, db)
         yield con
 
 
 def _wait_for(
-    db: Path, stack: ExitStack, opening: Callable[[], AbstractContextManager[Connection]]
+    db: Path,
+    stack: ExitStack,
+    opening: Callable[[], AbstractContextManager[Connection]],
+    *,
+    patience: float,
 ) -> Connection:
     started = time.monotonic()
     while True:
@@ -191,7 +200,7 @@ def _wait_for(
             message = str(error)
             if "lock" not in message.lower():
                 raise _opening_failed(db, error) from error
-            if time.monotonic() - started > PATIENCE_SECONDS:
+            if time.monotonic() - started > patience:
                 raise StoreBusy(
                     f"{db} is held by another program: {message}. Close it and try again."
                 ) from error

@@ -42,7 +42,7 @@ class Project:
         """The store for the length of a query or two; `for_others` than this package by itself, `guarded` as below."""
         from eval_pipeline.store.open import _open_reader
 
-        given = (self.settings.db, self.clock, self.notify)
+        given = (self.settings.db, self.clock, self.notify, self.settings.patience)
         with _open_reader(*given, for_others=for_others, guarded=guarded) as con:
             yield Store(con, self.definitions, _standing(self.clock))
 

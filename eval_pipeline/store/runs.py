@@ -9,7 +9,7 @@ from typing import Any
 
 from eval_pipeline.errors import UnknownName
 from eval_pipeline.formulas.definition import Definition, quoted
-from eval_pipeline.store.open import Connection, first_row, first_value
+from eval_pipeline.store.open import Connection, first_value
 
 _COLUMNS = (
     "n.run_key, n.run_id, d.dataset_id, n.suite, n.effective_night, n.has_golden_set, n.n_golden, n.n_results, "
@@ -21,7 +21,10 @@ NIGHT_ORDER = "n.effective_night, n.ordered_at, n.run_id"
 
 @dataclass(frozen=True)
 class NightRun:
-    """A run as an attempt at its night; `is_last_complete` says that it counts as the night's answer."""
+    """A run as an attempt at its night; `is_last_complete` says that it counts as the night's answer.
+
+    `has_golden_set` holds of extraction cases too, which need none.
+    """
 
     run_key: int
     run_id: str
@@ -39,29 +42,19 @@ class NightRun:
     superseded_by: str | None
 
 
-def suite_attempts(con: Connection, suite: str | None, dataset: str) -> list[NightRun]:
-    """Every run of a suite on a dataset, in run order."""
+def previous_complete_runs(con: Connection, run_ids: Collection[str]) -> dict[str, str]:
+    """Run → the answer of the last night before its own, in the same suite and dataset, where there is one."""
     rows = con.execute(
-        f"select {_COLUMNS} {_FROM} where n.suite is not distinct from ? and d.dataset_id = ? "
-        "order by n.ordered_at, n.run_id",
-        [suite, dataset],
-    ).fetchall()
-    return [NightRun(*row) for row in rows]
-
-
-def previous_complete_run(con: Connection, run_id: str) -> str | None:
-    """The answer of the last night before this run's own, in the same suite and dataset; None when there is none."""
-    row = first_row(
-        con,
-        "select n.run_id from main.run_nights n join main.run_nights own on own.run_id = ? "
-        "and n.dataset_key = own.dataset_key and n.suite is not distinct from own.suite "
-        "where n.is_last_complete and (n.effective_night < own.effective_night "
+        "select own.run_id, n.run_id from main.run_nights n join main.run_nights own "
+        "on n.dataset_key = own.dataset_key and n.suite is not distinct from own.suite "
+        "where own.run_id in (select unnest(?)) and n.is_last_complete and (n.effective_night < own.effective_night "
         "or (n.effective_night = own.effective_night and n.own_night <> own.own_night "
         "and (n.ordered_at, n.run_id) < (own.ordered_at, own.run_id))) "
-        "order by n.effective_night desc, n.ordered_at desc, n.run_id desc limit 1",
-        [run_id],
-    )
-    return None if row is None else str(row[0])
+        "qualify row_number() over (partition by own.run_id "
+        "order by n.effective_night desc, n.ordered_at desc, n.run_id desc) = 1",
+        [sorted(run_ids)],
+    ).fetchall()
+    return dict(rows)
 
 
 def attempts(con: Connection, run_ids: Collection[str] | None = None) -> dict[str, NightRun]:
@@ -76,12 +69,12 @@ def attempts(con: Connection, run_ids: Collection[str] | None = None) -> dict[st
 
 @dataclass(frozen=True)
 class RunRow:
-    """A run as the store knows it; `golden_key` is None while its dataset is not there, 0 where it needs none."""
+    """A run as the store knows it; `golden_key` is below 0 without a golden set, 0 where nothing is asked."""
 
     run_key: int
     run_id: str
     dataset: str
-    golden_key: int | None
+    golden_key: int
 
 
 def find_run(con: Connection, run_id: str) -> RunRow:
@@ -99,14 +92,6 @@ def find_run(con: Connection, run_id: str) -> RunRow:
 def run_ids(con: Connection) -> list[str]:
     """Every run, in run order."""
     rows = con.execute("select run_id from ledger.runs_in_order order by ordered_at, run_id").fetchall()
-    return [run_id for (run_id,) in rows]
-
-
-def waiting_runs(con: Connection) -> list[str]:
-    """Runs that ask queries and whose dataset has not been delivered yet."""
-    rows = con.execute(
-        "select run_id from ledger.runs_in_order where golden_key is null order by ordered_at, run_id"
-    ).fetchall()
     return [run_id for (run_id,) in rows]
 
 
@@ -128,7 +113,7 @@ def query_ids_of(con: Connection, run: RunRow) -> tuple[list[str], list[str], li
     ).fetchall()
     unknown = con.execute(
         "select i.query_id from raw.results r join raw.query_ids i using (query_key) where r.run_key = ? "
-        "and r.query_key not in (select query_key from labels.queries where golden_key is not distinct from ?) "
+        "and r.query_key not in (select query_key from labels.queries where golden_key = ?) "
         "order by r.row_no",
         [run.run_key, run.golden_key],
     ).fetchall()
@@ -160,7 +145,10 @@ def per_query_values(
             "select table_name from duckdb_tables() where schema_name = 'metrics'"
         ).fetchall()
     }
+    named = [one for one in formulas if one.is_scored_by_name]
     for one in formulas:
+        if one in named:
+            continue
         keys = list(one.keys)
         for values in found.values():
             values.update(dict.fromkeys(keys))
@@ -173,4 +161,23 @@ def per_query_values(
             [run.run_key],
         ).fetchall():
             found.setdefault(query_id, {}).update(zip(keys, numbers, strict=True))
+    if named and named[0].short_name in tables:
+        _add_named_values(con, run, named, found)
     return dict(found)
+
+
+def _add_named_values(
+    con: Connection, run: RunRow, named: Sequence[Definition], found: dict[str, dict[str, float | None]]
+) -> None:
+    """A query that another has a score of and it has not has none of that name."""
+    keys = [key for one in named for key in one.keys]
+    rows = con.execute(
+        f"select i.query_id, m.metric, m.value from metrics.{quoted(named[0].short_name)} m "
+        "join raw.query_ids i using (query_key) where m.run_key = ?",
+        [run.run_key],
+    ).fetchall()
+    of_queries = {metric for _, metric, _ in rows}
+    for values in found.values():
+        values.update(dict.fromkeys(key for key in keys if key in of_queries))
+    for query_id, metric, value in rows:
+        found.setdefault(query_id, {})[metric] = value

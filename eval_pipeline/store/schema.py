@@ -17,7 +17,7 @@ from eval_pipeline.store.versions import _newest_writer, _sign
 
 # What the rows of a run's parts stand in, in schema raw.
 TABLES_OF_PART: Final = {
-    "results": ("results", "hits", "hit_spans", "citations", "references"),
+    "results": ("results", "hits", "hit_spans", "citations", "references", "scores"),
     "extractions": ("extraction_cases",),
     "index_report": ("index_reports", "indexed_documents", "indexed_chunks"),
     "judge_spot_check": ("spot_checks",),
@@ -66,6 +66,7 @@ def _migrate(con: duckdb.DuckDBPyConnection, clock: Clock) -> str | None:
                 "insert into main.schema_migrations values (?, ?, ?)",
                 [number, path.name, clock()],
             )
+        imply_golden_sets(con)
         _sign(con, clock)
         _refresh_shipped_views(con)
     except BaseException:
@@ -78,6 +79,11 @@ def _migrate(con: duckdb.DuckDBPyConnection, clock: Clock) -> str | None:
         f"written by eval-pipeline {before} (schema {max(applied)}), brought up to date for {product_version()} "
         f"(schema {max(_known_numbers())})"
     )
+
+
+def imply_golden_sets(con: duckdb.DuckDBPyConnection) -> None:
+    """Give runs whose dataset has no golden set the queries that they answered as one, where they have none yet."""
+    con.execute((shipped_sql() / "schema" / "imply_golden_sets.sql").read_text("utf-8"))
 
 
 def _applied_numbers(con: duckdb.DuckDBPyConnection) -> set[int]:
@@ -139,6 +145,10 @@ def _per_query_metrics(con: duckdb.DuckDBPyConnection, metrics: Mapping[str, Def
         f"from metrics.{quoted(one.short_name)}"
         for key, one in metrics.items()
         if (one.short_name, key) in existing and (one.short_name, "query_key") in existing
+    ] + [
+        f"select run_key, query_key, metric, value from metrics.{quoted(table)}"
+        for table, column in sorted(existing)
+        if column == "metric" and (table, "value") in existing
     ]
     return (
         "select runs.run_id, query_ids.query_id, long.metric, long.value from ("

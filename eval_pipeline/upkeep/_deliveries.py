@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from eval_pipeline.bundle.files import SUFFIXES, content_hash, stem_of
-from eval_pipeline.bundle.layout import ROW_PARTS
+from eval_pipeline.bundle.layout import ORIGINAL, ROW_PARTS
 from eval_pipeline.bundle.lines import BOM, BadRow, decode_object
 from eval_pipeline.bundle.parts import read_index_report
 from eval_pipeline.bundle.texts import removal_for_good, rows_without_texts, run_without_texts
@@ -209,6 +209,27 @@ def empty_kept(folders: Collection[Path], citations: Collection[str]) -> list[Pa
     return removed
 
 
+def remove_originals(db: Path, folders: Collection[Path]) -> None:
+    """Remove the files of other tools that these were made from; one may lie with another run that it holds, too."""
+    wanted = {original for folder in folders if (original := _made_from(folder))}
+    for delivery in KeptDelivery.all(db):
+        units = [
+            _name_in(delivery.path, place)
+            for place in sorted(delivery.path.glob(f"*/*/{ORIGINAL}"))
+            if place.parent in folders or _made_from(place.parent) in wanted
+        ]
+        if units:
+            delivery.drop(units)
+
+
+def _made_from(run: Path) -> str | None:
+    """What names the file that a kept run was made from: its hash, or the name of a database, which has none."""
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        known = json.loads((run / "run.json").read_text("utf-8"))[ORIGINAL]
+        return str(known.get("sha256") or known["name"])
+    return None
+
+
 def _by_delivery(folders: Iterable[Path]) -> dict[Path, list[Path]]:
     found: dict[Path, list[Path]] = {}
     for folder in folders:
@@ -256,6 +277,8 @@ def describe(delivery: Path, path: Path, *, with_hash: bool = False) -> KeptFile
     words = name.split("/")
     stem = stem_of(path)
     kind = None
+    if words[2:3] == [ORIGINAL] and len(words) > 3:
+        return _described_original(path, name, words)
     if words[0] == "runs" and len(words) == 3:
         is_part = path.name in ("run.json", "index_report.json") or (
             path.name.endswith(SUFFIXES) and stem in ROW_PARTS
@@ -274,3 +297,9 @@ def describe(delivery: Path, path: Path, *, with_hash: bool = False) -> KeptFile
     with suppress(InputRejected):
         kind = replace(kind, content_hash=content_hash(path))
     return kind.measured(path) if with_hash else kind
+
+
+def _described_original(path: Path, name: str, words: list[str]) -> KeptFile:
+    owner = {"run_id" if words[0] == "runs" else "dataset": words[1]}
+    found = KeptFile(ORIGINAL, name, "", None, 0, **owner).measured(path)
+    return replace(found, content_hash=found.hash or "")

@@ -9,13 +9,18 @@ from typing import Literal
 from eval_pipeline.bundle.files import stem_of
 from eval_pipeline.store.kept import kept_folder
 from eval_pipeline.store.open import Connection, first_value
-from eval_pipeline.upkeep.verify import verify_kept
+from eval_pipeline.upkeep.verify import KeptFinding, verify_kept
 
 ERROR: Literal["error"] = "error"
 WARNING: Literal["warning"] = "warning"
 FROM_A_BACKUP = (
     "put it in its place from an `eval-pipeline backup`, or let `eval-pipeline rebuild` write it anew from the store's "
     "rows, as far as they hold it; the numbers of the store stand"
+)
+# Of the file of another tool, which nothing is computed from.
+NOT_NEEDED = (
+    "put it in its place from an `eval-pipeline backup`; nothing is computed from it, and `eval-pipeline rebuild` goes "
+    "on without it"
 )
 READABLE = "give this user the right to read it, or put it in its place from an `eval-pipeline backup`"
 
@@ -49,10 +54,16 @@ def kept_findings(db: Path, con: Connection | None) -> list[Finding]:
         return [Finding(what, str(error.filename or kept_folder(db)), ERROR, READABLE)]
     return [
         Finding(
-            f"a kept delivery is {one.problem} ({stem_of(one.path)})",
+            f"a kept {'original' if one.is_of_original else 'delivery'} is {one.problem} ({stem_of(one.path)})",
             str(one.path),
-            ERROR,
-            READABLE if one.problem == "unreadable" else FROM_A_BACKUP,
+            WARNING if one.is_of_original else ERROR,
+            _mended_by(one),
         )
         for one in check.findings
     ]
+
+
+def _mended_by(found: KeptFinding) -> str:
+    if found.is_of_original:
+        return NOT_NEEDED
+    return READABLE if found.problem == "unreadable" else FROM_A_BACKUP

@@ -108,11 +108,19 @@ where x.run_key = ? order by x.query_key, x.item_no
 """
 
 
+_SCORES = """
+select s.query_key, s.name, s.value, s.label, t.text as reason, s.source, s.model, s.version
+from raw.scores s left join raw.texts t on t.text_key = s.reason_key
+where s.run_key = ? order by s.rowid
+"""
+
+
 def _results(con: Connection, run_key: int) -> Rows:
     spans = _grouped(_ask(con, _HIT_SPANS, [run_key]), "query_key", "rank")
     hits = _grouped(_ask(con, _HITS, [run_key]), "query_key")
     citations = _grouped(_ask(con, _CITATIONS, [run_key]), "query_key")
     references = _grouped(_ask(con, _REFERENCES, [run_key]), "query_key")
+    scores = _grouped(_ask(con, _SCORES, [run_key]), "query_key")
     rows: Rows = []
     for row in _ask(con, _RESULTS, [run_key]):
         key = row["query_key"]
@@ -124,6 +132,10 @@ def _results(con: Connection, run_key: int) -> Rows:
         stages = ("total", "folder_selection", "retrieval", "generation", "judge")
         latency = _without_nulls({stage: row[f"{stage}_ms"] for stage in stages})
         judge = _judge(row)
+        if key in scores:
+            said = ("value", "label", "reason", "source", "model", "version")
+            # A score without a number was delivered, too.
+            found["scores"] = {one["name"]: {"value": None} | _take(one, *said) for one in scores[key]}
         rows.append(
             (
                 row["row_no"],
@@ -304,15 +316,15 @@ def _golden_set(con: Connection, file: KeptFile) -> Rows | None:
     labels = {table: _labels(con, table, key) for table in _LABELS}
     rows = _ask(
         con,
-        'select query_key, query_id, query_no, text as query, lang, query_group as "group" from labels.query_details '
-        "join raw.query_ids using (query_key) left join raw.texts using (text_key) where golden_key = ? "
-        "order by query_no",
+        'select query_key, query_id, query_no, t.text as query, lang, query_group as "group", m.text as reference '
+        "from labels.query_details q join raw.query_ids using (query_key) left join raw.texts t using (text_key) "
+        "left join raw.texts m on m.text_key = q.reference_key where golden_key = ? order by query_no",
         [key],
     )
     return [
         (
             row["query_no"],
-            _take(row, "query_id", "query", "lang", "group")
+            _take(row, "query_id", "query", "lang", "group", "reference")
             | _query_labels({table: found.get(row["query_key"], []) for table, found in labels.items()}),
         )
         for row in rows
@@ -335,6 +347,8 @@ _LABELS = {
     "conflict_rules": ("conflict_rule", ""),
     "spans": ("span_no", "doc"),
     "slices": ("x.rowid", ""),
+    "grades": ("x.rowid", "chunk"),
+    "grade_counts": ("n_grades", ""),
 }
 
 
@@ -356,6 +370,8 @@ def _query_labels(labels: Mapping[str, list[Row]]) -> Row:
     ):
         if labels[counts]:
             found[f"expected_{name}_ids"] = [one[f"{name}_id"] for one in labels[items]]
+    if labels["grade_counts"]:
+        found["grades"] = {one["chunk_id"]: one["grade"] for one in labels["grades"]}
     spans = _grouped(labels["expected_chunk_spans"], "chunk_id")
     for kind in ("must_contain", "forbidden"):
         found[kind] = [one["text"] for one in labels["strings"] if one["kind"] == kind] or None

@@ -37,14 +37,13 @@ class Repaired:
         aside = f" (set aside as {self.set_aside})" if self.set_aside else ""
         if self.is_written_anew:
             return f"{self.path} was {self.problem}{aside}: written anew from what is left; lost: {self.lost}"
-        return (
-            f"{self.path} was {self.problem}{aside}, and no rows of it could be read: it is left out; "
-            f"lost: {self.lost}"
-        )
+        return f"{self.path} was {self.problem}{aside}: it is left out; lost: {self.lost}"
 
 
 def repair(con: Connection | None, finding: KeptFinding) -> Repaired:
     """Put it right as far as the store has its rows; the damaged file is set aside and taken for nothing."""
+    if finding.is_of_original:
+        return _without_original(finding)
     if finding.problem == "unreadable":
         raise StoreError(
             f"{finding.path} cannot be read, so that nobody can say whether it is whole: give this user the right to "
@@ -57,9 +56,20 @@ def repair(con: Connection | None, finding: KeptFinding) -> Repaired:
         return _repaired(finding, True, "what it said of files that are missing", aside)
     rows, lost = _rows_left(con, finding.file)
     if rows is None:
-        return _repaired(finding, False, "all that stood in it", aside)
+        return _repaired(finding, False, "all that stood in it, because no rows of it could be read", aside)
     _write_anew(finding, finding.file, rows)
     return _repaired(finding, True, lost, aside)
+
+
+def _without_original(finding: KeptFinding) -> Repaired:
+    """Nothing is made from the file that another tool wrote: what is there of it stays, and nothing waits for it."""
+    lost = "the file as its tool wrote it; the rows that were made from it are kept"
+    if finding.problem == "unreadable" or finding.file is None:
+        return _repaired(finding, False, lost, None)
+    aside = _set_aside(finding.path) if finding.problem == "damaged" else None
+    known = finding.delivery.files() or []
+    finding.delivery.write(one for one in known if one.name != finding.file.name)
+    return _repaired(finding, False, lost, aside)
 
 
 def _repaired(finding: KeptFinding, is_written_anew: bool, lost: str, aside: Path | None) -> Repaired:

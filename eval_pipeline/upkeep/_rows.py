@@ -92,9 +92,10 @@ def remove_rows(store: Store, target: Target, *, with_history: bool) -> Removed:
             _remove(con, column, target.run_ids, removed)
         elif column.name == "dataset_id" and target.is_dataset:
             _remove(con, column, [target.name], removed)
+    golden_keys = [*target.golden_keys, *_unused_implied_sets(con)]
     of_runs = {one.plain_table for one in columns_with_key(columns, "run")}
     for name, keys in (
-        (GOLDEN_SET, target.golden_keys),
+        (GOLDEN_SET, golden_keys),
         (ARCHIVE, target.archive_keys),
         ("dataset_key", [target.dataset_key] if target.dataset_key is not None else []),
     ):
@@ -107,6 +108,19 @@ def remove_rows(store: Store, target: Target, *, with_history: bool) -> Removed:
     removed.ids = remove_unused_ids(con)
     removed.texts = remove_unused_texts(con)
     return removed
+
+
+def _unused_implied_sets(con: Connection) -> list[int]:
+    """Queries that stood as a golden set for runs that are gone; what was computed from them may be asked for yet."""
+    of_runs = " union all ".join(
+        f"select golden_key from {table} semi join raw.runs using (run_key)"
+        for table in ("ledger.implied_golden_sets", "ledger.cells", *HISTORY)
+    )
+    rows = con.execute(
+        "select distinct golden_key from labels.queries where golden_key < 0 and golden_key not in "
+        f"(select golden_key from ({of_runs}) where golden_key is not null)"
+    ).fetchall()
+    return [key for (key,) in rows]
 
 
 def _remove(con: Connection, column: StoredColumn, keys: Sequence[int | str], removed: Removed) -> None:

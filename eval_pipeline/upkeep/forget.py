@@ -39,7 +39,12 @@ from eval_pipeline.store.tombstones import (
     read_tombstones,
     write_mirror,
 )
-from eval_pipeline.upkeep._deliveries import empty_kept, kept_folders_of, remove_kept
+from eval_pipeline.upkeep._deliveries import (
+    empty_kept,
+    kept_folders_of,
+    remove_kept,
+    remove_originals,
+)
 from eval_pipeline.upkeep._rows import (
     Removed,
     Target,
@@ -164,6 +169,7 @@ def forget(
     with project.write() as store:
         folders = _kept_of(settings, request, target)
         report.kept = len(folders)
+        remove_originals(settings.db, folders)
         if request.text:
             report.unreadable = [str(path) for path in empty_kept(folders, citations)]
         else:

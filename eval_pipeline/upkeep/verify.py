@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from eval_pipeline.bundle.files import content_hash, stem_of
+from eval_pipeline.bundle.layout import ORIGINAL
 from eval_pipeline.bundle.texts import write_without_passages
 from eval_pipeline.errors import InputRejected, StoreError
 from eval_pipeline.records import CASES
@@ -33,6 +34,11 @@ class KeptFinding:
     problem: Problem
     delivery: KeptDelivery
     file: KeptFile | None = None
+
+    @property
+    def is_of_original(self) -> bool:
+        """Whether it is about the file of another tool, from which nothing is computed."""
+        return self.file is not None and self.file.part == ORIGINAL
 
 
 @dataclass
@@ -222,7 +228,11 @@ def _missing(db: Path, ledger: _Ledger, seen: set[Name]) -> Iterator[KeptFinding
 def _without_document(db: Path, findings: Sequence[KeptFinding], ledger: _Ledger | None) -> list[KeptFinding]:
     """Every delivery of a run has its run.json; without one nothing in the folder is taken in."""
     lost = {found.path for found in findings}
-    folders = {found.path.parent: found.delivery for found in findings if found.file and found.file.run_id}
+    folders = {
+        found.path.parent: found.delivery
+        for found in findings
+        if found.file and found.file.run_id and not found.is_of_original
+    }
     for delivery in KeptDelivery.all(db):
         folders |= {path: delivery for path in delivery.path.glob("runs/*") if path.is_dir()}
     found = []

@@ -12,7 +12,7 @@ with recursive runs as (
         coalesce(runs.night, cast(in_order.ordered_at as date)) as effective_night,
         -- A run that says neither its night nor its time is a night of its own.
         case when runs.night is null and runs.created_at is null then runs.run_id else '' end as own_night,
-        counts.golden_key is not null as has_golden_set,
+        coalesce(counts.golden_key > 0 or counts.is_without_results, false) as has_golden_set,
         coalesce(counts.n_golden, 0) as n_golden,
         coalesce(counts.n_results, 0) as n_results,
         coalesce(counts.n_failed, 0) as n_failed,

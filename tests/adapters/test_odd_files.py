@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -80,3 +82,63 @@ def test_separators_of_thousands_are_said_and_not_guessed(tmp_path):
     path = tmp_path / "own.csv"
     path.write_text('qid,answer,latency_ms\na,yes,"1,234"\n', "utf-8")
     assert any("what the comma separates is not guessed" in one for one in propose_mapping(path).unsure)
+
+
+@pytest.mark.parametrize("number", ["1.234,5", "0,85", "12,5"])
+def test_a_comma_before_decimals_is_said_and_not_guessed(tmp_path, number):
+    path = tmp_path / "own.csv"
+    path.write_text(f"qid;answer;latency_ms\na;yes;{number}\n", "utf-8")
+    assert any(f"such as {number}: what the comma" in one for one in propose_mapping(path).unsure)
+
+
+@pytest.mark.parametrize(
+    "hits_of",
+    [
+        lambda ids: [[one, 0.5] for one in ids],
+        lambda ids: [[one] for one in ids],
+        lambda ids: [ids],
+        ",".join,
+        "|".join,
+    ],
+    ids=["pairs", "lists of one", "a list in a list", "commas", "bars"],
+)
+def test_ids_in_nested_lists_or_joined(tmp_path, hits_of):
+    path = tmp_path / "own.jsonl"
+    rows = [{"qid": query, "retrieved_ids": hits_of(chunks)} for query, chunks in FOUND.items()]
+    path.write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    assert through_its_own_mapping(path)[0] == FOUND
+
+
+def test_one_object_of_queries_and_their_ids(tmp_path):
+    path = tmp_path / "run.json"
+    path.write_text(json.dumps(FOUND), "utf-8")
+    assert through_its_own_mapping(path)[0] == FOUND
+
+
+def test_ranks_without_a_hit_are_none_and_scores_stay_beside_their_ids(tmp_path):
+    path = tmp_path / "wide.csv"
+    path.write_text("qid,doc_1,doc_2,doc_3,score_1,score_2,score_3\na,x,,y,3,2,1\nb,z,,,3,2,1\n", "utf-8")
+    found, _ = through_its_own_mapping(path)
+    assert found == FOUND
+    mapping = read_mapping(path.with_name("mapping.toml"), data_file=path)
+    first, _ = (line.record for line in mapped_rows(path, mapping))
+    assert [(hit["chunk_id"], hit["score"]) for hit in first["hits_top_k"]] == [("x", 3), ("y", 1)]
+
+
+def test_arrays_as_numpy_prints_them_are_lists(tmp_path):
+    path = tmp_path / "own.csv"
+    frame = FRAME.assign(retrieved_ids=[np.array(ids) for ids in FRAME["retrieved_ids"]])
+    frame.to_csv(path, index=False)
+    assert through_its_own_mapping(path)[0] == FOUND
+
+
+def test_a_question_without_id_has_the_same_hash_through_a_mapping_as_from_an_adapter(tmp_path):
+    path = tmp_path / "own.jsonl"
+    path.write_text('{"question": "Wie groß?", "retrieved_ids": ["x"]}', "utf-8")
+    mapping = tmp_path / "mapping.toml"
+    mapping.write_text(
+        '[result]\nquery_id = { hash_of = ["question"] }\n[hits]\nlist = "retrieved_ids"\nchunk_id = "."\n'
+    )
+    (line,) = mapped_rows(path, read_mapping(mapping, data_file=path))
+    documented = json.dumps(["Wie groß?"], ensure_ascii=False)
+    assert line.record["query_id"] == hashlib.sha256(documented.encode()).hexdigest()[:32]

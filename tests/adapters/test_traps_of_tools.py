@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import zipfile
 
 import pytest
 
@@ -85,12 +86,20 @@ def test_grades_below_one_are_judged_and_not_expected_and_no_refusal(tmp_path):
     assert golden["b"] == {"query_id": "b", "grades": {"z": -1}}
 
 
+def test_only_what_its_dataset_calls_relevant_is_expected_and_every_grade_stays(tmp_path):
+    strict = Wanted(dataset="demo", relevant_from=lambda _dataset: 2)
+    golden = take(text(tmp_path / "labels.txt", "a 0 x 2\na 0 y 1\nb 0 z 1\n"), wanted=strict).golden
+    assert golden["a"]["expected_chunk_ids"] == golden["a"]["expected_doc_ids"] == ["x"]
+    assert golden["a"]["grades"] == {"x": 2, "y": 1}
+    assert golden["b"] == {"query_id": "b", "grades": {"z": 1}}
+
+
 def test_nan_and_failed_graders_are_unscored_and_never_zero():
     rows = take(MADE / "inspect.eval").runs["inspect"]
     assert number(rows["q5"]["scores"]["retrieval.rr"]) is None
     assert "scores" not in rows["q4"]
-    # The epochs of one sample agree, and letters stay letters.
-    assert rows["q2"]["scores"]["graded"] == "C"
+    # The epochs of one sample agree, and letters stay beside their numbers.
+    assert rows["q2"]["scores"]["graded"] == {"value": 1.0, "label": "C"}
 
 
 PROMPTFOO_ROW = {
@@ -264,3 +273,79 @@ def test_lists_that_pandas_printed_are_lists(tmp_path):
     bundle = take(path)
     assert bundle.tool == "table"
     assert {query: ids(row) for query, row in bundle.rows.items()} == {"a": ["x", "y"], "b": []}
+
+
+def without_metadata(value: object) -> object:
+    """The same request without what names the query."""
+    if isinstance(value, list):
+        named = [one for one in value if isinstance(one, dict) and one.get("key") == "metadata"]
+        return [without_metadata(one) for one in value if one not in named]
+    return {name: without_metadata(one) for name, one in value.items()} if isinstance(value, dict) else value
+
+
+def test_requests_by_line_or_in_one_file_are_the_same_and_without_metadata_the_trace_names_the_query(
+    tmp_path,
+):
+    by_line = take(MADE / "otlp.jsonl").rows
+    requests = [json.loads(line) for line in (MADE / "otlp.jsonl").read_text("utf-8").split("\n") if line]
+    together = {"resourceSpans": [one for request in requests for one in request["resourceSpans"]]}
+    assert take(text(tmp_path / "one.json", json.dumps(together, indent=1))).rows == by_line
+    scopes = [scope for one in together["resourceSpans"] for scope in one["scopeSpans"]]
+    traces = {span["traceId"] for scope in scopes for span in scope["spans"]}
+    unnamed = text(tmp_path / "unnamed.json", json.dumps(without_metadata(together)))
+    assert set(take(unnamed).rows) == traces
+
+
+def test_a_page_of_the_rest_interface_of_phoenix_is_its_spans(tmp_path):
+    lines = (MADE / "phoenix-spans.jsonl").read_text("utf-8").splitlines()
+    spans = []
+    for row in map(json.loads, lines):
+        attributes = {
+            name.removeprefix("attributes."): row[name] for name in row if name.startswith("attributes.")
+        }
+        context = {name: row[f"context.{name}"] for name in ("trace_id", "span_id")}
+        plain = {name: row[name] for name in row if "." not in name}
+        spans.append({**plain, "context": context, "attributes": attributes})
+    page = take(text(tmp_path / "page.json", json.dumps({"data": spans, "next_cursor": None})))
+    frame = take(MADE / "phoenix-spans.jsonl")
+    assert {query: (ids(row), row.get("answer")) for query, row in page.rows.items()} == {
+        query: (ids(row), row.get("answer")) for query, row in frame.rows.items()
+    }
+
+
+@pytest.mark.parametrize("name", ["answer", "text", "content", "response", "output"])
+def test_an_answer_of_mlflow_inside_an_object_is_found_by_its_usual_names(tmp_path, name):
+    table = json.loads((MADE / "mlflow.json").read_text("utf-8"))
+    place = table["columns"].index("response")
+    for row in table["data"]:
+        row[place] = {name: "thirty days", "retrieved": []}
+    found = take(text(tmp_path / "table.json", json.dumps(table))).rows
+    assert {row["answer"]["text"] for row in found.values() if "answer" in row} == {"thirty days"}
+
+
+def test_evaluators_of_llamaindex_in_columns_are_scores_of_their_questions(tmp_path):
+    asked = ["why?", "who?"]
+    said = {"response": "so", "contexts": ["c"], "passing": None, "feedback": None, "score": None}
+    batch = {
+        "faithfulness": [{**said, "query": one, "score": 1.0} for one in asked],
+        "relevancy": [{**said, "query": one, "passing": one == "why?"} for one in asked],
+    }
+    rows = take(text(tmp_path / "batch.json", json.dumps(batch)), tool="llamaindex").rows
+    assert sorted(number(row["scores"]["relevancy"]) for row in rows.values()) == [0.0, 1.0]
+    assert all(row["answer"]["text"] == "so" and len(row["hits_top_k"]) == 1 for row in rows.values())
+
+
+def test_the_example_names_a_row_of_langsmith_before_its_run_does(tmp_path):
+    row = {
+        "run": {"id": "r1", "reference_example_id": "e1", "outputs": {"answer": "so"}},
+        "example": {"inputs": {"question": "why?"}, "outputs": {}},
+        "evaluation_results": {"results": [{"key": "right", "score": 1}]},
+    }
+    assert list(take(text(tmp_path / "rows.jsonl", json.dumps(row)), tool="langsmith").rows) == ["e1"]
+
+
+def test_members_of_an_inspect_log_are_packed_as_inspect_packs_them():
+    """With zstd, which Python's own module does not unpack before 3.14."""
+    with zipfile.ZipFile(MADE / "inspect.eval") as archive:
+        assert {one.compress_type for one in archive.infolist()} == {93}
+    assert take(MADE / "inspect.eval").runs

@@ -52,7 +52,7 @@ def test_compare_runs_gives_the_document_of_the_command_line(settings, monkeypat
     monkeypatch.setenv("EVAL_PIPELINE_DB", str(settings.db))
     report = eval_pipeline.compare_runs("run-a", "run-b")
     assert report == compared(settings)
-    assert eval_pipeline.render_report_md(report).startswith("# run-a → run-b\n")
+    assert eval_pipeline.render_report_md(report).startswith("# run-b against run-a\n")
     read_back = json.loads(json.dumps(dict(report)))
     assert list(read_back) == list(report)
     assert eval_pipeline.render_report_md(read_back) == eval_pipeline.render_report_md(report)

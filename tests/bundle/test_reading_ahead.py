@@ -7,8 +7,7 @@ import threading
 
 import pytest
 
-from eval_pipeline.bundle.ahead import read_ahead
-from eval_pipeline.bundle.files import BLOCK_BYTES
+from eval_pipeline.bundle.files import BLOCK_BYTES, read_ahead
 from eval_pipeline.bundle.results import read_results
 from tests.bundle_files import write_lines
 

@@ -254,3 +254,19 @@ def test_lines_longer_than_arrows_blocks_are_read_whole(tmp_path):
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     found = [row for block in reader.read_results(path, run_id="r") for row in block.results.to_pylist()]
     assert [len(row["answer_text"]) for row in found] == [5 << 20, 10, 3 << 20]
+
+
+def test_blank_lines_are_read_in_bulk_and_rows_keep_the_numbers_of_their_lines(tmp_path):
+    """As rows of other tools come: what was several lines stands on the first of them."""
+    rows = [
+        b'{"query_id": "q%d", "hits_top_k": [{"chunk_id": "a", "doc_id": "a"}]}' % number
+        for number in range(3)
+    ]
+    data = b"\n\n" + rows[0] + b"\n\n\n" + rows[1] + b"\n" + rows[2] + b"\n\n"
+    table = reader.read_fast(LineBlock(data, 11))
+    assert table is not None
+    assert table["row_no"].to_pylist() == [13, 16, 17]
+    path = tmp_path / "results.jsonl"
+    path.write_bytes(data)
+    (block,) = reader.read_results(path, run_id="r")
+    assert block.results["row_no"].to_pylist() == [3, 6, 7]

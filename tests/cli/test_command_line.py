@@ -118,6 +118,9 @@ def test_help_lists_every_command_with_what_it_does(ask_cli):
         (["compare", "night-1", "nigth-2"], "night-2"),
         (["export", "night1", "--to", "out"], "night-1"),
         (["metrics", "hit_at_kk"], "hit_at_k"),
+        (["metrics", "dcg"], "ndcg@10"),
+        (["metrics", "zzzz"], "metrics new zzzz"),
+        (["metrics", "recall@5"], "chunk_recall"),
         (["stats"], "status"),
     ],
 )

@@ -13,7 +13,9 @@ import pytest
 from eval_pipeline.cli.main import main
 from tests.adapters.taken import MADE
 from tests.bundle_files import ask, hits, settings_in, write_golden, write_lines, write_run
+from tests.few_definitions import shipping, write_few
 from tests.prepared import command_line
+from tests.without_dagster import without_dagster
 
 
 @pytest.fixture
@@ -225,18 +227,17 @@ def test_the_handler_of_ctrl_c_is_given_back(typed, tmp_path):
 
 
 @pytest.mark.needs_process
-def test_a_run_without_its_golden_set_is_said_to_wait_until_it_is_there(typed, tmp_path):
+def test_a_run_without_its_golden_set_is_said_to_have_none_until_it_is_there(typed, tmp_path):
     write_run(tmp_path / "runs-first", "early", [{"query_id": "q1"}])
     code, _, err = typed("load", "runs-first")
     assert code == 0
-    assert "1 run waits for the golden set of the dataset and cannot be scored yet: early" in err
-    assert "Next: `eval-pipeline run`" not in err
-    code, out, err = typed("run", "early")
-    assert (code, out) == (0, "")
-    assert "1 run waits for the golden set" in err
+    assert "1 run without a golden set for the dataset, scored by what needs no label: early" in err
+    assert "Next: `eval-pipeline run`" in err
+    code, out, _ = typed("run", "early")
+    assert (code, out.split(" cell")[0].split()[0]) == (0, "Computed")
     write_golden(tmp_path / "labels", [{"query_id": "q1"}])
     typed("load", "labels")
-    assert "waits" not in "".join(map(str, typed("load", "runs-first")))
+    assert "without a golden set" not in "".join(map(str, typed("load", "runs-first")))
 
 
 def test_a_golden_set_that_was_cut_off_before_its_first_row_takes_nothing_away(typed, tmp_path):
@@ -307,3 +308,44 @@ def test_fields_that_are_named_almost_right_are_said(typed, tmp_path):
     assert code == 0
     assert "results.jsonl: hits (2 rows) is no field; did you mean hits_top_k?" in err
     assert "queries.jsonl: expected_chunks (1 row) is no field; did you mean expected_chunk_ids?" in err
+
+
+def test_load_with_compute_computes_the_loaded_runs_alone_and_is_one_document(typed, tmp_path):
+    bundle = tmp_path / "bundle"
+    write_golden(bundle, [{"query_id": "q1", "expected_chunk_ids": ["a/1"]}])
+    write_run(bundle, "before", [{"query_id": "q1", "hits_top_k": hits("a/1")}])
+    assert typed("load", "bundle")[0] == 0
+    write_lines(tmp_path / "new.jsonl", [{"query_id": "q1", "hits_top_k": hits("a/1")}, {"query_id": 5}])
+    words = ("load", "new.jsonl", "--dataset", "kb", "--compute", "--json")
+    with without_dagster(), shipping(write_few(tmp_path / "few", "metrics.reciprocal_rank")):
+        code, out, _ = typed(*words)
+        again = typed(*words)
+        states = {one["run_id"]: one["state"] for one in json.loads(typed("runs", "--json")[1])["runs"]}
+    document = json.loads(out)
+    # What was computed does not hide that a row was rejected.
+    assert (code, document["quarantined"]) == (3, 1)
+    assert (document["computed"]["runs"], document["computed"]["failed"]) == (["new"], {})
+    assert states == {"new": "fresh", "before": "missing"}
+    assert json.loads(again[1])["computed"] is None and "No run was loaded" in again[2]
+
+
+def test_a_folder_around_a_bundle_is_told_which_folder_is_meant(typed, tmp_path):
+    write_golden(tmp_path / "own" / "my bundle", [{"query_id": "q1"}])
+    code, _, said = typed("load", "own")
+    assert code == 2
+    assert "eval-pipeline load 'own/my bundle'" in said
+
+
+def test_a_load_says_what_labels_know_of_the_ids_it_brought(typed, tmp_path):
+    write_golden(tmp_path / "b", [{"query_id": "q1", "expected_chunk_ids": ["doc/1"]}])
+    for run_id, found in (("good", ["doc/1", "doc/2"]), ("odd", ["c6453992"])):
+        write_run(tmp_path / "b", run_id, [{"query_id": "q1", "hits_top_k": hits(*found)}])
+    code, _, err = typed("load", "b")
+    said = " ".join(err.split())
+    assert code == 0
+    assert "good: 1 of 2 retrieved ids are named by a label of kb." in said
+    assert (
+        "odd is implausible: 0 of 1 retrieved id is named by a label of kb (labels: doc/1; hits: c6453992)"
+        in said
+    )
+    assert "Fix: " in said

@@ -29,6 +29,7 @@ ARGUMENTS = {
     "load": ["BUNDLE"],
     "show": ["told"],
     "compare": ["told", "kept"],
+    "diff": ["told", "kept"],
     "gate": ["told", "--baseline", "kept"],
     "explain": ["mrr", "told", "kept"],
     "report": ["told", "--output", "page.html"],

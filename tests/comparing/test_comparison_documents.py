@@ -65,11 +65,11 @@ def run(settings, *words: str):
 
 def test_the_markdown_has_the_deltas_and_every_win_loss_and_regression(document) -> None:
     text = render_report_md(document)
-    assert text.startswith("# run-a → run-b\n")
-    assert "| hit@1 | 1.0000 | 0.0000 | −1.0000 |" in text
+    assert text.startswith("# run-b against run-a\n")
+    assert "| hit@1 |  | 1.0000 | 0.0000 | −1.0000 |" in text
     losses = [line for line in text.splitlines() if "loss, regression" in line]
     assert len(losses) == 13
-    assert "## Wins, losses, regressions" in text and "exact" in text
+    assert "## Wins, losses, regressions" in text and "matched by chunk id" in text
     assert text.endswith("\n") and "\n\n\n" not in text
 
 
@@ -104,7 +104,7 @@ def test_escaped_text_shows_what_would_steer_a_terminal() -> None:
 
 def test_the_markdown_of_two_chunkers_shows_the_fallback_and_its_thresholds(settings) -> None:
     text = render_report_md(compared(settings, "run-a", "run-c"))
-    assert "fallback_doc_span" in text and "## By document and span" in text
+    assert "matched by document and span" in text and "## By document and span" in text
     assert "| 25% |" in text and "| 75% |" in text
     assert "\\* Not to be taken at face value: labels name the chunks of one chunker version." in text
 
@@ -129,7 +129,7 @@ def test_the_table_fits_80_columns_and_says_what_to_run_next(settings) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "opening"), [("c.md", "# run-a"), ("c.html", "<!doctype html"), ("c.txt", "run-a →")]
+    ("name", "opening"), [("c.md", "# run-b"), ("c.html", "<!doctype html"), ("c.txt", "run-b against")]
 )
 def test_the_suffix_of_the_file_chooses_the_format(settings, tmp_path, name, opening) -> None:
     target = tmp_path / "new" / name
@@ -234,21 +234,76 @@ def verdict_of(document: dict[str, object]) -> GateReport:
     return msgspec.convert(document, GateReport)
 
 
+# What Jenkins' junit-10.xsd allows: attributes (those that have to be there in upper case) and children, by element.
+JENKINS = {
+    "testsuites": ("name time tests failures errors", "testsuite"),
+    "testsuite": (
+        "NAME TESTS FAILURES ERRORS group time skipped timestamp hostname id package file log url version",
+        "testsuite properties testcase system-out system-err",
+    ),
+    "properties": ("", "property"),
+    "property": ("NAME VALUE", ""),
+    "testcase": (
+        "NAME time classname group",
+        "skipped error failure rerunFailure rerunError flakyFailure flakyError system-out system-err",
+    ),
+    **dict.fromkeys(("failure", "error", "skipped"), ("type message", "")),
+}
+
+
+def faults_of(element: ElementTree.Element) -> list[str]:
+    """Where an element says what the schema does not know, or leaves out what it asks for."""
+    attributes, children = (words.split() for words in JENKINS[element.tag])
+    faults = [
+        f"{element.tag} has {name}" for name in element.attrib if name not in map(str.lower, attributes)
+    ]
+    faults += [
+        f"{element.tag} lacks {one}"
+        for one in attributes
+        if one.isupper() and one.lower() not in element.attrib
+    ]
+    for child in element:
+        faults += faults_of(child) if child.tag in children else [f"{element.tag} holds {child.tag}"]
+    return faults
+
+
+@pytest.mark.parametrize("preconditions", [[], ["another judge", "too few <queries>"]])
+@pytest.mark.parametrize("on_inconclusive", ["warn", "fail"])
+def test_jenkins_takes_the_junit_of_a_gate(preconditions, on_inconclusive) -> None:
+    gate = verdict_of({**GATE, "preconditions": preconditions, "on_inconclusive": on_inconclusive})
+    assert faults_of(ElementTree.fromstring(render_gate_junit(gate))) == []
+
+
 def test_junit_is_xml_with_a_case_per_rule() -> None:
     root = ElementTree.fromstring(render_gate_junit(verdict_of(GATE)))
-    assert (root.get("tests"), root.get("failures"), root.get("skipped")) == ("3", "1", "1")
+    (suite,) = root
+    assert [suite.get(name) for name in ("tests", "failures", "skipped")] == ["3", "1", "1"]
     cases = root.findall("./testsuite/testcase")
     assert [len(case) for case in cases] == [0, 1, 1]
     assert cases[1][0].tag == "failure" and cases[1][0].get("message") == 'worse <than> "0.02"\nby far'
     assert cases[2][0].tag == "skipped"
 
 
-def test_a_precondition_is_a_skipped_case_of_its_own() -> None:
-    gate = verdict_of({**GATE, "rules": [], "verdict": "inconclusive", "preconditions": ["another judge"]})
+def test_what_does_not_hold_before_any_rule_is_one_skipped_case() -> None:
+    problems = ["another judge", "the candidate answered 3 of 40 golden queries"]
+    gate = verdict_of({**GATE, "rules": [], "verdict": "inconclusive", "preconditions": problems})
     root = ElementTree.fromstring(render_gate_junit(gate))
-    assert [case.get("name") for case in root.iter("testcase")] == ["another judge"]
-    assert root.get("skipped") == "1"
+    (case,) = root.iter("testcase")
+    assert case[0].tag == "skipped" and (case[0].get("message") or "").splitlines() == problems
     assert "- another judge" in render_gate_md(gate)
+
+
+def test_a_test_of_the_gate_is_called_the_same_every_night() -> None:
+    """A server follows a test by its name: neither run ids nor counts of nights may be in it."""
+    drift = {**GATE["rules"][0], "kind": "drift"}
+
+    def names(candidate: str, nights: int) -> list[tuple[str | None, ...]]:
+        rule = {**drift, "label": f"hit@5 over {nights} nights", "reason": f"{nights} nights"}
+        changed = {"candidate": candidate, "rules": [rule], "preconditions": [f"{nights} answered"]}
+        root = ElementTree.fromstring(render_gate_junit(verdict_of({**GATE, **changed})))
+        return [(one.get("name"), one.get("classname")) for one in root.iter() if one.tag.startswith("test")]
+
+    assert names("monday", 3) == names("tuesday", 4)
 
 
 def test_a_gate_in_markdown_names_every_rule_that_says_something() -> None:

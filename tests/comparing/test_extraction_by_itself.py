@@ -47,7 +47,7 @@ def test_it_is_scored_and_complete_without_a_golden_set(settings: Settings) -> N
     assert shown["night"]["is_complete"] and shown["night"]["is_last_complete"]
 
 
-def test_a_run_with_queries_still_waits_for_its_golden_set(settings: Settings, tmp_path: Path) -> None:
+def test_a_run_with_queries_is_one_without_labels(settings: Settings, tmp_path: Path) -> None:
     own = copied(settings, tmp_path)
     write_run(tmp_path / "more", "asking", [{"query_id": "q"}], dataset="forms")
     assert load(own, tmp_path / "more").waiting == ["asking"]
@@ -77,7 +77,7 @@ def test_markdown_and_pages_say_nothing_of_queries(settings: Settings) -> None:
         assert "Macro F1" in page or "extraction.macro_f1" in page
         for word in ("hit@5", "No headline", "Undefined here", 'id="queries"', 'id="verdicts"'):
             assert word not in page
-    assert "waits for its golden set" not in suite_page(project_of(settings, registry))
+    assert "no golden set" not in suite_page(project_of(settings, registry))
 
 
 def test_nights_of_cases_are_compared_and_published_like_any(settings: Settings, tmp_path: Path) -> None:

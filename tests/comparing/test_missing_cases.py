@@ -18,6 +18,7 @@ import pytest
 from eval_pipeline.comparing.compare import compare
 from eval_pipeline.comparing.gate import gate
 from eval_pipeline.errors import InvalidConfig
+from eval_pipeline.exporting.documents import export_run
 from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.loading.context import LoadOptions
 from eval_pipeline.loading.inbox import look_into, waiting_sources
@@ -28,7 +29,6 @@ from eval_pipeline.report.pages.collect import run_page
 from eval_pipeline.report.pages.writing import due_pages, publish_pages
 from eval_pipeline.settings import Settings
 from eval_pipeline.showing.checks import missed_extraction_targets
-from eval_pipeline.showing.export import export_run
 from eval_pipeline.showing.show import show_run
 from eval_pipeline.upkeep.forget import Request, forget
 from eval_pipeline.upkeep.rebuild import rebuild
@@ -139,12 +139,15 @@ def test_a_comparison_names_the_cases_of_one_run_and_tests_those_of_both(setting
     cases = document["cases"]
     assert (cases["only_in_a"], cases["only_in_b"], cases["in_both"]) == (["e5"], [], 4)
     (warning,) = document["warnings"]
-    assert warning.startswith("1 case only in a: e5;") and "macro F1 moved by 0.0000" in warning
+    assert warning.startswith("1 case only in five: e5;") and "macro F1 moved by 0.0000" in warning
     tested = document["parts"]["extraction.macro_f1"]
     assert (tested["n"], tested["p_value"], cases["macro_f1_delta_in_both"]) == (4, 1, 0)
     assert tested["delta"] != 0 == tested["delta_in_both"]
     text = render_report_md(document)
-    assert re.search(r"extraction.macro_f1 \| .* \| 0\.0000† \| ", text) and "† b − a is of what both" in text
+    assert (
+        re.search(r"extraction.macro_f1 \| .* \| 0\.0000† \| ", text)
+        and "† the change is of what both" in text
+    )
     # That four cases agree is not to say that no other would differ.
     assert tested["ci_low"] == -tested["ci_high"] < -0.5
     other = compare(project_of(settings), FOUR, FIVE)

@@ -91,8 +91,8 @@ def test_what_neither_run_has_is_left_out(settings) -> None:
 
 def test_the_markdown_of_a_pull_request_shows_it(settings) -> None:
     text = render_report_md(compared(settings))
-    assert "## The runs as a whole" in text
-    assert "| latency_p50_ms | 101 | 251 | +150 |" in text
+    assert "## Differences" in text
+    assert "| latency_p50_ms |  | 101 | 251 | +150 |" in text
 
 
 def test_latencies_measured_by_different_definitions_are_called_that(settings, tmp_path) -> None:

@@ -26,10 +26,10 @@ from eval_pipeline.errors import InvalidConfig, UsageError
 from eval_pipeline.planning.apply import pin_older
 from eval_pipeline.planning.plan import find_plan, select_cells
 from eval_pipeline.planning.status import find_status
-from eval_pipeline.report.markdown import headline_deltas
+from eval_pipeline.report.comparison_rows import rows_of
 from eval_pipeline.report.pages.collect import read_suites
 from eval_pipeline.settings import Settings
-from eval_pipeline.store.runs import previous_complete_run
+from eval_pipeline.store.runs import previous_complete_runs
 from tests.bundle_files import (
     ask,
     compute,
@@ -130,8 +130,8 @@ def changed(few: Path, stored_few: Settings, tmp_path: Path) -> Iterator[Setting
 
 def test_every_run_is_compared_with_the_answer_of_the_night_before(stored: Settings) -> None:
     with open_reader(stored.db) as con:
-        expected = {run_id: previous_complete_run(con, run_id) for run_id in RUNS}
-    assert {b: a for a, b in NIGHTS} == {b: a for b, a in expected.items() if a is not None}
+        expected = previous_complete_runs(con, RUNS)
+    assert {b: a for a, b in NIGHTS} == expected
 
 
 def test_what_is_stored_is_what_compare_says(stored: Settings) -> None:
@@ -178,7 +178,7 @@ def test_a_comparison_kept_without_the_difference_of_its_pairs_shows_that_of_the
         con.execute("update comparisons.deltas set paired_delta = null")
         kept = stored_pairs(con, NIGHTS[:1])[NIGHTS[0]].document
     own = {metric: delta for metric, delta in kept.deltas.items() if metric in ("hit@5", "mrr")}
-    assert {one.name: one.delta for one in headline_deltas(kept)} == own
+    assert {one.key: one.numbers[2] for one in rows_of(kept) if one.key in own} == own
 
 
 def test_the_view_names_the_expected_chunks_that_were_lost(stored: Settings) -> None:

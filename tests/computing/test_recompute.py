@@ -280,7 +280,9 @@ def test_the_status_counts_every_cell_once_and_says_why_it_is_stale(settings, re
     assert status["cells"]["stale"] > 5
 
 
-def test_a_run_without_a_dataset_is_listed_as_waiting_and_has_no_cells(settings, registry, bundle):
+def test_a_run_without_a_golden_set_is_listed_as_waiting_for_one_and_is_due_like_any(
+    settings, registry, bundle
+):
     folder = settings.db.parent / "bundle" / "runs" / "waiting-1"
     write_lines(folder / "results.jsonl", [{"query_id": "q"}])
     (folder / "run.json").write_text(json.dumps({"run_id": "waiting-1", "dataset": "not-there-yet"}))
@@ -288,9 +290,9 @@ def test_a_run_without_a_dataset_is_listed_as_waiting_and_has_no_cells(settings,
     status = find_status(project_of(settings, registry))
     assert status["waiting"] == ["waiting-1"]
     assert status["runs"] == len(bundle.runs) + 1
-    assert {asset["missing"] for asset in status["assets"][:-1]} == {0}
+    assert {asset["missing"] for asset in status["assets"][:-1]} == {1}
     shown = show_run(project_of(settings, registry), "waiting-1")
-    assert (shown["total_queries"], shown["unknown_query_ids"]) == (0, ["q"])
+    assert (shown["total_queries"], shown["unknown_query_ids"]) == (1, [])
     assert {entry["n"] for entry in shown["metrics"].values()} == {0}
 
 

@@ -167,13 +167,14 @@ def test_every_pair_of_the_range_is_shown_with_what_moved(done):
     found = materializations(done.result, COMPARISONS)
     # q1 and q2 are found at ranks (1, none), (1, 1), (2, none).
     assert found["r1..r2"]["mrr: change"].value == 0.5
+    assert "/pair?a=r1&b=r2)" in found["r1..r2"]["page"].value
     assert found["r2..r3"]["mrr: change"].value == -0.75
     assert found["r2..r3"]["mrr: n"].value == 2
     assert [found[pair]["regressions"].value for pair in PAIRS] == [0, 1]
     low, high = (found["r2..r3"][f"mrr: 95 % {end}"].value for end in ("from", "to"))
     assert low <= -0.75 <= high
     preview = found["r2..r3"]["comparison"].value
-    assert "**r2 → r3**" in preview and "| q2 | loss | 1 | — | b |" in preview
+    assert "**r3 against r2**" in preview and "| q2 | loss | 1 | — | b |" in preview
     assert found["r1..r2"]["why this partition ran"].value == "not computed before"
 
 

@@ -199,6 +199,7 @@ def test_what_is_plotted_over_the_runs_is_numbers_each_with_its_n(done: Any) -> 
         assert isinstance(sound[f"{name} (n)"], dg.IntMetadataValue), name
     for name in ("results", "errors", "timeouts", "quarantined"):
         assert isinstance(sound[name], dg.IntMetadataValue), name
+    assert "/run?id=sound)" in sound["page"].value
     assert (sound["hit@5"].value, sound["latency p95 (ms)"].value, sound["extraction macro F1"].value) == (
         1.0,
         10.0,

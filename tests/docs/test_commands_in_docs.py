@@ -30,6 +30,7 @@ DOCUMENTS = (
     "docs/change-a-formula.md",
     "docs/correct-a-label.md",
     "docs/forgetting.md",
+    "docs/python.md",
 )
 # Its commands go through Dagster as a reader's do, the others' only with what takes long.
 THROUGH_DAGSTER = "docs/correct-a-label.md"

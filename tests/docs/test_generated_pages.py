@@ -60,6 +60,7 @@ def documents() -> list[Path]:
         "docs/reference/commands.md",
         "docs/reference/documents.md",
         "docs/reference/documents.schema.json",
+        "docs/reference/files-going-out.md",
         "docs/reference/metrics.md",
         "docs/reference/tables.md",
         "docs/reference/errors.md",

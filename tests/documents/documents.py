@@ -260,7 +260,8 @@ DOCUMENTS: dict[str, Make] = {
     "show.txt": session(f"show {LAST}"),
     "show.json": printed("show", LAST, "--json"),
     "show-the-night-with-the-bug.txt": session(f"show {BUG} --no-slices"),
-    "show-per-query.jsonl": printed("show", LAST, "--per-query"),
+    # Every value of it stands in export-per-query.csv.
+    "show-per-query.jsonl": in_short(printed("show", LAST, "--per-query")),
     "show-as-of.txt": session(("show", LAST, "--no-slices", "--as-of", "MEANING"), state=APPLIED),
     "aggregate.json": aggregate,
     "export.json": printed("export", LAST, "--to", "{out}", "--json"),
@@ -296,6 +297,10 @@ DOCUMENTS: dict[str, Make] = {
     "metrics-mrr.json": printed("metrics", "mrr", "--json"),
     "metrics-check-lock.txt": session("metrics --check-lock"),
     # What is stale
+    "runs.txt": session("runs", "runs @latest", "diff @previous @latest", "runs --last 2"),
+    "runs.json": printed("runs", "--last", "4", "--json"),
+    "runs-of-one.json": printed("runs", LAST, "--json"),
+    "diff.json": printed("diff", BEFORE, LAST, "--json"),
     "status.txt": session("status"),
     "status.json": printed("status", "--json"),
     "status-lint.txt": session("status --lint"),
@@ -357,4 +362,10 @@ def text_of(name: str, example: Example) -> str:
     """The document as it is kept."""
     shutil.rmtree(example.out, ignore_errors=True)
     example.out.mkdir(parents=True)
-    return example.plain(DOCUMENTS[name](example))
+    text = example.plain(DOCUMENTS[name](example))
+    return unindented(text) if name.endswith(".json") else text
+
+
+def unindented(text: str) -> str:
+    """A line per key, without what only shows how deep it stands: a third of the largest documents."""
+    return "\n".join(line.lstrip(" ") for line in text.split("\n"))

@@ -16,6 +16,8 @@ from .documents import KEPT
 
 # Which kept documents each command printed.
 PRINTED = {
+    "runs": ["runs.json", "runs-of-one.json"],
+    "diff": ["diff.json"],
     "show": ["show.json"],
     "status": ["status.json", "status-of-a-change.json"],
     "plan": ["plan.json", "plan-preview.json"],

@@ -391,6 +391,7 @@ PARAMETERS = (
         ("strict = 1", InvalidConfig, "expected something like False"),
         ("mode = 'tigth'", InvalidConfig, "allowed: loose, tight"),
         ("ks = 3", InvalidConfig, "expected something like"),
+        ("ks = [0, -1]", InvalidConfig, "ranks count from 1"),
         ("ks = [true]", InvalidConfig, "expected something like"),
         ("ks = [2.5]", InvalidConfig, "expected something like"),
         ("ks = ['x']", InvalidConfig, "expected something like"),

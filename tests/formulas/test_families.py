@@ -47,3 +47,8 @@ def test_where_other_cutoffs_are_asked_for_the_first_key_is_the_headline(tmp_pat
 def test_saying_more_about_a_formula_makes_nothing_stale(tmp_path, header):
     before = registry_with(tmp_path / "before").get("own").fingerprint
     assert registry_with(tmp_path / "after", f"{OWN}-- {header}\n").get("own").fingerprint == before
+
+
+def test_parts_of_a_family_may_stay_out_of_the_table_of_slices(tmp_path):
+    told = {one.short_name: one.header.slices for one in load_registry(settings_in(tmp_path)).formulas}
+    assert (told["hit_at_k"], told["ndcg"]) == (True, False)

@@ -231,6 +231,14 @@ RETRIEVAL = (
     "anchor_precision",
     "chunk_overlap",
     "span_overlap",
+    "ndcg",
+    "average_precision",
+    "r_precision",
+    "recall_at_k_chunk",
+    "precision_at_k_chunk",
+    "judged_at_k",
+    "hit_at_k_span",
+    "reciprocal_rank_span",
 )
 AGGREGATES = (
     "run_metrics",
@@ -260,6 +268,7 @@ QUESTIONS: dict[str, tuple[tuple[str, ...], tuple[Any, ...]]] = {
     "rounding": (AGGREGATES, ("half_even", "half_up")),
     "dedupe_hits": (("repeated_hits",), (False, True)),
     "retrieval_error": (RETRIEVAL, ("zero", "exclude")),
+    "gain": (("ndcg",), ("linear", "exponential")),
 }
 # Those that belong to a comparison stand under [comparison].
 COMPARISON: dict[str, tuple[Any, ...]] = {

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[2] / "eval_pipeline"
-ROOMS = ("computing", "showing", "comparing", "planning", "upkeep", "report", "api.py")
+ROOMS = ("computing", "showing", "exporting", "comparing", "planning", "upkeep", "report", "api.py")
 MOST_UNTYPED = 40
 _UNTYPED = re.compile(r"\b(?:dict|Mapping|MutableMapping)\[str, Any\]")
 

@@ -26,6 +26,7 @@ FLOORS = (
     ("loading",),
     ("computing",),
     ("showing",),
+    ("exporting",),
     ("comparing",),
     ("labels",),
     ("planning",),
@@ -35,7 +36,7 @@ FLOORS = (
     ("api", "demo", "defs", "definitions", "launch", "cli", "__main__"),
 )
 ORDER = [room for floor in FLOORS for room in floor]
-TO_BE_BUILT = {"remote", "evaluating", "labels", "view"}
+TO_BE_BUILT = {"evaluating", "labels"}
 # The package itself shows a few functions of `api`, when they are asked for.
 ABOVE_ALL = "__init__"
 # Commands know Dagster by one door.

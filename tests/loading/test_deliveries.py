@@ -182,14 +182,14 @@ def test_one_run_delivered_there_and_back_in_one_load_ends_as_the_last_path_says
     assert [row[2] for row in deliveries(settings, "results")] == [day(2), day(2), None]
 
 
-def test_a_run_waits_for_its_dataset_and_is_scored_when_it_arrives(settings, bundle, registry, tmp_path):
+def test_a_run_is_held_against_labels_when_they_arrive(settings, bundle, registry, tmp_path):
     golden = tmp_path / "golden"
     shutil.move(bundle / "datasets", golden / "datasets")
     load(settings, bundle, on=1)
-    assert compute(settings, registry, **HIT_AT_K).cells == {}
-    assert hit_at_1(settings) == {}
+    compute(settings, registry, **HIT_AT_K)
+    assert set(hit_at_1(settings).values()) == {None}
     load(settings, golden, on=3)
-    compute(settings, registry, on=4, **HIT_AT_K)
+    compute(settings, registry, on=4, reasons=None, **HIT_AT_K)
     assert hit_at_1(settings) == {("run-1", "q1"): 1.0, ("run-1", "q2"): 0.0}
 
 

@@ -18,7 +18,7 @@ from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.planning.status import find_status
 from eval_pipeline.report.pages.collect import read_suites
 from eval_pipeline.showing.show import show_run
-from eval_pipeline.store.runs import attempts, previous_complete_run, suite_attempts
+from eval_pipeline.store.runs import attempts, previous_complete_runs
 from tests.bundle_files import ask, compute, hits, load, settings_in, write_golden, write_lines, write_run
 from tests.projects import open_reader, open_writer, project_of
 
@@ -51,12 +51,14 @@ def registry(tmp_path_factory):
 def answers(settings):
     """The run that stands for each night of the suite `nightly`."""
     with open_reader(settings.db) as con:
-        return [run.run_id for run in suite_attempts(con, "nightly", "kb") if run.is_last_complete]
+        runs = attempts(con).values()
+    of_suite = [run for run in runs if (run.suite, run.dataset) == ("nightly", "kb")]
+    return [run.run_id for run in of_suite if run.is_last_complete]
 
 
 def previous(settings, run_id):
     with open_reader(settings.db) as con:
-        return previous_complete_run(con, run_id)
+        return previous_complete_runs(con, [run_id]).get(run_id)
 
 
 def flags(settings):
@@ -210,13 +212,14 @@ def test_a_run_with_nothing_but_extraction_cases_is_complete_without_results(set
     assert flags(settings) == {"extracted": (True, True), "empty": (False, False)}
 
 
-def test_a_waiting_run_is_complete_when_its_golden_set_arrives(settings, bundle, tmp_path):
+def test_a_run_answers_all_it_was_asked_until_a_golden_set_says_what_that_was(settings, bundle, tmp_path):
     shutil.move(bundle / "datasets", tmp_path / "later" / "datasets")
     write_run(bundle, "early", ALL, night="2026-09-01", **NIGHTLY)
+    write_run(bundle, "half", HALF, night="2026-09-02", **NIGHTLY)
     load(settings, bundle, on=1)
-    assert flags(settings) == {"early": (False, False)}
+    assert flags(settings) == {"early": (True, True), "half": (True, True)}
     load(settings, tmp_path / "later", on=2)
-    assert flags(settings) == {"early": (True, True)}
+    assert flags(settings) == {"early": (True, True), "half": (False, False)}
 
 
 def test_a_part_delivered_again_is_counted_anew(settings, bundle):
@@ -299,8 +302,8 @@ def test_a_comparison_says_that_a_run_is_incomplete_or_was_replaced(settings, bu
     load(settings, bundle)
     compute(settings, registry, definitions=PAIR_FACTS)
     said = "\n".join(compare(project_of(settings, registry), "one", "half")["warnings"])
-    assert "a ('one') was replaced by 'one-again'" in said
-    assert "b ('half') is incomplete: 1 query of 2 without a result" in said
+    assert "one was replaced by one-again" in said
+    assert "half is incomplete: 1 query of 2 without a result" in said
 
 
 def test_status_and_show_say_what_does_not_stand_for_its_night(settings, bundle, registry):

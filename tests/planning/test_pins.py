@@ -59,16 +59,16 @@ def test_a_comparison_says_which_side_is_pinned_and_that_the_definitions_differ(
     assert any(
         text.startswith("values computed under different definitions: reciprocal_rank") for text in warnings
     )
-    assert any("on purpose for a: reciprocal_rank (formula)" in text for text in warnings)
+    assert any("on purpose for alpha-2: reciprocal_rank (formula)" in text for text in warnings)
     assert not any("run --all" in text for text in warnings)
-    assert not any("on purpose for b" in text for text in warnings)
+    assert not any("on purpose for alpha-3" in text for text in warnings)
 
 
 def test_two_pinned_runs_are_alike_and_still_said_to_be_pinned(pinned):
     warnings = compare(project_of(pinned.settings, pinned.registry), "alpha-1", "alpha-2")["warnings"]
     assert not any("different definitions" in text for text in warnings)
-    assert any("on purpose for a" in text for text in warnings)
-    assert any("on purpose for b" in text for text in warnings)
+    assert any("on purpose for alpha-1" in text for text in warnings)
+    assert any("on purpose for alpha-2" in text for text in warnings)
 
 
 def test_the_view_of_runs_counts_pinned_tables(pinned):

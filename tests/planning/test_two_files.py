@@ -132,7 +132,7 @@ def test_a_file_passes_the_gate_against_a_file_or_not(folder, share, queries, co
 
 
 def test_files_that_carry_their_labels_need_no_others(folder):
-    for name, chunk in (("old", "c1"), ("new", "c2")):
+    for name, chunk in (("old", "c1', 'c2"), ("new", "c2")):
         with (folder / f"{name}.csv").open("w", encoding="utf-8", newline="") as file:
             rows = csv.writer(file)
             rows.writerow(
@@ -143,6 +143,18 @@ def test_files_that_carry_their_labels_need_no_others(folder):
     document = json.loads(out)
     assert code == 0
     assert (document["aggregate_a"]["hit@1"], document["aggregate_b"]["hit@1"]) == (1.0, 0.0)
+
+
+def test_files_without_labels_are_compared_and_told_once_how_to_give_them(folder):
+    code, out, _ = said("compare old.run new.run --json", folder)
+    document = json.loads(out)
+    assert (code, document["aggregate_a"]["error_rate"], document["aggregate_a"]["hit@1"]) == (0, 0.0, None)
+    assert [one for one in document["warnings"] if "label" in one] == [
+        "no labels were given for old and new; --labels FILE takes qrels, a golden set or a BEIR folder"
+    ]
+    assert document["undefined"]["hit@1"].startswith("no labels: --labels FILE")
+    _, out, _ = said("gate new.run --baseline old.run", folder)
+    assert out.count("no labels were given") == 1
 
 
 def test_two_files_of_one_name_are_two_runs(folder):
@@ -161,7 +173,6 @@ def test_two_files_of_one_name_are_two_runs(folder):
         ("compare old.run new.run --labels old.run", ["old.run was taken for a TREC run", "no labels"]),
         ("compare old.run new.run --labels nowhere.txt", ["nowhere.txt", "does not exist"]),
         ("compare old.run qrels.txt", ["qrels.txt cannot be compared", "no results"]),
-        ("compare old.run new.run", ["nothing says what old and new should have found", "--labels FILE"]),
         ("compare old.run nowhere", ["no run nowhere", "no file nowhere"]),
         ("compare nobody nowhere", ["no store", "no file nobody or nowhere"]),
         ("gate new.run --labels qrels.txt", ["what new.run is held against", "--baseline FILE"]),

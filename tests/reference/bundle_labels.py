@@ -40,6 +40,7 @@ def random_golden_row(rng: Random, world: World, *, taken: set[str]) -> Row:
     add_supports(rng, row, targets)
     put(row, "ground_truth_spans", random_truth_spans(rng, targets))
     add_slice_labels(rng, row)
+    add_grades(Random(str(row)), row, [*targets, *some(Random(repr(row)), world.labelled, most=4)])
     put(row, "x_unknown", pick(rng, (6, ABSENT), (1, {"nested": ["kept", None]}), (1, "kept")))
     return row
 
@@ -75,6 +76,16 @@ def add_chunk_labels(rng: Random, row: Row, targets: list[Chunk]) -> None:
         ),
     )
     put(row, "expected_chunk_spans", pick(rng, (6, ABSENT), (1, {}), (2, frozen_spans(rng, targets))))
+
+
+def add_grades(rng: Random, row: Row, chunks: list[Chunk]) -> None:
+    """Of chance of its own, so that it moves nothing else."""
+    grades = {chunk.chunk_id: rng.choice([-1, 0, 0, 1, 1, 2, 3]) for chunk in chunks}
+    put(
+        row,
+        "grades",
+        pick(rng, (6, ABSENT), (1, None), (1, {}), (5, grades), (1, {**grades, "never seen": 2})),
+    )
 
 
 def frozen_spans(rng: Random, targets: list[Chunk]) -> Row:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from . import spans
+from . import graded, spans
 from .anchors import folder_holds, groups_satisfied, is_multi_hop, matches_any, matches_support
 from .readings import Readings, resolve_readings
 from .rows import (
@@ -293,6 +293,29 @@ def answer_strings(case: Case) -> Scores:
     return {"groundedness": float(kept and clean)}
 
 
+def graded_ranking(case: Case) -> Scores:
+    ids = [hit["chunk_id"] for hit in case.hits]
+    known = graded.judged_of(case.golden)
+    scores = graded.rank_scores(ids, known, KS, gain=case.readings["gain"])
+    scores |= graded.judged_shares(ids, known, KS)
+    return nothing(list(scores)) if case.retrieval_excluded else scores
+
+
+def span_ranking(case: Case) -> Scores:
+    wanted = [
+        span for span in labelled_spans(labels(case.golden, "ground_truth_spans")) if span.end > span.start
+    ]
+    if not wanted or case.retrieval_excluded:
+        return nothing([*at_each_k("hit", "_span"), "mrr_span"])
+    found = [
+        any(graded.covers(spans_of(hit), span, case.readings["share"]) for span in wanted)
+        for hit in case.hits
+    ]
+    scores: Scores = {f"hit@{k}_span": float(any(found[:k])) for k in KS}
+    scores["mrr_span"] = reciprocal_rank(found, RECIPROCAL_RANK_CUTOFF)
+    return scores
+
+
 def empty_result(case: Case) -> Scores:
     return {"empty_result_rate": float(not case.hits)}
 
@@ -324,6 +347,8 @@ FAMILIES: tuple[Callable[[Case], Scores], ...] = (
     answer_strings,
     empty_result,
     refusal,
+    graded_ranking,
+    span_ranking,
 )
 
 METRIC_KEYS: tuple[str, ...] = (
@@ -354,4 +379,12 @@ METRIC_KEYS: tuple[str, ...] = (
     "groundedness",
     "empty_result_rate",
     "refusal_correctness",
+    *at_each_k("ndcg"),
+    *at_each_k("ap"),
+    "rprec",
+    *at_each_k("recall", "_chunk"),
+    *at_each_k("precision", "_chunk"),
+    *at_each_k("judged"),
+    *at_each_k("hit", "_span"),
+    "mrr_span",
 )

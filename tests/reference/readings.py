@@ -34,9 +34,10 @@ CLOSED: dict[str, tuple[object, ...]] = {
     "rounding": ("half_even", "half_up"),
     "dedupe_hits": (False, True),
     "retrieval_error": ("zero", "exclude"),
+    "gain": ("linear", "exponential"),
 }
 
-OPEN: dict[str, object] = {"mrr_anchor_cutoff": None, "compare_k": 10, "overlap_threshold": 0.5}
+OPEN: dict[str, object] = {"mrr_anchor_cutoff": None, "compare_k": 10, "overlap_threshold": 0.5, "share": 0.5}
 
 
 def resolve_readings(readings: Readings | None) -> dict[str, Any]:

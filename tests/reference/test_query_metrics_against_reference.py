@@ -47,6 +47,8 @@ READINGS: tuple[dict[str, Any], ...] = (
     {"refusal_no_answer": "zero"},
     {"dedupe_hits": True},
     {"retrieval_error": "exclude"},
+    {"gain": "exponential"},
+    {"share": 0.9},
     {
         "dedupe_hits": True,
         "retrieval_error": "exclude",

@@ -29,6 +29,7 @@ SUPPORTS = [{"rel_path": "work/a.md", "recency": "newer"}, {"rel_path": "work/b.
 ASKED: Row = {
     "expected_chunk_ids": ["d/a"],
     "expected_doc_ids": ["d"],
+    "grades": {"d/a": 2},
     "must_contain": ["42"],
     "gold_supports": SUPPORTS,
     "required_support_groups": [[0, 1]],
@@ -87,6 +88,7 @@ TAKEN: dict[str, tuple[Change, str, set[str]]] = {
         "no gold supports",
         OF_SUPPORTS | MULTI_HOP,
     ),
+    "grades": (without("grades"), "no judged labels", {f"judged@{k}" for k in (1, 3, 5, 10)}),
     "multi-hop": (without("multi_hop"), "no multi-hop queries", MULTI_HOP),
     "spans": (without("ground_truth_spans"), "no spans", {"span_recall", "span_precision", "span_iou"}),
     "texts": (without("must_contain"), "no required or forbidden texts", {"groundedness"}),
@@ -140,11 +142,17 @@ def test_every_metric_without_a_value_has_a_reason_and_no_other(settings: Settin
     assert [key for key, entry in document["metrics"].items() if not entry["n"]] == list(
         document["undefined"]
     )
-    assert list(document)[-1] == "undefined"
+    assert "undefined" in document
 
 
-def test_a_run_that_waits_says_for_what(settings: Settings) -> None:
-    assert set(undefined_in(settings, "early").values()) == {"no golden set for dataset unknown"}
+def test_a_run_without_a_golden_set_says_how_to_load_one_where_labels_are_asked_for(
+    settings: Settings,
+) -> None:
+    found = undefined_in(settings, "early")
+    reasons = {why for why in found.values() if why.startswith("no golden set for dataset unknown: ")}
+    assert len(reasons) == 1 and "--golden --dataset unknown" in reasons.pop()
+    assert found["mrr"].startswith("no golden set")
+    assert found["judge_correctness"] == "no judge scores"
 
 
 def test_only_what_is_asked_for_is_answered(settings: Settings) -> None:
@@ -161,7 +169,7 @@ def test_the_terminal_names_the_parts_once_and_lists_the_metrics_when_asked(sett
         assert result.exit_code == 0, result.output
         return result.stdout
 
-    assert "no spans: 3 metrics; `--undefined` lists them" in shown()
+    assert "no spans: 8 metrics; `--undefined` lists them" in shown()
     assert "span_iou" not in shown()
     assert "span_iou         no spans" in shown("--undefined")
     assert msgspec.json.decode(shown("--json"), type=RunReport).undefined["span_iou"] == "no spans"
@@ -175,10 +183,10 @@ def test_two_runs_that_lack_the_same_give_its_reason_and_else_each_says_in_which
     settings: Settings,
 ) -> None:
     assert pair(settings, "spans", "spans").undefined == undefined_in(settings, "spans")
-    one_sided = {key: f"{why} in b" for key, why in undefined_in(settings, "judge").items()}
+    one_sided = {key: f"{why} in judge" for key, why in undefined_in(settings, "judge").items()}
     assert pair(settings, "whole", "judge").undefined == one_sided
     found = pair(settings, "answers", "rules").undefined
-    assert found["recency_conflict_ok"] == "no answers in a, no conflict rules in b"
+    assert found["recency_conflict_ok"] == "no answers in answers, no conflict rules in rules"
 
 
 def test_every_metric_without_a_value_in_one_of_two_runs_has_a_reason_and_no_other(
@@ -191,7 +199,7 @@ def test_every_metric_without_a_value_in_one_of_two_runs_has_a_reason_and_no_oth
         if report.aggregate_a[key] is not None and report.aggregate_b[key] is not None
     ]
     assert valued and set(report.undefined) == set(report.aggregate_a) - set(valued)
-    assert list(report)[-1] == "undefined"
+    assert list(report)[-2:] == ["undefined", "trust"]
 
 
 def test_what_both_runs_say_of_other_queries_is_undefined_where_only_common_ones_count(
@@ -213,9 +221,9 @@ def test_a_comparison_on_the_terminal_is_as_short(settings: Settings) -> None:
         assert result.exit_code == 0, result.output
         return result.stdout
 
-    assert "no spans in a: 3 metrics; `--undefined` lists them" in shown()
-    assert "span_iou         no spans in a" in shown("--undefined")
-    assert json.loads(shown("--json"))["undefined"]["span_iou"] == "no spans in a"
+    assert "no spans in spans: 8 metrics; `--undefined` lists them" in shown()
+    assert "span_iou         no spans in spans" in shown("--undefined")
+    assert json.loads(shown("--json"))["undefined"]["span_iou"] == "no spans in spans"
 
 
 def test_few_parts_are_named_and_what_is_missing_most_comes_first() -> None:

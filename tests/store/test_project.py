@@ -70,6 +70,7 @@ def test_a_command_that_opens_the_store_often_writes_one_time(settings, bundle):
         (["compact"], 0),
         (["forget", "run-1", "--yes"], 0),
         (["query", "from runs"], 0),
+        (["show", "run-1"], 0),
     ],
 )
 def test_what_needs_no_definition_works_although_one_is_broken(settings, bundle, tmp_path, words, code):
@@ -78,9 +79,7 @@ def test_what_needs_no_definition_works_although_one_is_broken(settings, bundle,
     assert call([*words, "--db", str(settings.db)], tmp_path)[0] == code
 
 
-@pytest.mark.parametrize(
-    "words", [["status"], ["show", "run-1"], ["plan"], ["forget", "run-1", "--text", "--yes"]]
-)
+@pytest.mark.parametrize("words", [["status"], ["plan"], ["forget", "run-1", "--text", "--yes"]])
 def test_a_broken_definition_is_named_and_the_store_is_not(settings, bundle, tmp_path, words):
     load(settings, bundle)
     path = write_broken(tmp_path)

@@ -82,6 +82,19 @@ def rich(tmp_path):
     """A store with a row of nearly everything that can be delivered."""
     settings = settings_in(tmp_path / "store")
     write_bundle(random_bundle(11, queries=6, runs=3), tmp_path / "bundle")
+    said = {
+        "value": 0.5,
+        "label": "P",
+        "reason": "half of it",
+        "source": "judge",
+        "model": "m",
+        "version": "1",
+    }
+    scores = {"all": said, "number": 2, "flag": True, "word": "curt", "nothing": None}
+    write_golden(tmp_path / "bundle", [{"query_id": "q"}], dataset="scored")
+    write_run(
+        tmp_path / "bundle", "scored", [{"query_id": "q", "scores": scores}], dataset="scored", scores=scores
+    )
     load(settings, tmp_path / "bundle")
     return settings
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +14,16 @@ from eval_pipeline.bundle.secrets import masked
 from eval_pipeline.computing.history import Row, computed_parameters, computed_rows, run_file
 from eval_pipeline.documents import as_json
 from eval_pipeline.errors import UsageError
-from eval_pipeline.formulas.definition import PER_QUERY
-from eval_pipeline.showing.blocks import CASES, _case_metrics, guide_version
-from eval_pipeline.showing.marks import _states_of_run
+from eval_pipeline.formulas.definition import PER_QUERY, Definition
+from eval_pipeline.showing.blocks import CASES, case_metrics, guide_version
+from eval_pipeline.showing.marks import states_of_run
+from eval_pipeline.showing.plausibility import shown_per_query
 from eval_pipeline.showing.run_report import Extraction
+from eval_pipeline.showing.scores import metrics_of
 from eval_pipeline.showing.show import FORMAT, run_report
 from eval_pipeline.store.open import Connection
 from eval_pipeline.store.project import Project, Store
-from eval_pipeline.store.runs import RunRow, computed_with, find_run, per_query_values
+from eval_pipeline.store.runs import RunRow, computed_with, find_run
 
 METRICS = "metrics.json"
 CONFIG = "config.json"
@@ -32,15 +34,13 @@ JUDGE_INPUTS = "judge_inputs.jsonl"
 DOCUMENTS = (METRICS, CONFIG, EVAL_RESULTS)
 
 Files = dict[str, Callable[[Path], object]]
+Numbers = dict[str, Mapping[str, float | None]]
 
 
 def export_run(project: Project, run_id: str, folder: Path) -> list[Path]:
     """Write the run's files into the folder, over earlier ones; returns their paths."""
     with project.read() as store:
-        run = find_run(store.con, run_id)
-        files = _documents(store, run)
-        files[PER_QUERY_TABLE] = _as_parquet(_per_query_table(store, run))
-        files[JUDGE_INPUTS] = _as_lines(_judge_inputs(store.con, run))
+        files = _files_of_run(store, find_run(store.con, run_id))
     return _write_all(folder, files)
 
 
@@ -51,8 +51,15 @@ def export_documents(project: Project, run_id: str, folder: Path) -> list[Path]:
     return _write_all(folder, files)
 
 
+def _files_of_run(store: Store, run: RunRow) -> Files:
+    files = _documents(store, run)
+    files[PER_QUERY_TABLE] = _as_parquet(_per_query_table(store, run))
+    files[JUDGE_INPUTS] = _as_lines(_judge_inputs(store.con, run))
+    return files
+
+
 def _documents(store: Store, run: RunRow) -> Files:
-    report = replace(run_report(store, run), states=_states_of_run(store, run))
+    report = replace(run_report(store, run), states=states_of_run(store, run))
     identity = {"format": FORMAT, "run_id": run.run_id, "dataset": run.dataset}
     config = identity | masked(run_file(store.con, run).get("config") or {}) | identity
     results = _eval_results(store, run, report.extraction)
@@ -87,7 +94,7 @@ def _eval_results(store: Store, run: RunRow, extraction: Extraction | None) -> R
         "eval_results": [
             {
                 "case_id": case["case_id"],
-                "metrics": _case_metrics(case),
+                "metrics": case_metrics(case),
                 "field_outcomes": dict(sorted(outcomes.get(case["case_id"], {}).items())),
                 "is_data_error": case["total_gt_fields"] == 0,
             }
@@ -114,13 +121,8 @@ def _fields(rows: Sequence[Row]) -> Row:
 
 def _per_query_table(store: Store, run: RunRow) -> pa.Table:
     """Wide: a row per scored query in golden order, a column per key, unrounded; null where it does not apply."""
-    registry = store.definitions()
-    formulas = [
-        one
-        for one in sorted(registry.metrics, key=lambda one: one.name)
-        if one.grain == PER_QUERY and registry.applies_to(one, run.dataset)
-    ]
-    values = per_query_values(store.con, run, formulas)
+    formulas = _formulas_of_queries(store, run)
+    values = shown_per_query(store, run, formulas)
     columns: dict[str, pa.Array] = {
         "run_id": pa.array([run.run_id] * len(values), pa.string()),
         "query_id": pa.array(list(values), pa.string()),
@@ -128,6 +130,21 @@ def _per_query_table(store: Store, run: RunRow) -> pa.Table:
     for key in (key for one in formulas for key in one.keys):
         columns[key] = pa.array([metrics.get(key) for metrics in values.values()], pa.float64())
     return pa.table(columns)
+
+
+def _per_query_numbers(store: Store, run: RunRow) -> Numbers:
+    return shown_per_query(store, run, _formulas_of_queries(store, run))
+
+
+def _formulas_of_queries(store: Store, run: RunRow) -> list[Definition]:
+    """Those of the catalogue by name, then the scores of others."""
+    registry = metrics_of(store, [run.run_key])
+    known = [
+        one
+        for one in sorted(registry.metrics, key=lambda one: one.name)
+        if one.grain == PER_QUERY and registry.applies_to(one, run.dataset)
+    ]
+    return [*known, *registry.scores.values()]
 
 
 def _judge_inputs(con: Connection, run: RunRow) -> list[Row]:
@@ -170,6 +187,7 @@ def _as_parquet(table: pa.Table) -> Callable[[Path], object]:
 
 def _write(path: Path, write: Callable[[Path], object]) -> Path:
     """All of the file, or what stood there before."""
+    path.parent.mkdir(exist_ok=True, parents=True)
     unfinished = path.with_name(path.name + ".part")
     write(unfinished)
     unfinished.replace(path)

@@ -12,10 +12,10 @@ from eval_pipeline.cli.main import main
 from eval_pipeline.computing.measure import measure
 from eval_pipeline.documents import as_json
 from eval_pipeline.errors import UnknownName, UsageError
+from eval_pipeline.exporting.documents import export_run
 from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.loading.load import load_bundles
 from eval_pipeline.metrics import compute_aggregate_metrics
-from eval_pipeline.showing.export import export_run
 from eval_pipeline.showing.show import show_queries, show_run
 from eval_pipeline.store.project import Project
 from tests.computing.building import NOW, ONE_FORMULA, settings_in, write_golden, write_run

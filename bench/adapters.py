@@ -1,0 +1,175 @@
+"""What a file of another tool costs beside the bundle of the same rows: time of the processors, and peak memory.
+
+python bench/adapters.py [--rows 100000] [--few 10000]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, TextIO
+
+HITS = 5
+ROUNDS = 2
+TEXT = "What is owed when a ship lies in the harbour for longer than it said it would, and who is asked to pay it?"
+
+
+def rows(n: int) -> Iterator[tuple[str, list[str], str]]:
+    for number in range(n):
+        yield (
+            f"q{number}",
+            [f"d{(number * 7 + place) % 9973}#{place}" for place in range(HITS)],
+            f"{TEXT} ({number})",
+        )
+
+
+def bundle_of(with_answer: bool) -> Callable[[Path, int], Path]:
+    def write(folder: Path, n: int) -> Path:
+        run = folder / "bundle" / "runs" / "same"
+        run.mkdir(parents=True)
+        (run / "run.json").write_text('{"run_id": "same", "dataset": "d"}')
+        with (run / "results.jsonl").open("w") as file:
+            for query, chunks, text in rows(n):
+                hits = [
+                    {"chunk_id": one, "doc_id": one, "score": 1 - place / 10}
+                    for place, one in enumerate(chunks)
+                ]
+                row: dict[str, Any] = {"query_id": query, "hits_top_k": hits}
+                _line(file, row | ({"answer": {"text": text}} if with_answer else {}))
+        return folder / "bundle"
+
+    return write
+
+
+def _line(file: TextIO, row: Any) -> None:
+    file.write(json.dumps(row) + "\n")
+
+
+def trec(folder: Path, n: int) -> Path:
+    path = folder / "same.run"
+    with path.open("w") as file:
+        for query, chunks, _ in rows(n):
+            for place, one in enumerate(chunks):
+                file.write(f"{query} Q0 {one} {place + 1} {1 - place / 10} tag\n")
+    return path
+
+
+def ragas(folder: Path, n: int) -> Path:
+    path = folder / "same.jsonl"
+    with path.open("w") as file:
+        for query, chunks, text in rows(n):
+            _line(file, {"user_input": f"{query}?", "retrieved_context_ids": chunks, "response": text})
+    return path
+
+
+def promptfoo(folder: Path, n: int) -> Path:
+    path = folder / "same.json"
+    with path.open("w") as file:
+        file.write(
+            '{"evalId": "e", "results": {"version": 3, "timestamp": "2026-11-01T00:00:00Z", "results": [\n'
+        )
+        for number, (query, chunks, text) in enumerate(rows(n)):
+            metadata = {"hits": [{"chunk_id": one} for one in chunks]}
+            row = {
+                "id": query,
+                "promptIdx": 0,
+                "testIdx": number,
+                "vars": {"query_id": query, "question": f"{query}?"},
+                "provider": {"id": "p"},
+                "response": {"output": text, "metadata": metadata},
+                "success": True,
+                "score": 1,
+                "failureReason": 0,
+                "latencyMs": 5,
+                "namedScores": {},
+            }
+            file.write((",\n" if number else "") + json.dumps(row))
+        file.write('\n], "prompts": [], "stats": {}}, "config": {}}\n')
+    return path
+
+
+def table(folder: Path, n: int) -> Path:
+    import csv
+
+    path = folder / "same.csv"
+    with path.open("w", newline="") as file:
+        out = csv.writer(file)
+        out.writerow(["query_id", "retrieved_ids", "answer"])
+        for query, chunks, text in rows(n):
+            out.writerow([query, json.dumps(chunks), text])
+    return path
+
+
+FORMS: dict[str, tuple[Callable[[Path, int], Path], bool]] = {
+    "trec": (trec, False),
+    "ragas": (ragas, True),
+    "promptfoo": (promptfoo, True),
+    "table": (table, True),
+}
+
+
+def cost(path: Path, folder: Path) -> tuple[float, int]:
+    """Seconds of the processors and bytes of one load into a store of its own."""
+    code = (
+        "import resource, sys\nfrom eval_pipeline.cli.main import main\n"
+        "try:\n    main(sys.argv[1:])\nexcept SystemExit as left:\n    assert left.code == 0, left.code\n"
+        "used = resource.getrusage(resource.RUSAGE_SELF)\n"
+        "print(used.ru_utime + used.ru_stime, used.ru_maxrss * 1024)"
+    )
+    words = ["load", str(path), *([] if path.is_dir() else ["--dataset", "d"])]
+    environment = {**os.environ, "EVAL_PIPELINE_DB": str(folder / "e.duckdb")}
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words], env=environment, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise SystemExit(done.stdout + done.stderr)
+    seconds, size = done.stdout.splitlines()[-1].split()
+    return float(seconds), int(size)
+
+
+def measure(forms: Sequence[Callable[[Path, int], Path]], n: int) -> list[tuple[float, int]]:
+    """Of each form the least of several rounds, in turns: what else the machine does falls on all of them."""
+    found: list[list[tuple[float, int]]] = [[] for _ in forms]
+    for _ in range(ROUNDS):
+        for form, costs in zip(forms, found, strict=True):
+            with tempfile.TemporaryDirectory() as folder:
+                costs.append(cost(form(Path(folder), n), Path(folder)))
+    return [(min(seconds for seconds, _ in one), min(size for _, size in one)) for one in found]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=100_000)
+    parser.add_argument("--few", type=int, default=10_000)
+    parser.add_argument("--form", choices=FORMS, action="append")
+    chosen = parser.parse_args()
+    table = []
+    for name in chosen.form or FORMS:
+        write, with_answer = FORMS[name]
+        (seconds, size), (own, own_size) = measure((write, bundle_of(with_answer)), chosen.rows)
+        ((_, few),) = measure((write,), chosen.few)
+        table.append(
+            {
+                "form": name,
+                "seconds": round(seconds, 2),
+                "bundle": round(own, 2),
+                "ratio": round(seconds / own, 2),
+                "MiB": size >> 20,
+                f"MiB of {chosen.few:,} rows": few >> 20,
+                "MiB of the bundle": own_size >> 20,
+            }
+        )
+        print(json.dumps(table[-1]), flush=True)
+    results = Path(__file__).parent / "results"
+    results.mkdir(exist_ok=True)
+    (results / "adapters.json").write_text(json.dumps(table, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
