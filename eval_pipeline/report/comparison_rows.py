@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
 
 from eval_pipeline.comparing.documents import (
+    BETTER,
+    WORSE,
     CompareReport,
     GateReport,
     GateRule,
@@ -16,10 +20,22 @@ from eval_pipeline.comparing.documents import (
 )
 from eval_pipeline.comparing.options import SIGNIFICANT
 from eval_pipeline.documents import UNSET
-from eval_pipeline.report.numbers import NOTHING, _amount_change, adjusted_p, amount, change, interval
+from eval_pipeline.report.numbers import (
+    NOTHING,
+    _adjusted_p,
+    _amount_change,
+    amount,
+    change,
+    interval,
+    p_value,
+    value,
+)
 from eval_pipeline.report.pages.material import MetricFacts
 from eval_pipeline.words import DECIMALS, count
 
+# The formula whose keys are the names that others gave their scores; so many of them are drawn, tables hold all.
+SCORES: Final = "scores"
+MOST_SCORES: Final = 40
 # The family that a formula's header names: as what it is shown, in this order. Others keep their name and come behind.
 TITLES: Final = {
     "retrieval": "Finding what was expected",
@@ -30,6 +46,7 @@ TITLES: Final = {
     "failures": "Failing",
     "latency": "Running",
     "extraction": "Extracting fields",
+    SCORES: "Scores of others",
 }
 OTHERS: Final = "Other formulas"
 # Of a family these stand first, and the rest as in the catalogue.
@@ -37,9 +54,15 @@ FIRST: Final = ("hit_at_k", "reciprocal_rank", "answer_strings", "refusal_correc
 PREFERRED_K: Final = "@5"
 OF_FEWER: Final = "†"
 OF_FEWER_SAID: Final = (
-    "b − a is of what both runs define, as its interval is; a and b are also of what only one defines, and differ by "
-    "another amount"
+    "the change is of what both runs define, as its interval is; the values are also of what only one defines, and "
+    "differ by another amount"
 )
+BY_SPAN: Final = "by document and span"
+MOST_OF_NAME: Final = 8
+_JOINTS: Final = re.compile(r"[-_.:@+]")
+# What a row is measured over.
+QUERIES, SPANS, WHOLE = "queries", "spans", "whole"
+_UNTESTED: Final = Tested(ci_low=None, ci_high=None, p_value=None, p_adjusted=None, test=None, n=0, mde=None)
 MOVED: Final = ("win", "loss", "rank_up", "rank_down", "regression")
 
 
@@ -66,7 +89,10 @@ def _representatives(metrics: Iterable[MetricFacts]) -> list[MetricFacts]:
     found = []
     for keys in by_formula.values():
         preferred = [one for one in keys if PREFERRED_K in one.key]
-        found += keys if keys[0].scale == "ordinal" else (preferred or keys)[:1]
+        if keys[0].formula == SCORES:
+            found += keys[:MOST_SCORES]
+        else:
+            found += keys if keys[0].scale == "ordinal" else (preferred or keys)[:1]
     return found
 
 
@@ -81,9 +107,168 @@ def _chosen(wanted: Sequence[str], available: Iterable[str], *, most: int) -> li
     return [key for key in wanted if key in known][:most]
 
 
-def asks_queries(report: Mapping[str, Any]) -> bool:
-    """Whether the run was meant to answer queries; else nothing is said of queries."""
-    return not report.get("is_without_results", False)
+@dataclass(frozen=True)
+class Row:
+    """One measure of two runs as every table, page and message shows it; `numbers` are those of a, of b, and b − a."""
+
+    key: str
+    name: str
+    part: str
+    numbers: tuple[float | None, float | None, float | None]
+    a: str
+    b: str
+    change: str
+    interval: str
+    tested: Tested
+    is_of_fewer: bool = False
+    is_noise: bool = False
+    caveat: str | None = None
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether it is a question of its own, whose answer counts."""
+        return self.verdict is not None
+
+    @property
+    def is_same(self) -> bool:
+        """Whether it cannot differ, because both were computed from the same results."""
+        return self.tested.is_identical and not self.numbers[2]
+
+    @property
+    def verdict(self) -> str | None:
+        """better, worse or not shown; None where it asks nothing itself."""
+        return self.tested.verdict
+
+    @property
+    def family(self) -> str:
+        """What it is asked with."""
+        return self.tested.family or self.key
+
+    @property
+    def marked_change(self) -> str:
+        """The difference of the compared queries, marked where a and b do not come to it."""
+        return self.change + (OF_FEWER if self.is_of_fewer else "")
+
+    @property
+    def p_value(self) -> str:
+        return p_value(self.tested.p_value)
+
+    @property
+    def p_adjusted(self) -> str:
+        """Or why it has none of its own."""
+        return _adjusted_p(self.tested)
+
+    @property
+    def n(self) -> str:
+        return f"{self.tested.n:,}" if self.tested.n or self.part != WHOLE else NOTHING
+
+    @property
+    def could_show(self) -> str:
+        """The smallest difference that so many queries reveal."""
+        return value(self.tested.mde)
+
+
+def rows_of(report: CompareReport) -> list[Row]:
+    """Everything that has a value in one of the runs: what is worse first, then what is better, then the rest."""
+    rows = [
+        *_span_rows(report),
+        *(_metric_row(report, metric) for metric in _defined_metrics(report)[0] if report.asks_queries),
+        *_whole_rows(report),
+    ]
+    return sorted(rows, key=_worst_rows_first)
+
+
+def _worst_rows_first(row: Row) -> tuple[int, float]:
+    """Questions before their parts; equals stay in the order of the catalogue."""
+    if row.verdict in (WORSE, BETTER):
+        chance = row.tested.p_adjusted
+        return (WORSE, BETTER).index(row.verdict), 1.0 if chance is None else chance
+    return (2 if row.is_asked else 3), 0.0
+
+
+def _metric_row(report: CompareReport, metric: str) -> Row:
+    tested, delta = report.significance[metric], paired_delta(report, metric)
+    a, b = report.aggregate_a[metric], report.aggregate_b[metric]
+    return Row(
+        key=metric,
+        name=metric,
+        part=QUERIES,
+        numbers=(a, b, delta),
+        a=value(a),
+        b=value(b),
+        change=change(delta),
+        interval=interval(tested.ci_low, tested.ci_high),
+        tested=tested,
+        is_of_fewer=_differ(report.delta_of(metric), delta),
+        is_noise=bool(delta and within_noise(report, metric)),
+        caveat=report.caveats.get(metric),
+    )
+
+
+def _span_rows(report: CompareReport) -> Iterator[Row]:
+    """The same of both runs by one criterion, where ids of chunks cannot be compared."""
+    metrics, by_span = report.fallback_metrics, report.fallback_significance or {}
+    if metrics is None:
+        return
+    for metric, delta in metrics.deltas.items():
+        a, b, tested = metrics.a[metric], metrics.b[metric], by_span[metric]
+        yield Row(
+            key=metric,
+            name=f"{metric} {BY_SPAN}",
+            part=SPANS,
+            numbers=(a, b, delta),
+            a=value(a),
+            b=value(b),
+            change=change(delta),
+            interval=interval(tested.ci_low, tested.ci_high),
+            tested=tested,
+        )
+
+
+def _whole_rows(report: CompareReport) -> Iterator[Row]:
+    """What the runs measured as a whole, where they differ or were tested."""
+    for name, entry in report.parts.items():
+        tested = entry.tested
+        if entry.a == entry.b and tested is None:
+            continue
+        paired = tested.delta if tested else None
+        yield Row(
+            key=name,
+            name=name,
+            part=WHOLE,
+            numbers=(entry.a, entry.b, entry.delta if paired is None else paired),
+            a=amount(entry.a),
+            b=amount(entry.b),
+            change=_part_change(entry),
+            interval=_part_interval(tested) if tested else NOTHING,
+            tested=tested or _UNTESTED,
+            is_of_fewer=_differ(entry.delta, paired),
+        )
+
+
+def short_names(a: str, b: str, *, most: int = MOST_OF_NAME) -> tuple[str, str]:
+    """What tells two run ids apart, from a joint of theirs on: `09-15` and `09-18`."""
+    pairs = enumerate(zip(a, b, strict=False))
+    alike = next((place for place, (one, other) in pairs if one != other), min(len(a), len(b)))
+    joints = [0, *(found.end() for found in _JOINTS.finditer(a[:alike]))]
+    fitting = [place for place in joints if max(len(a), len(b)) - place <= most]
+    start = fitting[0] if fitting else joints[-1]
+    shown = _clipped(a[start:] or a, most), _clipped(b[start:] or b, most)
+    if shown[0] == shown[1] and a != b:
+        return _clipped(f"…{a[alike:]}", most), _clipped(f"…{b[alike:]}", most)
+    return shown
+
+
+def _clipped(name: str, most: int) -> str:
+    return name if len(name) <= most else f"{name[: most - 1]}…"
+
+
+def _note_of(report: CompareReport, entry: QueryVerdict, *, is_short: bool = False) -> str:
+    """What is said of the query alone: errors by the names of the runs; what holds for all queries stands above."""
+    a, b = short_names(report.run_a, report.run_b) if is_short else (report.run_a, report.run_b)
+    runs = {"error in a": f"error in {a}", "error in b": f"error in {b}"}
+    said = [one for one in (entry.note or "").split("; ") if one and one not in report.causes]
+    return "; ".join(runs.get(one, one) for one in said)
 
 
 def moved_queries(report: CompareReport) -> list[QueryVerdict]:
@@ -135,19 +320,9 @@ def paired_delta(report: CompareReport, metric: str) -> float | None:
     return tested.delta
 
 
-def is_of_fewer(report: CompareReport, metric: str) -> bool:
-    """Whether the runs' own values differ by another amount, because they have queries that the other lacks."""
-    return _differ(report.delta_of(metric), paired_delta(report, metric))
-
-
 def _differ(own: float | None, paired: float | None) -> bool:
     """By more than rounding: the difference of rounded values may be off by one in the last decimal."""
     return own is not None and paired is not None and abs(own - paired) > 1.5 * 10**-DECIMALS
-
-
-def _marked_change(report: CompareReport, metric: str) -> str:
-    """The difference of the compared queries, marked where a and b do not come to it."""
-    return change(paired_delta(report, metric)) + (OF_FEWER if is_of_fewer(report, metric) else "")
 
 
 def within_noise(report: CompareReport, metric: str) -> bool | None:
@@ -155,10 +330,10 @@ def within_noise(report: CompareReport, metric: str) -> bool | None:
     band, delta = report.noise.get(metric), paired_delta(report, metric)
     if band is None or delta is None:
         return None
-    return bool(band.low <= delta <= band.high)
+    return band.holds(delta)
 
 
-def defined_metrics(report: CompareReport) -> tuple[list[str], list[str]]:
+def _defined_metrics(report: CompareReport) -> tuple[list[str], list[str]]:
     """Metrics with a value in at least one run, and those without any."""
     metrics = list(report.aggregate_a)
     defined = [
@@ -185,25 +360,6 @@ def rules_worth_showing(gate: GateReport) -> tuple[list[GateRule], str]:
     return shown, f"No lasting decline over up to {count(nights, 'night')} in {count(len(quiet), 'metric')}."
 
 
-def part_cells(report: CompareReport) -> Iterator[tuple[str, list[str]]]:
-    """What the runs measured as a whole, where they differ or were tested: a, b, b − a, interval, p adjusted, cases."""
-    for name, entry in report.parts.items():
-        tested = entry.tested
-        if entry.a == entry.b and tested is None:
-            continue
-        yield (
-            name,
-            [
-                amount(entry.a),
-                amount(entry.b),
-                _part_change(entry),
-                _part_interval(tested) if tested else NOTHING,
-                adjusted_p(tested) if tested else NOTHING,
-                f"{tested.n:,}" if tested else NOTHING,
-            ],
-        )
-
-
 def _part_interval(tested: Tested) -> str:
     """Of times by which factor, which is what their verdict rests on; else of the difference."""
     if tested.ratio is UNSET or tested.ratio_low is None or tested.ratio_high is None:
@@ -212,11 +368,5 @@ def _part_interval(tested: Tested) -> str:
 
 
 def _part_change(entry: PartCompared) -> str:
-    """Of the cases or queries of both where these are tested, marked where a and b differ by another amount."""
-    paired = entry.tested.delta if entry.tested else None
-    return _amount_change(entry.a, entry.b, paired) + (OF_FEWER if _differ(entry.delta, paired) else "")
-
-
-def has_fewer(cells: Iterable[str]) -> bool:
-    """Whether one of the differences is marked, so that the mark has to be explained."""
-    return any(cell.endswith(OF_FEWER) for cell in cells)
+    """Of the cases or queries of both where these are tested."""
+    return _amount_change(entry.a, entry.b, entry.tested.delta if entry.tested else None)

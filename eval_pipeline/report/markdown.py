@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
 from xml.sax.saxutils import quoteattr
 
-from eval_pipeline.comparing.documents import EXACT, CompareReport, Counts, GateReport, Tested
+from eval_pipeline.comparing.documents import BETTER, WORSE, CompareReport, Counts, GateReport
 from eval_pipeline.report.comparison_rows import (
     OF_FEWER,
     OF_FEWER_SAID,
-    _marked_change,
-    defined_metrics,
-    has_fewer,
-    is_of_fewer,
+    QUERIES,
+    Row,
+    _defined_metrics,
+    _note_of,
     left_out,
     moved_queries,
-    paired_delta,
-    part_cells,
+    rows_of,
     rules_worth_showing,
     shown_first,
-    within_noise,
 )
-from eval_pipeline.report.numbers import adjusted_p, change, interval, p_value, rank, value
+from eval_pipeline.report.numbers import change, p_value, rank, value
 from eval_pipeline.report.pages.html import visible
-from eval_pipeline.showing.headlines import HEADLINES
+from eval_pipeline.report.verdict import Verdict, verdict_on
 from eval_pipeline.words import count, decimal
 
 # What XML 1.0 cannot hold in any spelling.
@@ -45,10 +43,10 @@ def render_gate_junit(gate: GateReport) -> str:
     cases = list(_cases(gate))
     failures = sum(outcome == "failure" for outcome, _, _, _ in cases)
     skipped = sum(outcome == "skipped" for outcome, _, _, _ in cases)
-    name = _attribute(f"gate {gate.candidate} against {gate.baseline}")
-    counts = f'tests="{len(cases)}" failures="{failures}" errors="0" skipped="{skipped}"'
+    counts = f'tests="{len(cases)}" failures="{failures}" errors="0"'
     lines = ['<?xml version="1.0" encoding="UTF-8"?>', f"<testsuites {counts}>"]
-    lines.append(f"  <testsuite name={name} {counts}>")
+    lines.append(f'  <testsuite name="gate" {counts} skipped="{skipped}">')
+    lines += _properties({"candidate": gate.candidate, "baseline": gate.baseline, "verdict": gate.verdict})
     for outcome, group, title, reason in cases:
         head = f"    <testcase classname={_attribute(group)} name={_attribute(title)}"
         lines += (
@@ -59,14 +57,20 @@ def render_gate_junit(gate: GateReport) -> str:
     return "\n".join([*lines, "  </testsuite>", "</testsuites>"]) + "\n"
 
 
+def _properties(values: Mapping[str, str]) -> list[str]:
+    inner = [f'      <property name="{name}" value={_attribute(one)} />' for name, one in values.items()]
+    return ["    <properties>", *inner, "    </properties>"]
+
+
 def _cases(gate: GateReport) -> Iterator[tuple[str, str, str, str]]:
-    """(outcome, group, title, reason)"""
+    """(outcome, group, title, reason); a title says nothing of these two runs, as a server follows a test by it."""
     undecided = "failure" if gate.on_inconclusive == "fail" else "skipped"
     outcomes = {"pass": "passed", "fail": "failure", "inconclusive": undecided}
-    for problem in gate.preconditions:
-        yield undecided, "gate.preconditions", problem, problem
+    if gate.preconditions:
+        yield undecided, "gate", "preconditions", "\n".join(gate.preconditions)
     for rule in gate.rules:
-        yield outcomes[rule.verdict], f"gate.{rule.kind}", rule.label, rule.reason
+        title = rule.metric if rule.kind == "drift" else rule.label
+        yield outcomes[rule.verdict], f"gate.{rule.kind}", title, rule.reason
     if not gate.preconditions and not gate.rules:
         yield undecided, "gate", "no rule applies", "no rule applies"
 
@@ -79,10 +83,9 @@ def render_report_md(report: CompareReport) -> str:
     """One Markdown file: aggregate deltas, and the wins, losses and regressions."""
     sections = [
         _head(report),
-        _deltas(report) if report.asks_queries else "",
-        _parts(report),
+        _numbers(report),
         _verdicts(report) if report.asks_queries else "",
-        _fallback(report),
+        _sensitivity(report),
         _slices(report),
         _flaky(report),
         _unpaired(report),
@@ -108,16 +111,7 @@ def _row(cells: Sequence[str]) -> str:
 
 
 def _head(report: CompareReport) -> str:
-    mode = report.mode
-    matched = {
-        "exact": "exact: both runs were chunked alike, expected chunks are matched by id",
-        "fallback_doc_span": "fallback_doc_span: the runs are not known to be chunked alike, expected chunks are "
-        "matched by document and span",
-    }[mode]
-    lines = [f"# {escaped(report.run_a)} → {escaped(report.run_b)}"]
-    if report.asks_queries:
-        n = count(len(report.per_query), "query", plural="queries")
-        lines += ["", f"{n} in both runs. Matching {escaped(matched)}."]
+    lines = [f"# {escaped(report.run_b)} against {escaped(report.run_a)}", "", *_said(verdict_on(report))]
     if report.causes:
         lines += ["", f"Known differences: {', '.join(report.causes)}."]
     if report.warnings:
@@ -125,82 +119,84 @@ def _head(report: CompareReport) -> str:
     return "\n".join(lines)
 
 
-def _deltas(report: CompareReport) -> str:
-    defined, undefined = defined_metrics(report)
+def _said(verdict: Verdict) -> list[str]:
+    """The verdict, what it rests on, and where to look: a paragraph each."""
+    found = [f"**{escaped(verdict.sentence)}**"]
+    if verdict.trust:
+        found += ["", f"Trust: {escaped(verdict.trust)}."]
+    if verdict.places:
+        found += ["", f"Where: {escaped(' · '.join(place.words for place in verdict.places))}."]
+    return found
+
+
+def _numbers(report: CompareReport) -> str:
+    """Every measure: worse first, then better, then what asks nothing itself."""
+    rows = rows_of(report)
+    if not rows:
+        return ""
     has_bands = any(report.noise.values())
-    columns = [
-        "metric",
-        "a:",
-        "b:",
-        "delta (b − a):",
+    columns = ["metric", "verdict", f"{escaped(report.run_a)}:", f"{escaped(report.run_b)}:", "change:"]
+    columns += [
         "95 % interval:",
         "p:",
         "p adjusted:",
         "n:",
         "could show:",
+        *(["noise:"] if has_bands else []),
     ]
-    rows = [_delta_row(report, metric, has_bands=has_bands) for metric in defined]
+    _, undefined = _defined_metrics(report)
+    what = "queries, or cases," if report.asks_queries else "cases"
     lines = [
-        "## Aggregate deltas",
+        "## Differences",
         "",
-        _table([*columns, "noise:"] if has_bands else columns, rows),
+        _table(columns, [_cells(report, row, has_bands=has_bands) for row in rows]),
         "",
-        "Deltas, intervals and p-values are of the queries that both runs define; p adjusted by Simes inside a family "
-        "of metrics and by Benjamini–Hochberg over the families. Could show: the smallest difference that so many "
-        "queries reveal with 80 % power.",
+        f"Changes, intervals and p-values are of the {what} that both runs define; p adjusted by Simes "
+        "inside a family of metrics and by Benjamini–Hochberg over the families. Could show: the smallest difference "
+        "that so many reveal with 80 % power.",
+        *_fewer_said(rows),
     ]
-    lines += _fewer_said(rows)
-    if report.caveats:
-        reasons = sorted(set(report.caveats.values()))
-        lines += ["", f"\\* Not to be taken at face value: {'; '.join(escaped(one) for one in reasons)}."]
-    lines += ["", _noise_floor(report, has_bands=has_bands)]
-    if undefined:
-        lines += ["", f"Undefined in both runs: {escaped(', '.join(undefined))}."]
+    caveats = sorted({row.caveat for row in rows if row.caveat})
+    if caveats:
+        lines += ["", f"\\* Not to be taken at face value: {'; '.join(escaped(one) for one in caveats)}."]
+    if report.asks_queries:
+        lines += ["", _noise_floor(report, has_bands=has_bands)]
+        lines += ["", f"Undefined in both runs: {escaped(', '.join(undefined))}."] if undefined else []
     return "\n".join(lines)
 
 
 def _noise_floor(report: CompareReport, *, has_bands: bool) -> str:
     if has_bands:
-        return "Noise: how far identical runs differ; a delta inside the band says nothing."
+        return "Noise: how far identical runs differ; a change inside the band says nothing."
     pairs = report.identical_pairs
     return f"Noise floor: not known yet. Pairs of identical runs so far: {pairs.n}; needed: {pairs.needed}."
 
 
-def _delta_row(report: CompareReport, metric: str, *, has_bands: bool) -> list[str]:
-    tested = report.significance[metric]
-    mark = " \\*" if metric in report.caveats else ""
+def _cells(report: CompareReport, row: Row, *, has_bands: bool) -> list[str]:
+    verdict = row.verdict if row.verdict in (BETTER, WORSE) else ""
     cells = [
-        escaped(metric) + mark,
-        value(report.aggregate_a[metric]),
-        value(report.aggregate_b[metric]),
-        _marked_change(report, metric),
-        interval(tested.ci_low, tested.ci_high),
-        p_value(tested.p_value),
-        adjusted_p(tested),
-        f"{tested.n:,}",
-        value(tested.mde),
+        escaped(row.name) + (" \\*" if row.caveat else ""),
+        f"**{verdict}**" if verdict else "",
+        row.a,
+        row.b,
+        row.marked_change,
+        row.interval,
+        row.p_value,
+        row.p_adjusted,
+        row.n,
+        row.could_show,
     ]
-    return [*cells, _band(report, metric)] if has_bands else cells
+    return [*cells, _band(report, row)] if has_bands else cells
 
 
-def _band(report: CompareReport, metric: str) -> str:
-    band = report.noise[metric]
-    if band is None:
-        return "—"
-    return f"±{decimal(band.high)}" + (" (inside)" if within_noise(report, metric) else "")
+def _band(report: CompareReport, row: Row) -> str:
+    band = report.noise.get(row.key) if row.part == QUERIES else None
+    return "—" if band is None else f"±{decimal(band.high)}" + (" (inside)" if row.is_noise else "")
 
 
-def _parts(report: CompareReport) -> str:
-    rows = [[escaped(name), *cells] for name, cells in part_cells(report)]
-    columns = ["measure", "a:", "b:", "delta (b − a):", "95 % interval:", "p adjusted:", "n:"]
-    return (
-        "\n".join(["## The runs as a whole", "", _table(columns, rows), *_fewer_said(rows)]) if rows else ""
-    )
-
-
-def _fewer_said(rows: Iterable[Sequence[str]]) -> list[str]:
+def _fewer_said(rows: Iterable[Row]) -> list[str]:
     """What the mark of a difference means, where there is one."""
-    return ["", f"{OF_FEWER} {OF_FEWER_SAID}."] if has_fewer(cell for row in rows for cell in row) else []
+    return ["", f"{OF_FEWER} {OF_FEWER_SAID}."] if any(row.is_of_fewer for row in rows) else []
 
 
 def _verdicts(report: CompareReport) -> str:
@@ -220,34 +216,23 @@ def _verdicts(report: CompareReport) -> str:
             rank(entry.a_hit_rank),
             rank(entry.b_hit_rank),
             ", ".join(escaped(chunk_id) for chunk_id in entry.regressed_chunk_ids),
-            escaped(entry.note or ""),
+            escaped(_note_of(report, entry)),
         ]
         for entry in moved[:LISTED_QUERIES]
     ]
-    lines += ["", _table(["query", "kind", "rank in a:", "rank in b:", "regressed chunks", "note"], rows)]
+    ranks = [f"rank in {escaped(run_id)}:" for run_id in (report.run_a, report.run_b)]
+    columns = ["query", "kind", *ranks, "regressed chunks", "note"]
+    lines += ["", _table(columns, rows)]
     if len(moved) > LISTED_QUERIES:
         lines += ["", f"… and {left_out(moved, LISTED_QUERIES)} more: `--format json` lists all of them."]
     return "\n".join(lines)
 
 
-def _fallback(report: CompareReport) -> str:
-    metrics, tested = report.fallback_metrics, report.fallback_significance
-    if metrics is None or tested is None:
+def _sensitivity(report: CompareReport) -> str:
+    metrics = report.fallback_metrics
+    if metrics is None:
         return ""
     rows = [
-        [
-            escaped(metric),
-            value(metrics.a[metric]),
-            value(metrics.b[metric]),
-            change(metrics.deltas[metric]),
-            interval(tested[metric].ci_low, tested[metric].ci_high),
-            p_value(tested[metric].p_value),
-            adjusted_p(tested[metric]),
-        ]
-        for metric in metrics.deltas
-    ]
-    columns = ["metric", "a:", "b:", "delta (b − a):", "95 % interval:", "p:", "p adjusted:"]
-    sensitivity = [
         [f"{float(threshold):.0%}", *(f"{n:,}" for n in counts.by_kind().values())]
         for threshold, counts in (report.sensitivity or {}).items()
     ]
@@ -255,14 +240,12 @@ def _fallback(report: CompareReport) -> str:
         [
             "## By document and span",
             "",
-            "Both runs by the same criterion, over "
+            "The runs are not known to be chunked alike, so hits are matched by one criterion for both, over "
             f"{count(metrics.n_queries, 'query', plural='queries')} whose expected chunks have known spans.",
-            "",
-            _table(columns, rows),
             "",
             "How the verdicts depend on the share of characters that a hit has to cover:",
             "",
-            _table(["shared:", *(f"{kind}:" for kind in Counts.__struct_fields__)], sensitivity),
+            _table(["shared:", *(f"{kind}:" for kind in Counts.__struct_fields__)], rows),
         ]
     )
 
@@ -284,7 +267,7 @@ def _slices(report: CompareReport) -> str:
         [
             "## Slices that moved most",
             "",
-            _table(["slice", "metric", "queries:", "delta:", "p adjusted:"], rows),
+            _table(["slice", "metric", "queries:", "change:", "p adjusted:"], rows),
             "",
             "Sign tests, adjusted by Benjamini–Hochberg over every slice and metric with enough movement to test.",
         ]
@@ -308,10 +291,10 @@ def _flaky(report: CompareReport) -> str:
 
 def _unpaired(report: CompareReport) -> str:
     lines = []
-    for side, ids in (("a", report.only_in_a), ("b", report.only_in_b)):
+    for run_id, ids in ((report.run_a, report.only_in_a), (report.run_b, report.only_in_b)):
         if ids:
             named = shown_first([escaped(query_id) for query_id in ids[:LISTED_QUERIES]], LISTED_QUERIES)
-            lines.append(f"Only in {side} ({len(ids):,}): {named}.")
+            lines.append(f"Only in {escaped(run_id)} ({len(ids):,}): {named}.")
     return "\n\n".join(["## Queries of one run only", *lines]) if lines else ""
 
 
@@ -340,11 +323,20 @@ def render_gate_md(gate: GateReport) -> str:
             ]
             for rule in shown
         ]
-        columns = ["verdict", "rule", "baseline:", "candidate:", "delta:", "margin:", "p adjusted:", "reason"]
+        columns = [
+            "verdict",
+            "rule",
+            "baseline:",
+            "candidate:",
+            "delta:",
+            "margin:",
+            "p of a loss:",
+            "reason",
+        ]
         lines += ["", _table(columns, rows)]
         lines += [
             "",
-            "One-sided tests; p by Simes inside a family of metrics, by Holm over the families of this gate.",
+            "One-sided tests; p of a loss by Simes inside a family of metrics, by Holm over the families of this gate.",
         ]
     if quiet:
         lines += ["", quiet]
@@ -355,69 +347,31 @@ def render_gate_md(gate: GateReport) -> str:
 
 
 def render_short_md(report: CompareReport, gate: GateReport | None = None) -> str:
-    """Headline changes, the verdicts, the queries that moved most, and what is to be known before believing it."""
+    """The verdict, the questions' numbers, the queries that moved most, and what to know before believing it."""
+    verdict = verdict_on(report)
+    known = f"Known differences: {', '.join(report.causes)}." if report.causes else ""
     sections = [
-        _short_head(report),
+        f"**{escaped(report.run_b)} against {escaped(report.run_a)}**",
+        "\n".join(_said(verdict)),
+        known,
         "\n".join(f"- {escaped(warning)}" for warning in report.warnings),
-        _short_deltas(report),
-        _short_verdicts(report) if report.asks_queries else _parts(report),
+        _short_numbers(report),
+        _short_verdicts(report) if report.asks_queries else "",
         _queries(report),
         _gate(gate) if gate else "",
     ]
     return "\n\n".join(section for section in sections if section)
 
 
-class Headline(NamedTuple):
-    """A headline metric of two runs, with how sure its difference is; marked where a and b do not come to it."""
-
-    name: str
-    a: float | None
-    b: float | None
-    delta: float | None
-    tested: Tested
-    is_marked: bool = False
-
-
-def headline_deltas(report: CompareReport) -> Iterator[Headline]:
-    """The headlines that moved or could have: by document and span where chunkers differ."""
-    fallback, by_span = report.fallback_metrics, report.fallback_significance or {}
-    if fallback:
-        for metric, delta in fallback.deltas.items():
-            name = f"{metric} by document and span"
-            yield Headline(name, fallback.a[metric], fallback.b[metric], delta, by_span[metric])
-    for metric in HEADLINES:
-        if report.delta_of(metric) is not None and metric not in report.caveats:
-            a, b, delta = report.aggregate_a[metric], report.aggregate_b[metric], paired_delta(report, metric)
-            yield Headline(metric, a, b, delta, report.significance[metric], is_of_fewer(report, metric))
-
-
-def _short_head(report: CompareReport) -> str:
-    exact = report.mode == EXACT
-    known = f" Known differences: {escaped(', '.join(report.causes))}." if report.causes else ""
-    runs = f"**{escaped(report.run_a)} → {escaped(report.run_b)}**"
-    if not report.asks_queries:
-        return f"{runs}.{known}"
-    return (
-        f"{runs}: {count(len(report.per_query), 'query', plural='queries')} in both runs, matched "
-        f"{'by chunk id' if exact else 'by document and span'}.{known}"
-    )
-
-
-def _short_deltas(report: CompareReport) -> str:
-    rows = [
-        [
-            escaped(one.name),
-            value(one.a),
-            value(one.b),
-            change(one.delta) + (OF_FEWER if one.is_marked else ""),
-            interval(one.tested.ci_low, one.tested.ci_high),
-            adjusted_p(one.tested),
-            f"{one.tested.n:,}",
-        ]
-        for one in headline_deltas(report)
+def _short_numbers(report: CompareReport) -> str:
+    asked = [row for row in rows_of(report) if row.is_asked]
+    cells = [
+        [escaped(row.name), row.a, row.b, row.marked_change, row.interval, row.p_adjusted, row.n]
+        for row in asked
     ]
-    columns = ["metric", "a:", "b:", "b − a:", "95 % interval:", "p adj.:", "n:"]
-    return "\n".join([_table(columns, rows), *_fewer_said(rows)]) if rows else ""
+    columns = ["metric", f"{escaped(report.run_a)}:", f"{escaped(report.run_b)}:", "change:"]
+    columns += ["95 % interval:", "p adj.:", "n:"]
+    return "\n".join([_table(columns, cells), *_fewer_said(asked)]) if asked else ""
 
 
 def _short_verdicts(report: CompareReport) -> str:
@@ -441,7 +395,8 @@ def _queries(report: CompareReport) -> str:
     ]
     rest = left_out(moved, QUERIES_SHOWN)
     more = f"\n\n… of {len(moved):,} that moved; left out: {rest}." if rest else ""
-    return _table(["query", "verdict", "rank a:", "rank b:", "lost chunk"], rows) + more
+    ranks = [f"rank in {escaped(run_id)}:" for run_id in (report.run_a, report.run_b)]
+    return _table(["query", "verdict", *ranks, "lost chunk"], rows) + more
 
 
 def _gate(gate: GateReport) -> str:

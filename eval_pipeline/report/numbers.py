@@ -43,6 +43,16 @@ def _amount_change(before: float | None, after: float | None, moved: float | Non
     return told.replace("-", "−") if moved else amount(moved)
 
 
+def _brief(before: float | None, after: float | None) -> str:
+    """`0.62 → 0.77`: with two decimals where these tell them apart."""
+    short = [
+        NOTHING if one is None else f"{one:,.2f}" if abs(one) < LARGE else f"{one:,.0f}"
+        for one in (before, after)
+    ]
+    long = [amount(before), amount(after)]
+    return " → ".join(long if short[0] == short[1] and long[0] != long[1] else short)
+
+
 def interval(low: float | None, high: float | None) -> str:
     """Three decimals are enough for the ends of an interval."""
     if low is None or high is None:
@@ -57,7 +67,7 @@ def p_value(number: float | None) -> str:
     return "<0.001" if number < 0.001 else f"{number:.3f}"
 
 
-def adjusted_p(tested: Tested) -> str:
+def _adjusted_p(tested: Tested) -> str:
     """The adjusted p-value; where a metric has none of its own, why."""
     if tested.p_adjusted is None and tested.p_value is not None and tested.adjusted_as:
         return tested.adjusted_as

@@ -10,9 +10,10 @@ from pathlib import Path
 from eval_pipeline.comparing.pair_states import PAIR_FACTS
 from eval_pipeline.computing.measure import measure
 from eval_pipeline.formulas.registry import load_registry
+from eval_pipeline.report.nights.trends import trends_of
 from eval_pipeline.report.pages.collect import read_suites, with_shown_attempts
 from eval_pipeline.report.pages.material import GateMark, MetricFacts, RunFacts, SuiteMaterial, SuiteRun
-from eval_pipeline.report.pages.suite_page import render_suite_page, trends_of
+from eval_pipeline.report.pages.suite_page import render_suite_page
 from eval_pipeline.settings import load_settings
 from tests.comparing.pairs_of_runs import answered, expecting_one, store_of
 from tests.projects import project_of
@@ -43,6 +44,7 @@ def a_run(
         n_failed=0,
         n_quarantined=0,
         is_complete=n_results == 10,
+        is_unlabelled=False,
         is_answer=is_answer,
         replaced_by=replaced_by,
         values={"hit@5": (value, 10), "other": (value, 10)},
@@ -109,6 +111,10 @@ def test_a_night_beyond_the_gates_margin_is_marked() -> None:
     (against,) = trends_of(a_suite(*runs, gate={"hit@5": GateMark(True, margin=0.05)}, baseline="one"))
     assert [point.is_beyond_gate for point in against.points] == [False, False, False, True]
     assert against.gate == 0.45
+    left_out = a_suite(
+        *runs[1:], gate={"hit@5": GateMark(True, margin=0.05)}, baseline="one", baseline_run=runs[0]
+    )
+    assert trends_of(left_out)[0].gate == 0.45
 
 
 def test_a_target_is_held_against_every_night_and_lower_may_be_better() -> None:
@@ -135,9 +141,9 @@ def test_the_page_lists_every_run_with_what_is_missing(
 ) -> None:
     table = {row[1]: row for row in readers["suite"].tables["runs-table"][1:]}
     assert list(table) == ["run-d", "run-d-broken", "run-c", "run-b", "run-a"]
-    assert table["run-d-broken"][3].split() == ["incomplete", "replaced"]
-    assert table["run-d-broken"][4:6] == ["12 of 16", "4"]
-    assert table["run-d"][3].strip() == "complete"
+    assert table["run-d-broken"][4].split() == ["incomplete", "replaced"]
+    assert table["run-d-broken"][5:7] == ["12 of 16", "4"]
+    assert table["run-d"][4].strip() == "complete"
     (suite,) = read_suites(project_of(report_world.settings, report_world.registry))
     assert [run.facts.run_id for run in suite.runs if run.is_shown] == ["run-a", "run-b", "run-c", "run-d"]
 
@@ -182,7 +188,7 @@ def test_every_setting_that_changed_from_night_to_night_is_named_and_secrets_are
         definitions=PAIR_FACTS,
     )
     page = render_suite_page(read_suites(project_of(settings)))
-    rows = [row[1:] for row in PageReader(page).tables["changes-table"][1:]]
+    rows = [row[2:] for row in PageReader(page).tables["changes-table"][1:]]
     assert sorted(rows) == [
         ["run-b", "embedding", "e1 → e2"],
         ["run-b", "endpoint", "not recorded → https://***@host/"],
@@ -207,7 +213,7 @@ def test_values_left_on_an_older_definition_show_where_the_definition_changed(
     assert changes["mrr"] == [False, False, True, False]
     assert not any(changes["hit@5"])
     page = PageReader(render_suite_page([suite]))
-    assert ["2026-09-03", "run-c", "definitions behind the values", "reciprocal_rank"] in page.tables[
+    assert ["1", "2026-09-03", "run-c", "definitions behind the values", "reciprocal_rank"] in page.tables[
         "changes-table"
     ]
 

@@ -97,10 +97,11 @@ def changed_settings(a: RunFacts, b: RunFacts) -> dict[str, tuple[str, str]]:
 
 def settings_sentence(a: RunFacts, b: RunFacts) -> str:
     """What differs; of what makes answers and scores also what is the same, and what neither run recorded."""
-    differing, recorded = list(changed_settings(a, b)), recorded_settings(a)
-    rest = [SETTING_NAMES[place] for place in DECIDING if SETTING_NAMES[place] not in differing]
+    changed, recorded = changed_settings(a, b), recorded_settings(a)
+    rest = [SETTING_NAMES[place] for place in DECIDING if SETTING_NAMES[place] not in changed]
     told = {
-        "Differs": differing,
+        "Differs": [name for name, sides in changed.items() if NOT_RECORDED not in sides],
+        "Recorded for one run alone": [name for name, sides in changed.items() if NOT_RECORDED in sides],
         "The same": [name for name in rest if name in recorded],
         "Not recorded": [name for name in rest if name not in recorded],
     }

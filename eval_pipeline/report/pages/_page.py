@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from eval_pipeline.report.pages.html import Child, Html, _join, tag
+from eval_pipeline.report.pages.html import Child, Html, _data_text, _join, tag
 
 FOLDER: Final = Path(__file__).parent
+# Said before anything is drawn: rows that the script will page are not laid out first.
+SCRIPTED: Final = 'document.documentElement.classList.add("scripted");'
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,10 @@ class Section:
 
 @dataclass(frozen=True)
 class Page:
-    """A whole page."""
+    """A whole page; `crumbs` are the pages above it, with their addresses where there are any.
+
+    `style` stands behind what all pages have; a page that `asks` has forms that lead to its own server.
+    """
 
     kind: str
     title: str
@@ -33,6 +38,9 @@ class Page:
     lead: Sequence[Child]
     sections: Sequence[Section]
     footer: Sequence[Child]
+    crumbs: Sequence[tuple[str, str | None]] = ()
+    style: str = ""
+    asks: bool = False
 
 
 def size_of(sections: Iterable[Section]) -> int:
@@ -42,16 +50,17 @@ def size_of(sections: Iterable[Section]) -> int:
 
 def render_page(page: Page) -> str:
     """One file that asks nobody for anything."""
-    style, script = _source("page.css"), _source("page.js")
+    style, script = page_style() + page.style, _source("page.js")
     head = tag(
         "head",
         tag("meta", charset="utf-8"),
-        tag("meta", http_equiv="Content-Security-Policy", content=_policy(style, script)),
+        tag("meta", http_equiv="Content-Security-Policy", content=policy_of([style], asks=page.asks)),
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", name="color-scheme", content="light dark"),
         tag("link", rel="icon", href="data:,"),
         tag("title", page.title),
         tag("style", Html(style)),
+        tag("script", Html(SCRIPTED)),
     )
     body = tag(
         "body",
@@ -68,11 +77,18 @@ def _source(name: str) -> str:
     return (FOLDER / name).read_text("utf-8")
 
 
-def _policy(style: str, script: str) -> str:
-    """Nothing may be loaded or run but this style and this script."""
+def page_style() -> str:
+    """What every page has."""
+    return _source("page.css")
+
+
+def policy_of(styles: Sequence[str], *, asks: bool) -> str:
+    """Nothing may be loaded or run but one of these styles and the script of all pages."""
+    hashes = " ".join(f"'{_hash(style)}'" for style in styles)
+    scripts = " ".join(f"'{_hash(script)}'" for script in (SCRIPTED, _source("page.js")))
     return (
-        f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; img-src data:; "
-        "base-uri 'none'; form-action 'none'"
+        f"default-src 'none'; style-src {hashes}; script-src {scripts}; img-src data:; "
+        f"base-uri 'none'; form-action '{'self' if asks else 'none'}'"
     )
 
 
@@ -84,11 +100,20 @@ def _header(page: Page) -> Html:
     links = [tag("li", tag("a", one.title, href=f"#{one.name}")) for one in page.sections]
     return tag(
         "header",
+        _crumbs(page),
         tag("p", page.kind, class_="kind-of-page"),
         tag("h1", page.heading),
         page.lead,
-        tag("nav", tag("ul", links), aria_label="On this page"),
+        tag("nav", tag("ul", links), aria_label="On this page") if links else None,
     )
+
+
+def _crumbs(page: Page) -> Html | None:
+    linked = [(text, address) for text, address in page.crumbs if address is not None]
+    if not linked:
+        return None
+    items = [tag("li", tag("a", _data_text(text), href=address)) for text, address in linked]
+    return tag("nav", tag("ul", items), class_="crumbs", aria_label="Pages above")
 
 
 def _section(one: Section) -> Html:

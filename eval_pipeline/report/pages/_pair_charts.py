@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from eval_pipeline.comparing.documents import QueryVerdict
-from eval_pipeline.comparing.significance import BETTER, UNCLEAR, WORSE
+from eval_pipeline.comparing.documents import BETTER, UNCLEAR, WORSE, CompareReport, QueryVerdict
 from eval_pipeline.report.pages.figures import COLOURS, Chart, _altair, _specification_of
-from eval_pipeline.report.pages.run_charts import labels_of
+from eval_pipeline.report.pages.run_charts import _label_of, labels_of
 
 NOT_FOUND: Final = "not found"
 SAME: Final = "same"
@@ -18,7 +17,7 @@ SAME: Final = "same"
 
 @dataclass(frozen=True)
 class Difference:
-    """One metric's difference as it is drawn."""
+    """One metric's difference as it is drawn; `allowed` are the losses that the gate lets pass."""
 
     metric: str
     delta: float
@@ -26,6 +25,7 @@ class Difference:
     high: float | None
     band: tuple[float, float] | None
     verdict: str
+    allowed: tuple[float, float] | None = None
 
 
 def forest_chart(differences: Sequence[Difference], *, name: str, title: str) -> Chart:
@@ -41,15 +41,19 @@ def forest_chart(differences: Sequence[Difference], *, name: str, title: str) ->
             axis=alt.Axis(labelColor=COLOURS["ink"], grid=False),
         )
     )
-    layers = _forest_layers(alt, base)
-    if not any(one.band for one in differences):
-        del layers[0]
+    layers = _forest_layers(
+        alt,
+        base,
+        has_bands=any(one.band for one in differences),
+        has_gate=any(one.allowed for one in differences),
+    )
     chart = alt.layer(*layers).properties(width=520, height={"step": 23})
     return Chart(name, title, _said(differences), _specification_of(chart))
 
 
 def _forest_row(one: Difference, label: str) -> dict[str, str | float | None]:
     low, high = one.band or (None, None)
+    lowest, highest = one.allowed or (None, None)
     return {
         "metric": label,
         "delta": one.delta,
@@ -57,21 +61,26 @@ def _forest_row(one: Difference, label: str) -> dict[str, str | float | None]:
         "high": one.delta if one.high is None else one.high,
         "bandlow": low,
         "bandhigh": high,
+        "gatelow": lowest,
+        "gatehigh": highest,
         "verdict": one.verdict,
     }
 
 
-def _forest_layers(alt: Any, base: Any) -> list[Any]:
-    """The noise bands, the line of no difference, the intervals, the differences."""
+def _forest_layers(alt: Any, base: Any, *, has_bands: bool, has_gate: bool) -> list[Any]:
+    """What the gate lets pass, the noise bands, the line of no difference, the intervals, the differences."""
     verdicts = [BETTER, WORSE, UNCLEAR]
     colour = _by(alt.Color, "verdict", verdicts, [COLOURS[name] for name in ("accent", "worse", "muted")])
     shape = _by(alt.Shape, "verdict", verdicts, ["triangle-right", "triangle-left", "circle"])
-    span = alt.X("low:Q", title="b − a, with its 95 % interval", axis=alt.Axis(tickCount=6))
+    span = alt.X("low:Q", title="change, with its 95 % interval", axis=alt.Axis(tickCount=6))
     zero = alt.Chart(alt.Data(values=[{"zero": 0}]))
+    allowed = base.transform_filter("isValid(datum.gatelow)").mark_bar(
+        filled=False, stroke=COLOURS["muted"], strokeWidth=1, strokeDash=[3, 2], height=20
+    )
+    bands = base.transform_filter("isValid(datum.bandlow)").mark_bar(color=COLOURS["soft"], height=14)
     return [
-        base.transform_filter("isValid(datum.bandlow)")
-        .mark_bar(color=COLOURS["soft"], height=16)
-        .encode(x="bandlow:Q", x2="bandhigh:Q"),
+        *([bands.encode(x="bandlow:Q", x2="bandhigh:Q")] if has_bands else []),
+        *([allowed.encode(x="gatelow:Q", x2="gatehigh:Q")] if has_gate else []),
         zero.mark_rule(color=COLOURS["ink"], strokeWidth=1).encode(x="zero:Q"),
         base.mark_rule(strokeWidth=2).encode(x=span, x2="high:Q", color=colour),
         base.mark_point(filled=True, size=90, opacity=1).encode(x="delta:Q", color=colour, shape=shape),
@@ -95,10 +104,10 @@ def _said(differences: Sequence[Difference]) -> str:
     return ("; ".join(parts) or "no difference") + "."
 
 
-def rank_chart(per_query: Sequence[QueryVerdict], ranks: int) -> Chart:
-    """Where the first expected chunk stood in a, and where it stands in b."""
+def rank_chart(document: CompareReport, ranks: int) -> Chart:
+    """Where the first expected chunk stood in one run, and where it stands in the other."""
     alt = _altair()
-    counts = rank_pairs(per_query)
+    counts = rank_pairs(document.per_query)
     order = [*(str(rank) for rank in range(1, ranks + 1)), NOT_FOUND]
     rows = [
         {"a": _place(a), "b": _place(b), "n": n, "move": _move(a, b)}
@@ -106,7 +115,8 @@ def rank_chart(per_query: Sequence[QueryVerdict], ranks: int) -> Chart:
     ]
     look = {"sort": order, "scale": {"domain": order}, "axis": {"labelAngle": 0, "grid": True}}
     base = alt.Chart(alt.Data(values=rows)).encode(
-        x=alt.X("a:N", title="rank in a", **look), y=alt.Y("b:N", title="rank in b", **look)
+        x=alt.X("a:N", title=f"rank in {_label_of(document.run_a)}", **look),
+        y=alt.Y("b:N", title=f"rank in {_label_of(document.run_b)}", **look),
     )
     moves = [BETTER, WORSE, SAME]
     bubbles = base.mark_circle(opacity=1).encode(

@@ -5,23 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from eval_pipeline.comparing.documents import CompareReport, Counts, FallbackMetrics, SliceMoved
-from eval_pipeline.comparing.significance import BETTER, UNCLEAR, verdict_of
+from eval_pipeline.comparing.documents import BETTER, UNCLEAR, WORSE, CompareReport, Counts, SliceMoved
 from eval_pipeline.report.comparison_rows import (
     OF_FEWER,
     OF_FEWER_SAID,
-    _by_family,
-    _is_share,
-    _marked_change,
-    _representatives,
-    defined_metrics,
-    has_fewer,
-    is_of_fewer,
-    paired_delta,
-    part_cells,
-    within_noise,
+    QUERIES,
+    TITLES,
+    Row,
+    _defined_metrics,
+    rows_of,
+    short_names,
 )
-from eval_pipeline.report.numbers import NOTHING, adjusted_p, change, interval, p_value, value
+from eval_pipeline.report.numbers import NOTHING, change, interval, p_value
 from eval_pipeline.report.pages._pair_charts import Difference, forest_chart
 from eval_pipeline.report.pages._widgets import Column, Group, badge, data_table, metric_name
 from eval_pipeline.report.pages.figures import _figure
@@ -30,111 +25,148 @@ from eval_pipeline.report.pages.material import MetricFacts, PairMaterial
 from eval_pipeline.words import count
 
 ADJUSTMENTS: Final = {"benjamini_hochberg": "Benjamini–Hochberg"}
+EXTRACTION: Final = "extraction."
+
+
+def forest(material: PairMaterial) -> list[Child]:
+    """The pictures of what is asked, worse first, beside what the gate lets pass."""
+    document = material.document
+    facts = {one.key: one for one in material.metrics}
+    drawn: list[Child] = []
+    has_gate = False
+    for name, title, is_wanted in (
+        ("forest", "Differences, worse first", is_share),
+        ("forest-scores", "Differences of scores, worse first", is_score),
+    ):
+        rows = [row for row in rows_of(document) if row.is_asked and is_wanted(row, facts.get(row.key))]
+        shown = [found for row in rows if (found := difference_of(material, row)) is not None]
+        has_gate = has_gate or any(one.allowed for one in shown)
+        if shown:
+            drawn.append(_figure(forest_chart(shown, name=name, title=title)))
+    if has_gate:
+        drawn.append(tag("p", "Dashed: the loss that the gate lets pass.", class_="note"))
+    return drawn
 
 
 def deltas_section(material: PairMaterial) -> list[Child]:
-    """The picture of one metric per formula, and the table of all."""
+    """The table of everything, worse first."""
     document = material.document
-    defined, undefined = defined_metrics(document)
-    facts = {one.key: one for one in material.metrics}
-    shown = [facts[key] for key in defined if key in facts]
+    _, undefined = _defined_metrics(document)
+    rows = rows_of(document)
     return [
-        *_pictures(document, [one for one in shown if one.key not in document.caveats]),
-        _table(document, shown),
+        _table(document, rows),
         _caveats(document),
-        fewer_said(any(is_of_fewer(document, metric) for metric in defined)),
+        fewer_said(any(row.is_of_fewer for row in rows)),
         _reading(document),
         tag("p", "Undefined in both runs: ", _data_text(", ".join(undefined)), ".", class_="note")
-        if undefined
+        if undefined and document.asks_queries
         else None,
     ]
 
 
-def _pictures(document: CompareReport, metrics: Sequence[MetricFacts]) -> list[Html]:
-    drawn = []
-    for name, title, is_wanted in (
-        ("forest", "Differences, one metric per formula", _is_share),
-        ("forest-scores", "Differences of scores from 0 to 5", lambda one: one.scale == "ordinal"),
-    ):
-        differences = [
-            found
-            for one in _representatives(metrics)
-            if is_wanted(one) and (found := difference_of(document, one)) is not None
-        ]
-        if differences:
-            drawn.append(_figure(forest_chart(differences, name=name, title=title)))
-    return drawn
+def is_share(row: Row, facts: MetricFacts | None) -> bool:
+    """Whether it lies between 0 and 1."""
+    return row.key.startswith(EXTRACTION) or (facts is not None and tuple(facts.value_range) == (0, 1))
 
 
-def difference_of(document: CompareReport, one: MetricFacts) -> Difference | None:
+def is_score(row: Row, facts: MetricFacts | None) -> bool:
+    """Whether it is a grade that a judge gave."""
+    return facts is not None and facts.scale == "ordinal"
+
+
+def difference_of(material: PairMaterial, row: Row) -> Difference | None:
     """What is drawn of a metric; nothing without a difference over the queries of both runs."""
-    tested = document.significance[one.key]
+    tested = row.tested
     if tested.delta is None:
         return None
-    band = document.noise.get(one.key)
+    band = material.document.noise.get(row.key) if row.part == QUERIES else None
     return Difference(
-        metric=one.key,
+        metric=row.name,
         delta=tested.delta,
         low=tested.ci_low,
         high=tested.ci_high,
         band=(band.low, band.high) if band else None,
-        verdict=_verdict(document, one),
+        verdict=row.verdict or UNCLEAR,
+        allowed=_allowed(material, row),
     )
 
 
-def _verdict(document: CompareReport, one: MetricFacts) -> str:
-    tested = document.significance[one.key]
-    return verdict_of(tested.delta, tested.p_adjusted, one.direction, in_band=within_noise(document, one.key))
+def _allowed(material: PairMaterial, row: Row) -> tuple[float, float] | None:
+    """From no difference to the margin that was used, or would be, towards the worse."""
+    margins = dict(material.margins)
+    for rule in material.gate.rules if material.gate else ():
+        if rule.kind == "change" and rule.slice is None and rule.margin is not None:
+            margins[rule.metric] = rule.margin
+    margin = margins.get(row.key)
+    if margin is None:
+        return None
+    facts = next((one for one in material.metrics if one.key == row.key), None)
+    return (0.0, margin) if facts is not None and facts.direction == "lower" else (-margin, 0.0)
 
 
-def _table(document: CompareReport, metrics: Sequence[MetricFacts]) -> Html:
+def _table(document: CompareReport, rows: Sequence[Row]) -> Html:
     has_bands = any(document.noise.values())
     groups = [
-        Group(family, [_row(document, one, has_bands=has_bands) for one in entries])
-        for family, entries in _by_family(metrics).items()
+        Group(title, [_row(document, row, has_bands=has_bands) for row in own])
+        for title, own in _by_family(rows).items()
     ]
-    titles = ["a", "b", "b − a", "95 % interval", "p adjusted", "n", "could show"]
-    numbers = [Column(title, is_number=True) for title in [*titles, *(["noise band"] if has_bands else [])]]
+    names = [
+        *short_names(document.run_a, document.run_b),
+        "change",
+        "95 % interval",
+        "p adjusted",
+        "n",
+        "could show",
+    ]
+    numbers = [Column(title, is_number=True) for title in [*names, *(["noise band"] if has_bands else [])]]
     return data_table("deltas", _caption(document), [Column("metric"), *numbers, Column("verdict")], groups)
+
+
+def _by_family(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """Title → its rows; families in the order of their first row, measures of whole runs without one last."""
+    found: dict[str, list[Row]] = {}
+    for row in sorted(rows, key=lambda row: row.tested.family is None):
+        family = row.tested.family
+        title = "The runs as a whole" if family is None else TITLES.get(family, family)
+        found.setdefault(title, []).append(row)
+    return found
 
 
 def _caption(document: CompareReport) -> str:
     adjusted = ADJUSTMENTS.get(document.adjustment, document.adjustment)
     return (
-        "a and b are each run's own aggregates. b − a, interval, p and n are of the queries that both runs define; p "
-        f"adjusted by Simes inside a family of metrics and by {adjusted} over the families."
+        "The values are each run's own. Change, interval, p and n are of the queries, or cases, that both runs define; "
+        f"p adjusted by Simes inside a family of metrics and by {adjusted} over the families. Of times the interval is "
+        "of the factor (×)."
     )
 
 
-def _row(document: CompareReport, one: MetricFacts, *, has_bands: bool) -> list[Child]:
-    tested = document.significance[one.key]
+def _row(document: CompareReport, row: Row, *, has_bands: bool) -> list[Child]:
     return [
-        metric_name(one.key),
-        value(document.aggregate_a[one.key]),
-        value(document.aggregate_b[one.key]),
-        _marked_change(document, one.key),
-        interval(tested.ci_low, tested.ci_high),
-        adjusted_p(tested),
-        f"{tested.n:,}",
-        NOTHING if tested.mde is None else f"±{tested.mde:.3f}",
-        *([_band(document, one.key)] if has_bands else []),
-        _verdict_cell(document, one),
+        metric_name(row.name),
+        row.a,
+        row.b,
+        row.marked_change,
+        row.interval,
+        row.p_adjusted,
+        row.n,
+        NOTHING if row.tested.mde is None else f"±{row.tested.mde:.3f}",
+        *([_band(document, row)] if has_bands else []),
+        _verdict_cell(row),
     ]
 
 
-def _band(document: CompareReport, metric: str) -> str:
-    band = document.noise.get(metric)
+def _band(document: CompareReport, row: Row) -> str:
+    band = document.noise.get(row.key) if row.part == QUERIES else None
     return interval(band.low, band.high) if band else NOTHING
 
 
-def _verdict_cell(document: CompareReport, one: MetricFacts) -> Child:
-    caveat = document.caveats.get(one.key)
-    if caveat:
+def _verdict_cell(row: Row) -> Child:
+    if row.caveat:
         return badge("not comparable")
-    verdict = _verdict(document, one)
-    if verdict == UNCLEAR:
-        return "within noise" if within_noise(document, one.key) and paired_delta(document, one.key) else ""
-    return badge(verdict, "good" if verdict == BETTER else "bad")
+    if row.verdict in (BETTER, WORSE):
+        return badge(row.verdict, "good" if row.verdict == BETTER else "bad")
+    return "within noise" if row.is_noise else ""
 
 
 def _caveats(document: CompareReport) -> Html | None:
@@ -164,36 +196,18 @@ def _reading(document: CompareReport) -> Html:
     )
 
 
-def fallback_section(document: CompareReport, metrics: FallbackMetrics) -> list[Child]:
+def fallback_section(document: CompareReport) -> list[Child]:
     """Why ids are not compared, and what is compared instead."""
-    tested = document.fallback_significance or {}
-    thresholds = document.sensitivity
-    rows: list[list[Child]] = [
-        [
-            metric_name(metric),
-            value(metrics.a[metric]),
-            value(metrics.b[metric]),
-            change(metrics.deltas[metric]),
-            interval(tested[metric].ci_low, tested[metric].ci_high),
-            adjusted_p(tested[metric]),
-            f"{tested[metric].n:,}",
-        ]
-        for metric in metrics.deltas
-    ]
-    titles = ("a", "b", "b − a", "95 % interval", "p adjusted", "n")
-    columns = [Column("metric"), *(Column(title, is_number=True) for title in titles)]
-    n = count(metrics.n_queries, "query", plural="queries")
+    metrics, thresholds = document.fallback_metrics, document.sensitivity
+    if metrics is None:
+        return []
     return [
         tag(
             "p",
             "The runs are not known to be chunked alike, so ids of chunks say nothing: labels name the chunks of one "
-            "chunker. "
-            "Here a hit counts in both runs when it is of an expected document and shares enough characters with an "
-            "expected chunk: by default half of the shorter of the two. Verdicts and ranks on this page are by this "
-            "criterion.",
-        ),
-        data_table(
-            "fallback", f"Both runs by the same criterion, over {n} whose spans are known.", columns, rows
+            "chunker. Here a hit counts in both runs when it is of an expected document and shares enough characters "
+            "with an expected chunk: by default half of the shorter of the two. Verdicts and ranks on this page are by "
+            f"this criterion, over {count(metrics.n_queries, 'query', plural='queries')} whose spans are known.",
         ),
         _join(tag("h3", "If more, or less, had to be shared"), _sensitivity(thresholds))
         if thresholds
@@ -211,22 +225,6 @@ def _sensitivity(thresholds: Mapping[str, Counts]) -> Html:
     return data_table("sensitivity", "Verdicts by the share of characters that is asked for.", columns, rows)
 
 
-def parts_table(document: CompareReport) -> Html | None:
-    """Extraction, speed, cost and indexing of the runs as a whole; None where nothing of it differs."""
-    rows: list[list[Child]] = [[metric_name(name), *cells] for name, cells in part_cells(document)]
-    columns = [Column("measure")]
-    titles = ("a", "b", "b − a", "95 % interval", "p adjusted", "n")
-    columns += [Column(title, is_number=True) for title in titles]
-    caption = (
-        "Measured over a whole run. Extraction is tested over the cases of both runs, the mean time over their "
-        "queries, by the factor (×) that its interval is of; percentiles are not tested."
-    )
-    if not rows:
-        return None
-    is_marked = any(has_fewer(cells) for _, cells in part_cells(document))
-    return _join(data_table("run-parts", caption, columns, rows), fewer_said(is_marked))
-
-
 def moved_slices_table(slices: Sequence[SliceMoved]) -> Html:
     """The slices with the surest movement, each by the metric that says so."""
     rows: list[list[Child]] = [
@@ -241,6 +239,6 @@ def moved_slices_table(slices: Sequence[SliceMoved]) -> Html:
         for entry in slices
     ]
     columns = [Column("slice"), Column("metric")]
-    columns += [Column(title, is_number=True) for title in ("queries", "n", "b − a", "p adjusted")]
+    columns += [Column(title, is_number=True) for title in ("queries", "n", "change", "p adjusted")]
     caption = "Sign tests, adjusted over every slice and metric in which enough moved to be tested."
     return data_table("moved-slices", caption, columns, rows)

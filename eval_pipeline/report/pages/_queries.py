@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
+from urllib.parse import quote
 
-from eval_pipeline.report.pages._widgets import Column, caption_of, scrolling, table_head
+from eval_pipeline.report.pages._widgets import Column, caption_of, linked, scrolling, table_head
 from eval_pipeline.report.pages.html import (
     Child,
     Html,
@@ -16,6 +17,7 @@ from eval_pipeline.report.pages.html import (
     clipped,
     json_block,
     tag,
+    visible,
 )
 from eval_pipeline.report.pages.material import ChunkRow, QueryTexts
 
@@ -29,6 +31,7 @@ FOLD_BYTES: Final = 110
 
 ID_LENGTH: Final = 160
 QUESTION_LENGTH: Final = 240
+SLICE_LENGTH: Final = 80
 LONG_TEXT: Final = 600
 HIT_TEXT: Final = 220
 HITS_SHOWN: Final = 10
@@ -48,17 +51,26 @@ class QueryEntry:
     keys: Sequence[float | str | None]
     detail: Detail
     has_detail: bool = True
+    has_error: bool = False
+    slices: Sequence[str] = ()
+    moved: Sequence[str] = ()
+    address: str | None = None
 
 
 @dataclass(frozen=True)
 class QueryTable:
-    """The table with its filters; `mark` is what the check box asks for, None for no check box."""
+    """The table with its filters; `mark` is what the check box asks for, None for no check box.
+
+    `errors` are the words for those that failed, `metrics` what may have moved.
+    """
 
     name: str
     caption: str
     columns: Sequence[Column]
     entries: Sequence[QueryEntry]
     mark: str | None = None
+    errors: str | None = None
+    metrics: Sequence[str] = ()
 
 
 def query_table(table: QueryTable, *, room: int) -> Html:
@@ -66,21 +78,38 @@ def query_table(table: QueryTable, *, room: int) -> Html:
     rows, spent = _listed_rows(table, room=int(room * SHARE_OF_ROWS))
     listed = table.entries[: len(rows)]
     details, n_without_text, n_without = _details(listed, len(table.columns), spent=spent, room=room)
-    bodies = [tag("tbody", row, detail) for row, detail in zip(rows, details, strict=True)]
+    bodies = [
+        tag("tbody", row, detail, id=address_of(entry.query_id))
+        for entry, row, detail in zip(listed, rows, details, strict=True)
+    ]
     caption, head = caption_of(table.name, table.caption), table_head(table.columns)
-    drawn = tag("table", caption, head, bodies, id=table.name, class_="queries wide")
-    script_rows = [_script_row(place, entry) for place, entry in enumerate(listed)]
+    drawn = tag("table", caption, head, bodies, id=table.name, class_="queries wide unready")
+    slices = sorted({name for entry in listed for name in entry.slices})
+    places = {name: place for place, name in enumerate(slices)}
+    script_rows = [_script_row(place, entry, places, table.metrics) for place, entry in enumerate(listed)]
     return _join(
-        _filters(table, listed),
+        _filters(table, listed, slices),
         scrolling(table.name, drawn),
         _remarks(len(table.entries) - len(listed), n_without_text, n_without),
         json_block(f"{table.name}-rows", {"rows": script_rows}),
     )
 
 
-def _script_row(place: int, entry: QueryEntry) -> dict[str, object]:
+def address_of(query_id: str) -> str:
+    """Where a question stands on its page: `#q=` and its id, percent-encoded."""
+    return f"q={quote(query_id, safe='')}"
+
+
+def _script_row(
+    place: int, entry: QueryEntry, slices: Mapping[str, int], metrics: Sequence[str]
+) -> dict[str, object]:
     """The first column is sorted by the order of the list, which is the order of importance."""
-    return {"kind": entry.kind, "marked": entry.is_marked, "sort": [place, *entry.keys]}
+    found: dict[str, object] = {"kind": entry.kind, "sort": [place, *entry.keys]}
+    found |= {"marked": 1} if entry.is_marked else {}
+    found |= {"error": 1} if entry.has_error else {}
+    found |= {"slices": [slices[name] for name in entry.slices]} if entry.slices else {}
+    moved = [metrics.index(key) for key in entry.moved if key in metrics]
+    return found | ({"moved": moved} if moved else {})
 
 
 def _listed_rows(table: QueryTable, *, room: int) -> tuple[list[Html], int]:
@@ -89,7 +118,8 @@ def _listed_rows(table: QueryTable, *, room: int) -> tuple[list[Html], int]:
     spent = 0
     for place, entry in enumerate(table.entries[:MOST_ROWS]):
         row = _first_row(entry, table.columns)
-        size = _size(row) + len(_json_text(_script_row(place, entry))) + BODY_BYTES
+        known = _script_row(place, entry, dict.fromkeys(entry.slices, 100), table.metrics)
+        size = _size(row) + len(_json_text(known)) + len(address_of(entry.query_id)) + BODY_BYTES
         if spent + size > room:
             break
         spent += size
@@ -110,7 +140,7 @@ def _first_row(entry: QueryEntry, columns: Sequence[Column]) -> Html:
     heading = tag(
         "th",
         question,
-        tag("span", _data_text(entry.query_id, most=ID_LENGTH), class_="id"),
+        tag("span", linked(_data_text(entry.query_id, most=ID_LENGTH), entry.address), class_="id"),
         scope="row",
         class_="query",
     )
@@ -149,31 +179,44 @@ def _folded(detail: Html, n_columns: int) -> Html:
     return tag("tr", cell, class_="more")
 
 
-def _filters(table: QueryTable, listed: Sequence[QueryEntry]) -> Html:
+def _filters(table: QueryTable, listed: Sequence[QueryEntry], slices: Sequence[str]) -> Html:
     counts: dict[str, int] = {}
     for entry in listed:
         counts[entry.kind] = counts.get(entry.kind, 0) + 1
-    options = [
-        tag("option", f"all ({sum(counts.values()):,})", value=""),
-        *(tag("option", f"{kind.replace('_', ' ')} ({n:,})", value=kind) for kind, n in counts.items()),
-    ]
-    marked = (
-        tag("label", tag("input", type="checkbox", name="marked"), table.mark)
-        if table.mark is not None
-        else None
-    )
+    kinds = {kind: f"{kind.replace('_', ' ')} ({n:,})" for kind, n in counts.items()}
+    errors = sum(entry.has_error for entry in listed)
+    if table.errors and errors:
+        kinds["error"] = f"{table.errors} ({errors:,})"
     return tag(
         "form",
         tag("label", "Search", tag("input", type="search", name="search", autocomplete="off")),
-        tag("label", "Kind", tag("select", options, name="kind")),
-        marked,
+        _choice("Kind", "kind", kinds, f"all ({len(listed):,})"),
+        _choice("Slice", "slice", {name: _slice_words(name) for name in slices}, "all"),
+        _choice("Moved in", "metric", {key: key for key in table.metrics}, "any"),
+        tag("label", tag("input", type="checkbox", name="marked"), table.mark) if table.mark else None,
         tag("output", name="count", aria_live="polite"),
+        tag("button", "Previous", type="button", name="back"),
+        tag("button", "Next", type="button", name="forth"),
         class_="filters",
         hidden=True,
         data_table=table.name,
         data_rows=f"{table.name}-rows",
         aria_label="Filter the queries",
     )
+
+
+def _choice(label: str, name: str, options: Mapping[str, str], every: str) -> Html | None:
+    """A list to choose from; nothing where there is no choice. Slices are known to the script by their place."""
+    if not options:
+        return None
+    listed = [tag("option", visible(text), value=value) for value, text in options.items()]
+    return tag("label", label, tag("select", tag("option", every, value=""), listed, name=name))
+
+
+def _slice_words(name: str) -> str:
+    """`tag = work`"""
+    dimension, _, value = name.partition("=")
+    return clipped(f"{dimension} = {value}", SLICE_LENGTH)
 
 
 def _remarks(n_unlisted: int, n_without_text: int, n_without: int) -> Html | None:

@@ -90,7 +90,7 @@ def _averages(extraction: Extraction) -> Html:
         for average, title in AVERAGES.items()
         if (rates := getattr(extraction, average))
     ]
-    columns = [Column(""), *(Column(rate, is_number=True) for rate in ("precision", "recall", "F1"))]
+    columns = [Column("average"), *(Column(rate, is_number=True) for rate in ("precision", "recall", "F1"))]
     totals = (
         f"{extraction.total_true_positives:,} fields correct, {extraction.total_false_positives:,} wrong or not "
         f"asked for, {extraction.total_false_negatives:,} counted as missed. Strict recall also misses what is "
@@ -160,7 +160,10 @@ def latency_section(performance: Performance, latencies: Sequence[float]) -> Ite
         for name, entry in entries.items()
         if entry.n
     ]
-    columns = [Column(""), *(Column(name, is_number=True) for name in ("n", "p50 ms", "p95 ms", "mean ms"))]
+    columns = [
+        Column("stage"),
+        *(Column(name, is_number=True) for name in ("n", "p50 ms", "p95 ms", "mean ms")),
+    ]
     suite = performance.total_suite_ms
     caption = "Failed queries and timeouts count like all others." + (
         f" The whole run took {_whole(suite)} ms." if suite else ""

@@ -145,6 +145,11 @@ def named_ids(ids: Sequence[str]) -> Html:
     return tag("p", shown, f" and {left_out:,} more" if left_out > 0 else None)
 
 
+def linked(content: Child, address: str | None) -> Child:
+    """The content, leading to an address where there is one."""
+    return content if address is None else tag("a", content, href=address)
+
+
 def metric_name(key: str) -> Html:
     """A metric's key."""
     return tag("span", _data_text(key), class_="id")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,12 +14,15 @@ from eval_pipeline.comparing.documents import CompareReport, GateReport
 from eval_pipeline.comparing.stored import gate_verdicts
 from eval_pipeline.errors import UnknownName, UsageError
 from eval_pipeline.formulas.registry import Registry
+from eval_pipeline.formulas.scores import PREFIX
+from eval_pipeline.report.links import NO_LINKS, Links
 from eval_pipeline.report.pages.material import (
     ChunkRow,
     FormulaState,
     GateMark,
     GateVerdict,
     MetricFacts,
+    Night,
     PairMaterial,
     QueryRow,
     QueryTexts,
@@ -28,10 +33,12 @@ from eval_pipeline.report.pages.material import (
 )
 from eval_pipeline.showing import page_rows
 from eval_pipeline.showing.marks import marks_of_runs
+from eval_pipeline.showing.plausibility import hidden_metrics, shown_per_query
 from eval_pipeline.showing.runs import PART_HEADLINES, part_headlines
+from eval_pipeline.showing.scores import metrics_of
 from eval_pipeline.store.open import Connection
 from eval_pipeline.store.project import Project, Store
-from eval_pipeline.store.runs import RunRow, computed_with, find_run, per_query_values, suite_attempts
+from eval_pipeline.store.runs import NightRun, RunRow, attempts, computed_with, find_run
 
 HITS_READ: Final = 10
 # Below this many queries everything is read; of more only as many as a page lists.
@@ -40,15 +47,21 @@ RUNS_SHOWN: Final = 400
 LABELLED_CHUNKS: Final = "labels.expected_chunks"
 
 
-def run_page(project: Project, run_id: str, *, with_text: bool = True) -> str:
+def run_page(project: Project, run_id: str, *, with_text: bool = True, links: Links = NO_LINKS) -> str:
     """The page of one run."""
     from eval_pipeline.report.pages.run_page import render_run_page
 
-    return render_run_page(_read_run(project, run_id, with_text=with_text))
+    return render_run_page(replace(_read_run(project, run_id, with_text=with_text), links=links))
 
 
 def pair_page(
-    project: Project, run_a: str, run_b: str, *, document: CompareReport | None = None, with_text: bool = True
+    project: Project,
+    run_a: str,
+    run_b: str,
+    *,
+    document: CompareReport | None = None,
+    with_text: bool = True,
+    links: Links = NO_LINKS,
 ) -> str:
     """The page of two runs; `document` is their comparison where somebody has computed it already."""
     from eval_pipeline.report.pages.pair_page import render_pair_page
@@ -57,14 +70,18 @@ def pair_page(
         from eval_pipeline.comparing.compare import compare
 
         document = compare(project, run_a, run_b)
-    return render_pair_page(_read_pair(project, document, with_text=with_text))
+    return render_pair_page(replace(_read_pair(project, document, with_text=with_text), links=links))
 
 
-def suite_page(project: Project, *, suite: str | None = None) -> str:
+def suite_page(
+    project: Project, *, suite: str | None = None, with_text: bool = True, links: Links = NO_LINKS
+) -> str:
     """The page of one suite, or of all."""
+    from eval_pipeline.report.nights._reading import with_comparisons
     from eval_pipeline.report.pages.suite_page import render_suite_page
 
-    return render_suite_page(read_suites(project, suite=suite))
+    found = with_comparisons(project, read_suites(project, suite=suite))
+    return render_suite_page([replace(one, with_text=with_text, links=links) for one in found])
 
 
 def write_page(page: str, path: Path) -> None:
@@ -80,12 +97,12 @@ def write_page(page: str, path: Path) -> None:
 
 def _read_run(project: Project, run_id: str, *, with_text: bool = True) -> RunMaterial:
     """Everything that the page of a run shows."""
-    registry = project.definitions()
     from eval_pipeline.showing.blocks import guide_version
     from eval_pipeline.showing.show import run_report
 
     with project.read() as store:
         run = find_run(store.con, run_id)
+        registry = metrics_of(store, [run.run_key])
         queries = [QueryRow(*row) for row in page_rows.query_rows(store.con, run)]
         formulas = [one for one in registry.formulas if registry.applies_to(one, run.dataset)]
         return RunMaterial(
@@ -94,7 +111,7 @@ def _read_run(project: Project, run_id: str, *, with_text: bool = True) -> RunMa
             metrics=_metric_facts(registry, run.dataset),
             states=_states(store, [run])[0],
             queries=queries,
-            values=per_query_values(store.con, run, formulas),
+            values=shown_per_query(store, run, [*formulas, *registry.scores.values()]),
             texts=_texts(store.con, [run], [row.query_key for row in queries[:QUERIES_READ]], queries),
             latencies=page_rows.recorded_latencies(store.con, run),
             field_errors=_field_errors(store.con, run),
@@ -112,15 +129,40 @@ def _read_pair(project: Project, document: CompareReport, *, with_text: bool = T
         a, b = find_run(store.con, document.run_a), find_run(store.con, document.run_b)
         rows_a, rows_b = ([QueryRow(*row) for row in page_rows.query_rows(store.con, run)] for run in (a, b))
         wanted = [row for row in rows_b if row.query_id in moved]
+        registry = project.definitions()
+        gate = gate_verdicts(store.con, [b.run_key]).get(b.run_key)
         return PairMaterial(
             document=document,
             facts=_two(_facts(store.con, [a, b])),
-            metrics=_metric_facts(project.definitions(), a.dataset, b.dataset),
+            metrics=[
+                one
+                for one in _metric_facts(metrics_of(store, [a.run_key, b.run_key]), a.dataset, b.dataset)
+                if one.key in document.significance or not one.key.startswith(PREFIX)
+            ],
             states=_two(_states(store, [a, b])),
             queries=({row.query_id: row for row in rows_a}, {row.query_id: row for row in rows_b}),
             texts=_texts(store.con, [a, b], [row.query_key for row in wanted], wanted),
             with_text=with_text,
+            slices=page_rows.slices_of(store.con, b),
+            moved=_moved_values(store, (a, b), document),
+            gate=gate if gate is not None and gate.baseline == a.run_id else None,
+            margins={metric: one.margin for metric, one in _gate(registry).items() if one.margin is not None},
         )
+
+
+def _moved_values(store: Store, runs: tuple[RunRow, RunRow], document: CompareReport) -> dict[str, list[str]]:
+    """Query id → the metrics of the first screen whose value is another one in b."""
+    from eval_pipeline.report.verdict import verdict_on
+
+    keys = [row.key for row in verdict_on(document).tiles]
+    registry = store.definitions()
+    formulas = [one for one in registry.formulas if not set(one.keys).isdisjoint(keys)]
+    before, after = (shown_per_query(store, run, formulas) for run in runs)
+    return {
+        query_id: [key for key in keys if key in values and values[key] != before[query_id].get(key)]
+        for query_id, values in after.items()
+        if query_id in before
+    }
 
 
 def _two(entries: Sequence[Any]) -> tuple[Any, Any]:
@@ -142,7 +184,8 @@ def _metric_facts(registry: Registry, *datasets: str) -> list[MetricFacts]:
             value_range=one.header.value_range,
             direction=one.header.direction,
             is_chunk_level=LABELLED_CHUNKS in registry.inputs_of(one),
-            family=one.family,
+            # On a page the scores of others stand together, though each asks a question of its own.
+            family=one.short_name if one.is_scored_by_name else one.family,
         )
         for key, one in registry.keys().items()
         if any(registry.applies_to(one, dataset) for dataset in datasets)
@@ -242,19 +285,50 @@ def read_suites(project: Project, *, suite: str | None = None) -> list[SuiteMate
 
 
 def _suite(store: Store, name: str | None, dataset: str) -> SuiteMaterial:
-    registry = store.definitions()
+    from eval_pipeline.report.nights._reading import read_nights, read_ranks
+
     con = store.con
-    known = suite_attempts(con, name, dataset)
+    known = [run for run in attempts(con).values() if (run.suite, run.dataset) == (name, dataset)]
+    numbers = page_rows.attempt_numbers(con, [run.run_key for run in known])
+    standing = _standing_runs(
+        [(run.run_id, run.night, run.is_last_complete, numbers.get(run.run_key)) for run in known]
+    )
+    nights = read_nights(con, known, standing)
     shown = known[-RUNS_SHOWN:]
-    keys = [run.run_key for run in shown]
-    runs = [RunRow(run.run_key, run.run_id, dataset, None) for run in shown]
+    registry = metrics_of(store, [run.run_key for run in shown])
+    baseline = _baseline(registry, name, dataset)
+    older = [run for run in known[: -len(shown)] if run.run_id == baseline]
+    runs = _suite_runs(store, [*older, *shown], dataset)
+    return SuiteMaterial(
+        suite=name,
+        dataset=dataset,
+        runs=with_shown_attempts(runs[len(older) :]),
+        n_left_out=len(known) - len(shown),
+        metrics=[*_metric_facts(registry, dataset), *_part_facts(registry)],
+        gate=_gate(registry),
+        baseline=baseline,
+        nights=nights,
+        n_incomplete=sum(not run.is_complete for run in known),
+        ranks=read_ranks(con, dataset, _with_chunkers(con, known, nights)),
+        baseline_run=runs[0] if older else None,
+    )
+
+
+def _suite_runs(store: Store, shown: Sequence[NightRun], dataset: str) -> list[SuiteRun]:
+    """What is stored of each of these runs."""
+    from eval_pipeline.report.nights._reading import golden_sets_asked
+
+    con, keys = store.con, [run.run_key for run in shown]
+    runs = [RunRow(run.run_key, run.run_id, dataset, 0) for run in shown]
     quarantined = page_rows.quarantined_counts(con, keys)
-    values = page_rows.whole_values(con, keys)
+    hidden = hidden_metrics(store, keys)
+    values = _shown_values(con, keys, hidden)
     parts = part_headlines(store, [run.run_id for run in shown])
     meanings = page_rows.versions_behind(con, keys)
     marks = marks_of_runs(store, keys)
+    golden, labels = golden_sets_asked(con, dataset, keys), page_rows.labels_behind(con, keys)
     verdicts = {key: _gate_verdict(one) for key, one in gate_verdicts(con, keys).items()}
-    drafts = [
+    return [
         SuiteRun(
             facts,
             run.night,
@@ -263,6 +337,7 @@ def _suite(store: Store, name: str | None, dataset: str) -> SuiteMaterial:
             n_failed=run.n_failed,
             n_quarantined=quarantined.get(run.run_key, 0),
             is_complete=run.is_complete,
+            is_unlabelled=not run.has_golden_set,
             is_answer=run.is_last_complete,
             replaced_by=run.superseded_by,
             values={**values.get(run.run_key, {}), **_part_values(parts.get(run.run_id, {}))},
@@ -270,18 +345,31 @@ def _suite(store: Store, name: str | None, dataset: str) -> SuiteMaterial:
             n_stale=sum(state == "stale" for state, _ in marks.get(run.run_key, {}).values()),
             is_shown=False,
             gate=verdicts.get(run.run_key),
+            is_implausible=run.run_key in hidden,
+            golden=golden.get(run.run_key),
+            labels=labels.get(run.run_key, {}),
         )
         for facts, run in zip(_facts(con, runs), shown, strict=True)
     ]
-    return SuiteMaterial(
-        suite=name,
-        dataset=dataset,
-        runs=with_shown_attempts(drafts),
-        n_left_out=len(known) - len(shown),
-        metrics=[*_metric_facts(registry, dataset), *_part_facts(registry)],
-        gate=_gate(registry),
-        baseline=_baseline(registry, name, dataset),
-    )
+
+
+def _with_chunkers(
+    con: Connection, known: Sequence[NightRun], nights: Sequence[Night]
+) -> list[tuple[int, str | None, Night]]:
+    """The answered nights with the keys of their runs and what chunked them."""
+    keys = {run.run_id: run.run_key for run in known if run.n_results}
+    chunkers = page_rows.chunker_versions(con, list(keys.values()))
+    return [(key, chunkers.get(key), one) for one in nights if (key := keys.get(one.run_id)) is not None]
+
+
+def _shown_values(
+    con: Connection, keys: Sequence[int], hidden: Mapping[int, Mapping[str, str]]
+) -> dict[int, dict[str, tuple[float | None, int]]]:
+    """run_key → metric → (value, n), of whole runs, without what says nothing of a run."""
+    return {
+        run_key: {metric: one for metric, one in values.items() if metric not in hidden.get(run_key, ())}
+        for run_key, values in page_rows.whole_values(con, keys).items()
+    }
 
 
 def _part_values(headlines: Mapping[str, tuple[float, int]]) -> dict[str, tuple[float | None, int]]:
@@ -318,19 +406,28 @@ def _gate_verdict(document: GateReport) -> GateVerdict:
     return GateVerdict(document.verdict, document.baseline, metrics)
 
 
-def with_shown_attempts(runs: Sequence[SuiteRun]) -> list[SuiteRun]:
-    """The runs by their nights, with the answer of each night marked; of a night without one, its last attempt."""
-    from dataclasses import replace
+def _standing_runs(runs: Sequence[tuple[str, dt.date, bool, int | None]]) -> list[str]:
+    """Of (run, night, whether it is its answer, attempt) those that stand for their night, by night.
 
-    answered = {run.night for run in runs if run.is_answer}
-    last = {run.night: run.facts.run_id for run in sorted(runs, key=lambda run: run.facts.attempt or 1)}
-    ordered = sorted(enumerate(runs), key=lambda place: (place[1].night, place[0]))
-    return [
-        replace(
-            run, is_shown=run.is_answer or (run.night not in answered and last[run.night] == run.facts.run_id)
-        )
-        for _, run in ordered
+    Of a night without an answer that is its last attempt.
+    """
+    answered = {night for _, night, is_answer, _ in runs if is_answer}
+    last = {night: run_id for run_id, night, _, _ in sorted(runs, key=lambda run: run[3] or 1)}
+    standing = [
+        (night, run_id)
+        for run_id, night, is_answer, _ in runs
+        if is_answer or (night not in answered and last[night] == run_id)
     ]
+    return [run_id for _, run_id in sorted(standing, key=lambda one: one[0])]
+
+
+def with_shown_attempts(runs: Sequence[SuiteRun]) -> list[SuiteRun]:
+    """The runs by their nights, with those marked that stand for them."""
+    standing = set(
+        _standing_runs([(run.facts.run_id, run.night, run.is_answer, run.facts.attempt) for run in runs])
+    )
+    ordered = sorted(enumerate(runs), key=lambda place: (place[1].night, place[0]))
+    return [replace(run, is_shown=run.facts.run_id in standing) for _, run in ordered]
 
 
 def _gate(registry: Registry) -> dict[str, GateMark]:

@@ -6,6 +6,7 @@ import html
 import json
 import re
 from collections.abc import Iterable
+from functools import cache
 from typing import Any, Final, TypeAlias
 
 Child: TypeAlias = "str | int | Iterable[Child] | None"
@@ -14,6 +15,9 @@ VOID: Final = frozenset(("meta", "link", "input", "br"))
 
 # What a reader could not see, or what would reorder the letters around it, is shown by its name or picture.
 _INVISIBLE: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")
+
+
+_AS_IT_IS: Final = re.compile(f"[^&<>\"'{_INVISIBLE.pattern[1:-1]}]*").fullmatch
 
 
 class Html(str):
@@ -41,31 +45,36 @@ def clipped(text: str, most: int) -> str:
 
 def _escape(text: str) -> Html:
     """Any text as text."""
+    # Most texts have nothing to escape, and a page has tens of thousands.
+    if _AS_IT_IS(text):
+        return Html(text)
     return Html(html.escape(visible(text), quote=True))
 
 
 def _join(*children: Child) -> Html:
     """Several pieces one after the other; None is nothing, and what is not markup is escaped."""
-    return Html("".join(_pieces(children)))
+    pieces: list[str] = []
+    _add_pieces(children, pieces)
+    return Html("".join(pieces))
 
 
-def _pieces(children: Iterable[Child]) -> Iterable[str]:
+def _add_pieces(children: Iterable[Child], pieces: list[str]) -> None:
     for child in children:
         if child is None:
             continue
         if isinstance(child, Html):
-            yield child
+            pieces.append(child)
         elif isinstance(child, str):
-            yield _escape(child)
+            pieces.append(_escape(child))
         elif isinstance(child, int):
-            yield f"{child:,}"
+            pieces.append(f"{child:,}")
         else:
-            yield from _pieces(child)
+            _add_pieces(child, pieces)
 
 
 def tag(name: str, /, *children: Child, **attributes: str | int | bool | None) -> Html:
     """An element. `class_` is class, `data_x` is data-x; False and None leave an attribute out."""
-    written = "".join(_attribute(key, value) for key, value in attributes.items())
+    written = "".join([_attribute(key, value) for key, value in attributes.items()])
     if name in VOID:
         return Html(f"<{name}{written}>")
     return Html(f"<{name}{written}>{_join(*children)}</{name}>")
@@ -74,8 +83,13 @@ def tag(name: str, /, *children: Child, **attributes: str | int | bool | None) -
 def _attribute(name: str, value: str | int | bool | None) -> str:
     if value is None or value is False:
         return ""
-    shown = name.rstrip("_").replace("_", "-")
+    shown = _attribute_name(name)
     return f" {shown}" if value is True else f' {shown}="{_escape(str(value))}"'
+
+
+@cache
+def _attribute_name(name: str) -> str:
+    return name.rstrip("_").replace("_", "-")
 
 
 def _data_text(text: str, *, most: int | None = None) -> Html:

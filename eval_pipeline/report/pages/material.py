@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from eval_pipeline.comparing.documents import CompareReport
+from eval_pipeline.comparing.documents import CompareReport, GateReport
+from eval_pipeline.report.links import NO_LINKS, Links
 from eval_pipeline.showing.run_report import RunReport
 
 Document = Mapping[str, Any]
@@ -88,6 +89,8 @@ class QueryRow:
     n_expected: int | None
     first_rank: int | None
     answer: str | None
+    judge_reasoning: str | None = None
+    unsupported_claims: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -113,11 +116,12 @@ class RunMaterial:
     field_errors: Mapping[str, Mapping[str, int]]
     guide_version: str
     with_text: bool = True
+    links: Links = NO_LINKS
 
 
 @dataclass(frozen=True)
 class PairMaterial:
-    """Everything on the page of two runs."""
+    """Everything on the page of two runs; of a query its slices, and the metrics whose value moved."""
 
     document: CompareReport
     facts: tuple[RunFacts, RunFacts]
@@ -126,6 +130,11 @@ class PairMaterial:
     queries: tuple[Mapping[str, QueryRow], Mapping[str, QueryRow]]
     texts: Mapping[str, QueryTexts]
     with_text: bool = True
+    slices: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    moved: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    gate: GateReport | None = None
+    links: Links = NO_LINKS
+    margins: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -139,7 +148,7 @@ class GateVerdict:
 
 @dataclass(frozen=True)
 class SuiteRun:
-    """A run as the table of a suite shows it."""
+    """A run as the table of a suite shows it; `golden` is the golden set it was asked, `labels` those behind values."""
 
     facts: RunFacts
     night: dt.date
@@ -155,6 +164,10 @@ class SuiteRun:
     n_stale: int
     is_shown: bool
     gate: GateVerdict | None = None
+    is_implausible: bool = False
+    is_unlabelled: bool = False
+    golden: str | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def n_missing(self) -> int:
@@ -172,8 +185,49 @@ class GateMark:
 
 
 @dataclass(frozen=True)
+class Night:
+    """The run that stands for a night, and in one or two words what was said of it."""
+
+    run_id: str
+    night: dt.date
+    verdict: str
+
+
+@dataclass(frozen=True)
+class NightCompared:
+    """The newest answered night beside another; without a document, `why` nobody can say what changed."""
+
+    against: str
+    run_a: str
+    run_b: str
+    document: CompareReport | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class QuestionRanks:
+    """A question's ranks, a letter a night, the newest first; how often it was found after a miss, or the reverse."""
+
+    query_id: str
+    question: str | None
+    n_flips: int
+    ranks: str
+
+
+@dataclass(frozen=True)
+class RankMatrix:
+    """The questions that flip most, over the newest nights; of how many, and over how many nights flips are counted."""
+
+    nights: Sequence[Night]
+    questions: Sequence[QuestionRanks]
+    n_nights: int
+    n_questions: int
+    n_counted: int
+
+
+@dataclass(frozen=True)
 class SuiteMaterial:
-    """The runs of one suite on one dataset, oldest first."""
+    """The newest runs of one suite on one dataset, oldest first; `nights` are all; the baseline may be an older run."""
 
     suite: str | None
     dataset: str
@@ -182,3 +236,10 @@ class SuiteMaterial:
     metrics: Sequence[MetricFacts]
     gate: Mapping[str, GateMark] = field(default_factory=dict)
     baseline: str | None = None
+    links: Links = NO_LINKS
+    nights: Sequence[Night] = ()
+    n_incomplete: int = 0
+    compared: Sequence[NightCompared] = ()
+    ranks: RankMatrix | None = None
+    baseline_run: SuiteRun | None = None
+    with_text: bool = True

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from eval_pipeline.comparing.documents import CompareReport, QueryVerdict
-from eval_pipeline.report.comparison_rows import _move_of, moved_queries
+from eval_pipeline.report.comparison_rows import _move_of, _note_of, moved_queries, short_names
 from eval_pipeline.report.numbers import NOTHING, rank
 from eval_pipeline.report.pages._about_runs import footer_line, formula_table, run_facts, settings_sentence
 from eval_pipeline.report.pages._page import Page, Section, render_page, size_of
@@ -14,44 +14,31 @@ from eval_pipeline.report.pages._pair_charts import rank_chart, rank_pairs
 from eval_pipeline.report.pages._pair_deltas import (
     deltas_section,
     fallback_section,
+    forest,
     moved_slices_table,
-    parts_table,
 )
+from eval_pipeline.report.pages._pair_first import first_screen
+from eval_pipeline.report.pages._pair_question import question_detail
 from eval_pipeline.report.pages._queries import (
     PAGE_BYTES,
     QueryEntry,
     QueryTable,
-    found_ranks,
-    labelled_text,
     query_table,
-    sides,
 )
 from eval_pipeline.report.pages._widgets import (
     Column,
     badge,
-    bullets,
-    callout,
     data_table,
+    linked,
     named_ids,
-    tiles,
-    with_code,
 )
 from eval_pipeline.report.pages.figures import _figure
 from eval_pipeline.report.pages.html import Child, Html, _data_text, _join, tag
-from eval_pipeline.report.pages.material import PairMaterial, QueryRow, QueryTexts
-from eval_pipeline.words import count
+from eval_pipeline.report.pages.material import PairMaterial
 
 MOODS = {"win": "good", "rank_up": "good", "loss": "bad", "rank_down": "bad", "regression": "bad"}
 BANDS: Final = ((1, 1, "1"), (2, 3, "2–3"), (4, 5, "4–5"), (6, None, "6 and later"))
 FLAKY_SHOWN: Final = 100
-COUNTED: Final = {
-    "win": ("wins", "b found what a did not"),
-    "loss": ("losses", "a found what b did not"),
-    "rank_up": ("rank up", "found earlier in b"),
-    "rank_down": ("rank down", "found later in b"),
-    "draw": ("draws", "same rank, or found by neither"),
-    "regressions": ("regressions", "an expected chunk of a is lost in b"),
-}
 OUTSIDE: Final = {
     "not_applicable": "expect no chunk",
     "not_comparable": "cannot be compared, because nothing is known of their expected chunks",
@@ -64,11 +51,11 @@ def _pair_query_table(material: PairMaterial, *, room: int) -> Html:
     moved = moved_queries(document)
     moved_ids = {entry.query_id for entry in moved}
     rest = [entry for entry in document.per_query if entry.query_id not in moved_ids]
+    names = short_names(document.run_a, document.run_b)
     columns = [
         Column("question"),
         Column("kind"),
-        Column("rank in a", is_number=True),
-        Column("rank in b", is_number=True),
+        *(Column(f"rank {name}", is_number=True) for name in names),
         Column("change of 1/rank", is_number=True),
         Column("category"),
     ]
@@ -82,6 +69,8 @@ def _pair_query_table(material: PairMaterial, *, room: int) -> Html:
                 _entry(entry, material, has_moved=entry.query_id in moved_ids) for entry in (*moved, *rest)
             ],
             mark="regressions only",
+            errors=f"error in {document.run_b}",
+            metrics=sorted({key for keys in material.moved.values() for key in keys}),
         ),
         room=room,
     )
@@ -91,7 +80,8 @@ def _entry(entry: QueryVerdict, material: PairMaterial, *, has_moved: bool) -> Q
     a, b = (rows.get(entry.query_id) for rows in material.queries)
     row = b or a
     texts = material.texts.get(entry.query_id) if has_moved else None
-    note = _own_note(entry, material.document.causes)
+    names = (material.document.run_a, material.document.run_b)
+    note = _note_of(material.document, entry, is_short=True)
     move = _move_of(entry)
     cells: list[Child] = [
         _join(
@@ -121,42 +111,15 @@ def _entry(entry: QueryVerdict, material: PairMaterial, *, has_moved: bool) -> Q
         cells=cells,
         keys=keys,
         detail=lambda with_text: (
-            _detail(entry, a, b, texts, with_text=with_text and material.with_text) if texts else None
+            question_detail(entry, names, (a, b), texts, with_text=with_text and material.with_text)
+            if texts
+            else None
         ),
         has_detail=texts is not None,
-    )
-
-
-def _own_note(entry: QueryVerdict, causes: Sequence[str]) -> str:
-    """What the note says beyond what holds for all queries."""
-    said = (entry.note or "").split("; ")
-    return "; ".join(one for one in said if one not in causes)
-
-
-def _detail(
-    entry: QueryVerdict, a: QueryRow | None, b: QueryRow | None, texts: QueryTexts, *, with_text: bool
-) -> Html:
-    answers = (
-        [
-            labelled_text(f"{what} of {name}", text)
-            for name, row in (("a", a), ("b", b))
-            if row is not None
-            for what, text in (("Error", row.error), ("Answer", row.answer))
-        ]
-        if with_text
-        else []
-    )
-    regressed = (
-        labelled_text("Found by a and not by b", ", ".join(entry.regressed_chunk_ids))
-        if entry.regressed_chunk_ids
-        else None
-    )
-    return sides(
-        texts,
-        headings=["Retrieved by a", "Retrieved by b"],
-        matched=[found_ranks(entry.a_hit_rank), found_ranks(entry.b_hit_rank)],
-        with_text=with_text,
-        below=[regressed, *answers],
+        has_error="error in b" in (entry.note or "").split("; "),
+        slices=material.slices.get(entry.query_id, ()),
+        moved=material.moved.get(entry.query_id, ()),
+        address=material.links.question(material.facts[1].dataset, entry.query_id),
     )
 
 
@@ -168,25 +131,63 @@ def render_pair_page(material: PairMaterial) -> str:
         Page(
             kind="Comparison of two runs",
             title=f"{a} → {b} · comparison",
-            heading=[_data_text(a), tag("span", " → ", class_="muted"), _data_text(b)],
-            lead=[_lead(document), _setup(material), _warnings(material)],
+            heading=[
+                linked(_data_text(b), material.links.run(b)),
+                tag("span", " against ", class_="muted"),
+                linked(_data_text(a), material.links.run(a)),
+            ],
+            lead=[_subject(material), *first_screen(material)],
             sections=_sections(material),
             footer=[footer_line(document.format)],
+            crumbs=_crumbs(material),
         )
     )
 
 
-def _lead(document: CompareReport) -> Html:
+def _crumbs(material: PairMaterial) -> list[tuple[str, str | None]]:
+    newer = material.facts[1]
+    suite = material.links.suite(newer.suite, newer.dataset)
+    return [("all runs", material.links.home()), (newer.suite or newer.dataset, suite)]
+
+
+def _subject(material: PairMaterial) -> Html:
+    a, b = material.facts
+    datasets = dict.fromkeys([a.dataset, b.dataset])
+    suite = [b.suite] if b.suite else []
+    return tag("p", _data_text(" · ".join([*suite, *datasets])), class_="muted")
+
+
+def _sections(material: PairMaterial) -> list[Section]:
+    """What is asked comes first, then the queries, then everything else; the queries get what room that leaves."""
+    document = material.document
+    first = Section("differences", "What moved", forest(material))
+    rest = [*_details(material), Section("runs", "The two runs", [_setup(material), _side_by_side(material)])]
     if not document.asks_queries:
-        return tag("p", "Two runs of extraction cases, without queries.", class_="lead")
-    counts = document.counts
-    moved_up, moved_down = counts.win + counts.rank_up, counts.loss + counts.rank_down
-    return tag(
-        "p",
-        f"Of {count(len(document.per_query), 'query', plural='queries')} in both runs {moved_up:,} did better in b "
-        f"and {moved_down:,} worse; {count(counts.regressions, 'regression')}.",
-        class_="lead",
+        return [first, *rest]
+    rest.append(
+        Section(
+            "formulas",
+            "Formulas",
+            [formula_table(material.states, list(short_names(document.run_a, document.run_b)))],
+        )
     )
+    apart = list(_apart(document))
+    room = PAGE_BYTES - size_of([first, *rest, Section("", "", apart)])
+    queries = Section(
+        "questions", "Questions", [*_outside(document), _pair_query_table(material, room=room), *apart]
+    )
+    return [first, queries, *rest]
+
+
+def _details(material: PairMaterial) -> Iterator[Section]:
+    document = material.document
+    yield Section("deltas", "All numbers", deltas_section(material))
+    if document.asks_queries:
+        yield Section("ranks", "Ranks", list(_ranks(document)))
+        if document.fallback_metrics:
+            yield Section("fallback", "By document and span", fallback_section(document))
+    if document.slices:
+        yield Section("slices", "Slices that moved most", [moved_slices_table(document.slices)])
 
 
 def _setup(material: PairMaterial) -> Html:
@@ -194,47 +195,8 @@ def _setup(material: PairMaterial) -> Html:
     return tag("p", settings_sentence(*material.facts), class_="muted")
 
 
-def _warnings(material: PairMaterial) -> Html | None:
-    warnings = material.document.warnings
-    if not warnings:
-        return None
-    return callout(
-        tag("p", tag("strong", "Before reading on")),
-        bullets(with_code(one) for one in warnings),
-    )
-
-
-def _sections(material: PairMaterial) -> list[Section]:
-    """The queries get what room the other parts leave."""
-    document = material.document
-    parts = list(_parts(document, material))
-    about = [Section("runs", "The two runs", [_side_by_side(material)])]
-    if not document.asks_queries:
-        return [*parts, *about]
-    about.append(Section("formulas", "Formulas", [formula_table(material.states, ["a", "b"])]))
-    apart = list(_apart(document))
-    room = PAGE_BYTES - size_of([*parts, *about, Section("", "", apart)])
-    queries = Section("queries", "Queries", [_pair_query_table(material, room=room), *apart])
-    return [*parts, queries, *about]
-
-
-def _parts(document: CompareReport, material: PairMaterial) -> Iterator[Section]:
-    if document.asks_queries:
-        yield Section("verdicts", "What moved", [*_verdicts(document), *_ranks(document)])
-        if document.fallback_metrics:
-            by_span = fallback_section(document, document.fallback_metrics)
-            yield Section("fallback", "By document and span", by_span)
-        yield Section("deltas", "Differences", deltas_section(material))
-    as_a_whole = parts_table(document)
-    if as_a_whole:
-        yield Section("parts", "The runs as a whole", [as_a_whole])
-    if document.slices:
-        yield Section("slices", "Slices that moved most", [moved_slices_table(document.slices)])
-
-
-def _verdicts(document: CompareReport) -> Iterator[Html]:
+def _outside(document: CompareReport) -> Iterator[Html]:
     counts = document.counts.by_kind()
-    yield tiles((name, f"{counts[key]:,}", remark) for key, (name, remark) in COUNTED.items())
     outside = [f"{counts[key]:,} {remark}" for key, remark in OUTSIDE.items() if counts[key]]
     if outside:
         yield tag("p", f"Outside these counts: {'; '.join(outside)}.", class_="note")
@@ -245,16 +207,16 @@ def _ranks(document: CompareReport) -> Iterator[Html]:
     if not pairs:
         return
     deepest = max((one for pair in pairs for one in pair if one is not None), default=1)
-    chart = rank_chart(document.per_query, max(10, deepest))
+    chart = rank_chart(document, max(10, deepest))
     yield _figure(
         chart,
-        tag("p", "Right and above the diagonal b is better. The numbers are queries.", class_="note"),
-        _rank_table(pairs),
+        tag("p", f"Above the diagonal {document.run_b} is better. The numbers are queries.", class_="note"),
+        _rank_table(pairs, document),
         is_split=True,
     )
 
 
-def _rank_table(pairs: Mapping[tuple[int | None, int | None], int]) -> Html:
+def _rank_table(pairs: Mapping[tuple[int | None, int | None], int], document: CompareReport) -> Html:
     names = [name for _, _, name in BANDS] + ["not found"]
     table: dict[tuple[str, str], int] = {}
     for (a, b), n in pairs.items():
@@ -264,7 +226,8 @@ def _rank_table(pairs: Mapping[tuple[int | None, int | None], int]) -> Html:
         [name, *(f"{table[name, other]:,}" if (name, other) in table else "·" for other in names)]
         for name in names
     ]
-    columns = [Column("rank in a ↓, in b →"), *(Column(name, is_number=True) for name in names)]
+    before, after = short_names(document.run_a, document.run_b)
+    columns = [Column(f"rank in {before} ↓, in {after} →"), *(Column(name, is_number=True) for name in names)]
     return data_table("rank-numbers", "How many queries went from which rank to which.", columns, rows)
 
 
@@ -275,9 +238,9 @@ def _band(place: int | None) -> str:
 
 
 def _apart(document: CompareReport) -> Iterator[Html]:
-    for side, ids in (("a", document.only_in_a), ("b", document.only_in_b)):
+    for run_id, ids in ((document.run_a, document.only_in_a), (document.run_b, document.only_in_b)):
         if ids:
-            yield _join(tag("h3", f"Only in {side} ({len(ids):,})"), named_ids(ids))
+            yield _join(tag("h3", "Only in ", _data_text(run_id), f" ({len(ids):,})"), named_ids(ids))
     flaky = document.flaky_queries
     if flaky:
         rows: list[list[Child]] = [
@@ -306,7 +269,8 @@ def _side_by_side(material: PairMaterial) -> Html:
         is_same = before == after
         shown = after if is_same else tag("strong", after if after is not None else NOTHING)
         rows.append([name, before if before is not None else NOTHING, shown, "" if is_same else "differs"])
-    columns = [Column(""), Column("a"), Column("b"), Column("")]
+    names = short_names(material.document.run_a, material.document.run_b)
+    columns = [Column("setting"), *(Column(name) for name in names), Column("difference")]
     ids: Sequence[Child] = [
         "Run",
         _data_text(material.document.run_a),

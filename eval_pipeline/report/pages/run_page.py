@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from eval_pipeline.formulas.catalogue import HEADLINES, OF_QUERIES, SLICED
 from eval_pipeline.report.comparison_rows import _by_family, _chosen, _is_share
 from eval_pipeline.report.numbers import NOTHING, rank, value
 from eval_pipeline.report.pages._about_runs import (
@@ -39,6 +40,7 @@ from eval_pipeline.report.pages._widgets import (
     callout,
     data_table,
     facts_list,
+    linked,
     metric_name,
     more,
     named_ids,
@@ -48,7 +50,7 @@ from eval_pipeline.report.pages.figures import _figure
 from eval_pipeline.report.pages.html import Child, Html, _data_text, _join, tag
 from eval_pipeline.report.pages.material import MetricFacts, QueryRow, QueryTexts, RunMaterial
 from eval_pipeline.report.pages.run_charts import MOST_BARS, Bar, _curve_chart, _slice_chart
-from eval_pipeline.showing.headlines import HEADLINES, OF_QUERIES, SLICED
+from eval_pipeline.showing.plausibility import IMPLAUSIBLE
 from eval_pipeline.showing.run_report import Metric, RunReport, Slice
 from eval_pipeline.words import count, target_words
 
@@ -56,15 +58,16 @@ MOST_METRICS: Final = 5
 ZERO_IS_BAD: Final = ("groundedness", "citation_coverage", "refusal_correctness", "abstention_accuracy")
 LATE: Final = 5
 
-FAILED, MISSED, LATE_HIT, ANSWER, FINE, UNLABELLED = (
+FAILED, MISSED, LATE_HIT, ANSWER, FINE, UNLABELLED, UNJUDGED = (
     "failed",
     "not found",
     f"found after {LATE}",
     "answer to check",
     "found",
     "no expected chunk",
+    "not judged",
 )
-ORDER: Final = (FAILED, MISSED, ANSWER, LATE_HIT, UNLABELLED, FINE)
+ORDER: Final = (FAILED, MISSED, ANSWER, LATE_HIT, UNLABELLED, UNJUDGED, FINE)
 PANELS: Final = 4
 LISTED: Final = 100
 NO_LABEL: Final = "(none)"
@@ -100,10 +103,12 @@ def _run_query_table(material: RunMaterial, *, room: int) -> Html:
     )
 
 
-def _kind_of(row: QueryRow, values: QueryValues) -> str:
+def _kind_of(row: QueryRow, values: QueryValues, *, is_judged: bool) -> str:
     """How the query went, in one word."""
     if row.is_failed:
         return FAILED
+    if not is_judged:
+        return UNJUDGED
     if row.n_expected and row.first_rank is None:
         return MISSED
     if any(values.get(key) == 0 for key in ZERO_IS_BAD):
@@ -115,7 +120,7 @@ def _kind_of(row: QueryRow, values: QueryValues) -> str:
 
 def _entry(row: QueryRow, material: RunMaterial, metrics: list[str]) -> QueryEntry:
     values = {key: _finite(value) for key, value in material.values.get(row.query_id, {}).items()}
-    kind = _kind_of(row, values)
+    kind = _kind_of(row, values, is_judged=material.document.state != IMPLAUSIBLE)
     mood = {FAILED: "bad", MISSED: "bad", FINE: "good"}.get(kind)
     cells: list[Child] = [
         badge(kind, mood),
@@ -137,6 +142,7 @@ def _entry(row: QueryRow, material: RunMaterial, metrics: list[str]) -> QueryEnt
         cells=cells,
         keys=keys,
         detail=lambda with_text: _detail(row, material, with_text=with_text and material.with_text),
+        address=material.links.question(material.facts.dataset, row.query_id),
     )
 
 
@@ -237,7 +243,7 @@ def _numbers(dimension: str, values: SliceValues, material: RunMaterial, labels:
         ]
         for label in labels
     ]
-    caption = "Values, with n in brackets."
+    caption = f"Values by {dimension}, with n in brackets."
     if any(values[label].is_small for label in labels):
         caption += " * few queries: a single one moves a value by more than a tenth."
     return data_table(f"slice-{dimension}-numbers", caption, columns, rows)
@@ -259,6 +265,13 @@ def render_run_page(material: RunMaterial) -> str:
             lead=[_lead(material), facts_list(run_facts(material.facts)), _warnings(material)],
             sections=_sections(material),
             footer=[footer_line(document.format)],
+            crumbs=[
+                ("all runs", material.links.home()),
+                (
+                    material.facts.suite or material.facts.dataset,
+                    material.links.suite(material.facts.suite, material.facts.dataset),
+                ),
+            ],
         )
     )
 
@@ -281,7 +294,8 @@ def _lead(material: RunMaterial) -> Html:
 
 
 def _warnings(material: RunMaterial) -> Html:
-    problems = material.document.judge_config_problems
+    problems, why = material.document.judge_config_problems, material.document.why_unlabelled
+    labels = callout(tag("p", "Scored by what needs no label: ", _data_text(why), ".")) if why else None
     judge = (
         callout(
             tag(
@@ -291,7 +305,17 @@ def _warnings(material: RunMaterial) -> Html:
         if problems
         else None
     )
-    return _join(stale_callout(material.states), judge)
+    return _join(_plausibility(material), stale_callout(material.states), labels, judge)
+
+
+def _plausibility(material: RunMaterial) -> Html | None:
+    """What labels know of the run's ids; loud only where nothing knows them."""
+    told = material.document.plausibility_in_words
+    if told is None:
+        return None
+    if material.document.state == IMPLAUSIBLE:
+        return callout(tag("p", tag("strong", "Implausible: "), _data_text(told, most=1_000), "."))
+    return tag("p", _data_text(told, most=400), ".", class_="note")
 
 
 def _sections(material: RunMaterial) -> list[Section]:
@@ -379,7 +403,11 @@ def _metric_row(one: MetricFacts, material: RunMaterial) -> Sequence[Child]:
     entry = material.document.metrics[one.key]
     remark = f"; {LOWER}" if one.direction == "lower" else ""
     return [
-        _join(metric_name(one.key), " ", state_badge(material.states.get(one.formula))),
+        _join(
+            linked(metric_name(one.key), material.links.formula(one.formula)),
+            " ",
+            state_badge(material.states.get(one.formula)),
+        ),
         value(entry.value),
         f"{entry.n:,}",
         f"{one.meaning}{remark}",

@@ -12,10 +12,10 @@ from eval_pipeline.comparing.pair_states import WantedPairs
 from eval_pipeline.comparing.pairs import wanted_pairs
 from eval_pipeline.computing.measure import Progress
 from eval_pipeline.errors import EvalPipelineError
+from eval_pipeline.exporting.documents import DOCUMENTS, export_documents
 from eval_pipeline.records import CASES
 from eval_pipeline.report.pages.collect import pair_page, run_page, suite_page, write_page
 from eval_pipeline.settings import Settings, default_file, documents_beside
-from eval_pipeline.showing.export import DOCUMENTS, export_documents
 from eval_pipeline.store.open import Connection, first_value
 from eval_pipeline.store.project import Project, Store
 
