@@ -8,7 +8,7 @@ from typing import TypeVar
 import pytest
 
 from tests.projects import project_of
-from tests.report.hostile_world import World, build_world
+from tests.report.hostile_world import HOSTILE, World, build_world, query_id_of
 from tests.report.page_reader import PageReader
 
 T = TypeVar("T")
@@ -40,16 +40,30 @@ class Lazily(Mapping[str, T]):
 
 @pytest.fixture(scope="session")
 def pages(report_world: World) -> Mapping[str, str]:
-    """The four pages of the world, by name."""
+    """A page of every kind, by name: alone, as in a site, and as a server has it."""
     from eval_pipeline.report.pages.collect import pair_page, run_page, suite_page
+    from eval_pipeline.report.site import asked, collect
+    from eval_pipeline.view.addresses import ServerLinks
 
-    settings, registry = report_world.settings, report_world.registry
+    settings, registry, links = report_world.settings, report_world.registry, ServerLinks()
+    question, sql = query_id_of(4), "select query_id, query from queries"
     return Lazily(
         {
             "run": lambda: run_page(project_of(settings, registry), "run-b"),
             "pair": lambda: pair_page(project_of(settings, registry), "run-a", "run-b"),
             "fallback": lambda: pair_page(project_of(settings, registry), "run-a", "run-c"),
             "suite": lambda: suite_page(project_of(settings, registry)),
+            "index": lambda: collect.index_page(project_of(settings, registry), links=links),
+            "question": lambda: collect.question_page(
+                project_of(settings, registry), "attic", question, links=links
+            ),
+            "questions": lambda: collect.questions_page(project_of(settings, registry), "attic", links=links),
+            "formula": lambda: collect.formula_page(
+                project_of(settings, registry), "reciprocal_rank", links=links
+            ),
+            "search": lambda: asked.search_page(project_of(settings, registry), "question", links=links),
+            "sql": lambda: asked.sql_page(project_of(settings, registry), sql, links=links),
+            "message": lambda: asked.message_page("Not found", HOSTILE["script"], links=links),
         }
     )
 

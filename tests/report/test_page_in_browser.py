@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import axe_core_python
 import pytest
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
@@ -19,7 +20,11 @@ from tests.report.hostile_world import HOSTILE
 
 CHROMIUM, DRIVER = Path("/usr/bin/chromium"), Path("/usr/bin/chromedriver")
 PAGES = ("run", "pair", "fallback", "suite")
+EVERY = (*PAGES, "index", "question", "questions", "formula", "search", "sql", "message")
+# Of these no text of the data has to be on the page.
+WITHOUT_TEXTS = ("suite", "index", "formula")
 READABLE = 4.5
+NARROW, WIDE = 390, 2_560
 
 IS_HERE = CHROMIUM.exists() and DRIVER.exists()
 REASON = (
@@ -76,6 +81,14 @@ for (const element of document.querySelectorAll("body *")) {
 return found.sort((x, y) => x[0] - y[0]);
 """
 
+# Given as expressions to the browser's own tools, which no policy of a page holds up.
+AXE = (Path(axe_core_python.__file__).parent / "axe.min.js").read_text("utf-8")
+FINDINGS = """
+axe.run(document, {resultTypes: ["violations"]}).then((found) => JSON.stringify(
+    found.violations.map((one) => [one.id, one.help, one.nodes.slice(0, 3).map((node) => node.html.slice(0, 200))])
+))
+"""
+
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
@@ -94,9 +107,9 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chro
 @pytest.fixture(scope="module")
 def files(pages: Mapping[str, str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     folder = tmp_path_factory.mktemp("pages")
-    for name in PAGES:
+    for name in EVERY:
         (folder / f"{name}.html").write_text(pages[name], "utf-8")
-    return {name: (folder / f"{name}.html").as_uri() for name in PAGES}
+    return {name: (folder / f"{name}.html").as_uri() for name in EVERY}
 
 
 def opened(browser: webdriver.Chrome, address: str, *, theme: str = "light", width: int = 1280) -> None:
@@ -131,7 +144,7 @@ def column(browser: webdriver.Chrome, place: int) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", EVERY)
 def test_the_page_asks_the_network_for_nothing_and_logs_nothing(
     browser: webdriver.Chrome, files: dict[str, str], name: str
 ) -> None:
@@ -145,13 +158,13 @@ def test_the_page_asks_the_network_for_nothing_and_logs_nothing(
     assert browser.get_log("browser") == []
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", EVERY)
 def test_no_text_of_the_data_is_executed(browser: webdriver.Chrome, files: dict[str, str], name: str) -> None:
     opened(browser, files[name])
     assert browser.execute_script("return typeof window.hacked") == "undefined"
     assert browser.execute_script("return document.images.length") == 0
     assert browser.execute_script("return document.scripts.length") <= 3
-    if name != "suite":
+    if name not in WITHOUT_TEXTS:
         assert HOSTILE["script"] in browser.execute_script("return document.body.innerText")
 
 
@@ -257,12 +270,29 @@ def test_every_text_can_be_read_in_light_and_dark(
     assert (paper == "rgb(255, 255, 255)") == (theme == "light")
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_on_a_narrow_screen_only_tables_and_charts_scroll_sideways(
-    browser: webdriver.Chrome, files: dict[str, str], name: str
+@pytest.mark.parametrize(("theme", "width"), [("light", NARROW), ("dark", WIDE)])
+@pytest.mark.parametrize("name", [name for name in EVERY if name != "fallback"])
+def test_axe_finds_nothing_and_only_tables_and_charts_scroll_sideways(
+    browser: webdriver.Chrome, files: dict[str, str], name: str, theme: str, width: int
 ) -> None:
-    opened(browser, files[name], width=360)
-    assert browser.execute_script("return document.documentElement.scrollWidth") <= 360
+    opened(browser, files[name], theme=theme, width=width)
+    browser.execute_script("for (const one of document.querySelectorAll('details')) one.open = true")
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+    assert axe_findings(browser) == []
+
+
+def test_axe_would_find_what_is_wrong(browser: webdriver.Chrome, files: dict[str, str]) -> None:
+    opened(browser, files["message"])
+    browser.execute_script("document.querySelector('main').append(document.createElement('button'))")
+    assert [rule for rule, *_ in axe_findings(browser)] == ["button-name"]
+
+
+def axe_findings(browser: webdriver.Chrome) -> list[Any]:
+    """Rule, what it asks, and where it does not hold."""
+    browser.execute_cdp_cmd("Runtime.evaluate", {"expression": AXE})
+    asked = {"expression": FINDINGS, "awaitPromise": True, "returnByValue": True}
+    found: list[Any] = json.loads(browser.execute_cdp_cmd("Runtime.evaluate", asked)["result"]["value"])
+    return found
 
 
 def test_the_first_tab_offers_to_skip_to_the_content(
