@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from itertools import groupby
 from pathlib import Path
@@ -13,10 +14,12 @@ from click.testing import CliRunner
 
 from eval_pipeline.cli.main import cli
 from eval_pipeline.comparing.compare import compare
+from eval_pipeline.comparing.documents import CompareReport
 from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.loading.load import load_bundles
 from eval_pipeline.report.numbers import change, value
 from eval_pipeline.report.pages.collect import pair_page, run_page, suite_page
+from eval_pipeline.report.verdict import verdict_on
 from eval_pipeline.settings import Settings, default_file, load_settings
 from eval_pipeline.showing.show import show_run
 from tests.projects import project_of
@@ -111,6 +114,28 @@ def test_latency_judge_and_indexing_are_those_of_the_document(
     assert "The judge is unstable" in reader.text
     assert "version 'latest' is a moving alias" in reader.text
     assert "1 full score in spite of unsupported claims" in reader.text
+
+
+def test_a_run_says_first_what_it_came_to_beside_the_night_before(
+    readers: dict[str, PageReader], pair_document: CompareReport
+) -> None:
+    text = readers["run"].text
+    said = f"Against the night before, run-a. {verdict_on(pair_document).sentence}"
+    assert said in text
+    assert text.index(said) < text.index("Headlines")
+    places = [str(one.attributes["href"]) for one in readers["run"].named("a")]
+    assert "#kind=not%20found" in places
+
+
+def test_a_tile_of_times_says_what_its_interval_is_of(readers: dict[str, PageReader]) -> None:
+    assert re.search(
+        r"latency_mean_ms.*?per query ×\d\.\d\d, ×\d\.\d\d to ×\d\.\d\d · n \d+", readers["pair"].text
+    )
+
+
+def test_a_run_that_does_not_stand_for_its_night_says_so(report_world: World) -> None:
+    page = PageReader(run_page(project_of(report_world.settings, report_world.registry), "run-d-broken"))
+    assert "Incomplete: it does not stand for its night. Replaced by run-d." in page.text
 
 
 def test_missing_and_unknown_queries_are_named(report_world: World, readers: dict[str, PageReader]) -> None:

@@ -80,6 +80,14 @@ def test_every_page_of_the_site_is_reached_from_its_index(site) -> None:
     assert kinds == {"index.html", "runs", "pairs", "suites", "questions", "formulas"}
 
 
+def test_a_run_leads_to_its_comparisons_and_to_what_they_found(site) -> None:
+    _, pages = site
+    links = links_of("runs/run-d.html", pages["runs/run-d.html"])
+    compared = {fragment for path, fragment in links if path == "pairs/run-c..run-d.html"}
+    assert "" in compared
+    assert any(fragment.startswith("kind=") for fragment in compared)
+
+
 def test_no_page_of_the_site_asks_anybody_for_anything(site) -> None:
     _, pages = site
     for page in pages.values():

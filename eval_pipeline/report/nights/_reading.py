@@ -26,7 +26,7 @@ from eval_pipeline.report.pages.material import (
 from eval_pipeline.showing import page_rows
 from eval_pipeline.store.open import Connection
 from eval_pipeline.store.project import Project, Store
-from eval_pipeline.store.runs import NightRun
+from eval_pipeline.store.runs import NightRun, attempts, previous_complete_runs
 
 NO_GATE: Final = "not judged"
 INCOMPLETE: Final = "incomplete"
@@ -125,8 +125,7 @@ def with_comparisons(project: Project, suites: Sequence[SuiteMaterial]) -> list[
     wanted = [list(_wanted(one)) for one in suites]
     with project.read() as store:
         known = _stored(store, [(one.run_a, one.run_b) for pairs in wanted for one in pairs])
-        # What is read to compare runs may not be computed yet, of any run.
-        left = MOST_COMPARED if all(table_columns(store.con, name) for name in PAIR_FACTS) else 0
+        left = _may_be_compared(store)
     found = []
     for suite, pairs in zip(suites, wanted, strict=True):
         compared = []
@@ -141,18 +140,39 @@ def with_comparisons(project: Project, suites: Sequence[SuiteMaterial]) -> list[
     return found
 
 
+def run_compared(project: Project, run_id: str) -> list[NightCompared]:
+    """A run beside the night before and the baseline, compared now."""
+    with project.read() as store:
+        (run,) = attempts(store.con, [run_id]).values()
+        before = previous_complete_runs(store.con, [run_id]).get(run_id)
+        baseline = store.definitions().config.baseline_of(run.suite, run.dataset)
+        is_there = baseline is not None and baseline in attempts(store.con, [baseline])
+        left = _may_be_compared(store)
+    wanted = _beside(run_id, before, baseline if is_there else None)
+    return [_compared(project, one) if left else replace(one, why=NOT_COMPARED) for one in wanted]
+
+
+def _may_be_compared(store: Store) -> int:
+    """How many pairs; what is read to compare runs may not be computed yet, of any run."""
+    return MOST_COMPARED if all(table_columns(store.con, name) for name in PAIR_FACTS) else 0
+
+
 def _wanted(suite: SuiteMaterial) -> list[NightCompared]:
     """The newest answered night with the one before, and with the baseline where that is another."""
-    answered = [run for run in suite.runs if run.is_answer]
+    answered = [run.facts.run_id for run in suite.runs if run.is_answer]
     if not answered:
         return []
-    newest = answered[-1].facts.run_id
-    found = [NightCompared(THE_NIGHT_BEFORE, run.facts.run_id, newest) for run in answered[-2:-1]]
-    if suite.baseline is not None and suite.baseline not in (newest, *(one.run_a for one in found)):
-        found.append(NightCompared(THE_BASELINE, suite.baseline, newest))
-    elif found and suite.baseline == found[0].run_a:
-        found = [replace(found[0], against=f"{THE_NIGHT_BEFORE}, which is {THE_BASELINE}")]
-    return found
+    *older, newest = answered
+    return _beside(newest, older[-1] if older else None, suite.baseline)
+
+
+def _beside(run_id: str, before: str | None, baseline: str | None) -> list[NightCompared]:
+    if before is not None and before == baseline:
+        return [NightCompared(f"{THE_NIGHT_BEFORE}, which is {THE_BASELINE}", before, run_id)]
+    others = {THE_NIGHT_BEFORE: before, THE_BASELINE: baseline}
+    return [
+        NightCompared(name, other, run_id) for name, other in others.items() if other not in (None, run_id)
+    ]
 
 
 def _stored(store: Store, pairs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], CompareReport]:

@@ -283,11 +283,14 @@ def _is_beyond(number: float | None, limit: float | None, gate: GateMark | None)
 
 
 def _interval(one: MetricFacts, run: SuiteRun) -> tuple[float, float] | None:
-    """Wilson's for a share of so many queries; rather too wide for scores that lie between 0 and 1."""
-    number, n = run.values.get(one.key, (None, 0))
-    if number is None or not n or one.scale not in MEANS or tuple(one.value_range) != (0, 1):
-        return None
     if one.key in PARTS:
+        return None
+    return _interval_of_mean(one, *run.values.get(one.key, (None, 0)))
+
+
+def _interval_of_mean(one: MetricFacts, number: float | None, n: int) -> tuple[float, float] | None:
+    """Wilson's for a share of so many queries; rather too wide for scores that lie between 0 and 1."""
+    if number is None or not n or one.scale not in MEANS or tuple(one.value_range) != (0, 1):
         return None
     z = NORMAL_95
     middle = (number + z * z / (2 * n)) / (1 + z * z / n)

@@ -6,6 +6,7 @@ from typing import Final
 from urllib.parse import quote
 
 from eval_pipeline.comparing.documents import BETTER, WORSE
+from eval_pipeline.documents import UNSET
 from eval_pipeline.report.comparison_rows import Row
 from eval_pipeline.report.numbers import _brief
 from eval_pipeline.report.pages._widgets import badge, bullets, callout, metric_name, more, with_code
@@ -64,8 +65,14 @@ def _tile(row: Row, has_questions: bool) -> Html:
         tag("dt", name),
         tag("dd", _brief(*row.numbers[:2]), class_="figure"),
         tag("dd", badge(verdict, MOODS[verdict]) if verdict else "no difference shown", class_="note"),
-        tag("dd", f"{row.interval} · n {row.n}", class_="note"),
+        tag("dd", f"{_typical(row)}{row.interval} · n {row.n}", class_="note"),
     )
+
+
+def _typical(row: Row) -> str:
+    """Of times what their interval is about: a few slow queries may move the mean by more."""
+    ratio = row.tested.ratio
+    return "" if ratio is UNSET or ratio is None else f"per query ×{ratio:.2f}, "
 
 
 def _where(verdict: Verdict) -> Html | None:

@@ -49,9 +49,11 @@ LABELLED_CHUNKS: Final = "labels.expected_chunks"
 
 def run_page(project: Project, run_id: str, *, with_text: bool = True, links: Links = NO_LINKS) -> str:
     """The page of one run."""
+    from eval_pipeline.report.nights._reading import run_compared
     from eval_pipeline.report.pages.run_page import render_run_page
 
-    return render_run_page(replace(_read_run(project, run_id, with_text=with_text), links=links))
+    material = _read_run(project, run_id, with_text=with_text)
+    return render_run_page(replace(material, links=links, compared=run_compared(project, run_id)))
 
 
 def pair_page(

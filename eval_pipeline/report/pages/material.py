@@ -102,6 +102,17 @@ class QueryTexts:
 
 
 @dataclass(frozen=True)
+class NightCompared:
+    """A run beside another; without a document, `why` nobody can say what changed."""
+
+    against: str
+    run_a: str
+    run_b: str
+    document: CompareReport | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True)
 class RunMaterial:
     """Everything on the page of a run."""
 
@@ -117,6 +128,7 @@ class RunMaterial:
     guide_version: str
     with_text: bool = True
     links: Links = NO_LINKS
+    compared: Sequence[NightCompared] = ()
 
 
 @dataclass(frozen=True)
@@ -191,17 +203,6 @@ class Night:
     run_id: str
     night: dt.date
     verdict: str
-
-
-@dataclass(frozen=True)
-class NightCompared:
-    """The newest answered night beside another; without a document, `why` nobody can say what changed."""
-
-    against: str
-    run_a: str
-    run_b: str
-    document: CompareReport | None = None
-    why: str = ""
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
+from urllib.parse import quote
 
 from eval_pipeline.formulas.catalogue import HEADLINES, OF_QUERIES, SLICED
 from eval_pipeline.report.comparison_rows import _by_family, _chosen, _is_share
+from eval_pipeline.report.nights._compared import comparisons
+from eval_pipeline.report.nights.trends import _interval_of_mean
 from eval_pipeline.report.numbers import NOTHING, rank, value
 from eval_pipeline.report.pages._about_runs import (
     footer_line,
@@ -50,6 +54,7 @@ from eval_pipeline.report.pages.figures import _figure
 from eval_pipeline.report.pages.html import Child, Html, _data_text, _join, tag
 from eval_pipeline.report.pages.material import MetricFacts, QueryRow, QueryTexts, RunMaterial
 from eval_pipeline.report.pages.run_charts import MOST_BARS, Bar, _curve_chart, _slice_chart
+from eval_pipeline.report.verdict import MOST_TILES
 from eval_pipeline.showing.plausibility import IMPLAUSIBLE
 from eval_pipeline.showing.run_report import Metric, RunReport, Slice
 from eval_pipeline.words import count, target_words
@@ -67,6 +72,7 @@ FAILED, MISSED, LATE_HIT, ANSWER, FINE, UNLABELLED, UNJUDGED = (
     "no expected chunk",
     "not judged",
 )
+TO_LOOK_AT: Final = (FAILED, MISSED, ANSWER, LATE_HIT)
 ORDER: Final = (FAILED, MISSED, ANSWER, LATE_HIT, UNLABELLED, UNJUDGED, FINE)
 PANELS: Final = 4
 LISTED: Final = 100
@@ -118,9 +124,14 @@ def _kind_of(row: QueryRow, values: QueryValues, *, is_judged: bool) -> str:
     return LATE_HIT if row.first_rank is not None and row.first_rank > LATE else FINE
 
 
+def _kind(row: QueryRow, material: RunMaterial) -> str:
+    values = material.values.get(row.query_id, {})
+    return _kind_of(row, values, is_judged=material.document.state != IMPLAUSIBLE)
+
+
 def _entry(row: QueryRow, material: RunMaterial, metrics: list[str]) -> QueryEntry:
     values = {key: _finite(value) for key, value in material.values.get(row.query_id, {}).items()}
-    kind = _kind_of(row, values, is_judged=material.document.state != IMPLAUSIBLE)
+    kind = _kind(row, material)
     mood = {FAILED: "bad", MISSED: "bad", FINE: "good"}.get(kind)
     cells: list[Child] = [
         badge(kind, mood),
@@ -262,7 +273,14 @@ def render_run_page(material: RunMaterial) -> str:
             kind="Evaluation run",
             title=f"{run_id} · evaluation run",
             heading=_data_text(run_id),
-            lead=[_lead(material), facts_list(run_facts(material.facts)), _warnings(material)],
+            lead=[
+                _lead(material),
+                _standing(material),
+                *comparisons(material.compared, material.links),
+                _where(material),
+                _warnings(material),
+                facts_list(run_facts(material.facts)),
+            ],
             sections=_sections(material),
             footer=[footer_line(document.format)],
             crumbs=[
@@ -291,6 +309,36 @@ def _lead(material: RunMaterial) -> Html:
     if unknown:
         said.append(f"{unknown:,} results that no golden query knows")
     return tag("p", ", ".join(said) + ".", class_="lead")
+
+
+def _standing(material: RunMaterial) -> Html | None:
+    """What keeps the run from standing for its night."""
+    night, quarantined = material.document.night, sum(material.document.quarantined.values())
+    said: list[Child] = []
+    if not night.is_complete:
+        said.append("Incomplete: it does not stand for its night. ")
+    if night.superseded_by is not None:
+        run_id = tag("span", _data_text(night.superseded_by), class_="id")
+        said += ["Replaced by ", linked(run_id, material.links.run(night.superseded_by)), ". "]
+    if quarantined:
+        said.append(f"In quarantine: {count(quarantined, 'row')}. ")
+    return tag("p", said, class_="bad") if said else None
+
+
+def _where(material: RunMaterial) -> Html | None:
+    """The questions to look at, as links into the list of all."""
+    kinds = Counter(_kind(row, material) for row in material.queries)
+    places = [(kind, kinds[kind]) for kind in TO_LOOK_AT if kinds[kind]]
+    if not places:
+        return None
+    links = [tag("li", tag("a", f"{n:,} {kind}", href=f"#kind={quote(kind)}")) for kind, n in places]
+    return tag(
+        "nav",
+        tag("p", "In this run", class_="muted"),
+        tag("ul", links),
+        class_="where",
+        aria_label="Where to look in this run",
+    )
 
 
 def _warnings(material: RunMaterial) -> Html:
@@ -346,19 +394,15 @@ def _parts(material: RunMaterial) -> Iterator[Section]:
 
 
 def _headlines(material: RunMaterial) -> Html:
-    metrics = material.document.metrics
+    """A few numbers of several kinds; the table below has all."""
+    metrics, extraction = material.document.metrics, material.document.extraction
     facts = {one.key: one for one in material.metrics}
+    has_extraction = bool(extraction is not None and extraction.eval_count)
     keys = _chosen(HEADLINES, [key for key, entry in metrics.items() if entry.n], most=len(HEADLINES))
-    entries: list[tuple[Child, Child, Child]] = [
-        (
-            breakable_name(key),
-            value(metrics[key].value),
-            _join(f"n {metrics[key].n:,} ", state_badge(material.states.get(facts[key].formula))),
-        )
-        for key in keys
+    entries = [_headline(facts[key], metrics[key], material) for key in _of_each_family(keys, facts)][
+        : MOST_TILES - has_extraction
     ]
-    extraction = material.document.extraction
-    if extraction is not None and extraction.eval_count:
+    if extraction is not None and has_extraction:
         entries.append(
             (
                 "extraction macro F1",
@@ -367,6 +411,21 @@ def _headlines(material: RunMaterial) -> Html:
             )
         )
     return tiles(entries) if entries else tag("p", "No headline metric is defined for this run.")
+
+
+def _of_each_family(keys: Sequence[str], facts: Mapping[str, MetricFacts]) -> list[str]:
+    """The first of each family before a second of any."""
+    firsts: dict[str, str] = {}
+    for key in keys:
+        firsts.setdefault(facts[key].family, key)
+    return [*firsts.values(), *(key for key in keys if key not in firsts.values())]
+
+
+def _headline(one: MetricFacts, entry: Metric, material: RunMaterial) -> tuple[Child, Child, Child]:
+    ends = _interval_of_mean(one, entry.value, entry.n)
+    said = f"[{ends[0]:.2f}, {ends[1]:.2f}] · " if ends else ""
+    state = state_badge(material.states.get(one.formula))
+    return breakable_name(one.key), value(entry.value), _join(f"{said}n {entry.n:,} ", state)
 
 
 def _curves(material: RunMaterial) -> Html | None:
