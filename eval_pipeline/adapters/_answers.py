@@ -138,17 +138,13 @@ def _id_of(one: Any) -> str | None:
     return as_id(_first(one, ("citation", *HIT_IDS)) if isinstance(one, Mapping) else one)
 
 
-def labels_in(value: Any, result: Row) -> Row:
+def labels_in(value: Any) -> Row:
     """The labels among what a file says of a query: expected ids, a model answer, where the query belongs."""
     about: Row = dict(value) if isinstance(value, Mapping) else {}
     found: Row = {}
     chunks, docs = listed(opened(_first(about, EXPECTED))), listed(opened(_first(about, EXPECTED_DOCS)))
     if chunks is not None:
         found |= labels_of(chunks)
-        hits = result.get("hits_top_k") or []
-        if chunks and any(hit["doc_id"] != hit["chunk_id"] for hit in hits):
-            # Documents have ids of their own here: those of chunks would label none of them.
-            del found["expected_doc_ids"]
     if docs is not None:
         found["expected_doc_ids"] = [one for one in map(as_id, docs) if one]
     reference = as_text(_first(about, REFERENCES))

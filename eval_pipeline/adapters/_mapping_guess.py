@@ -7,28 +7,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from eval_pipeline.adapters._names import QUERY_IDS, QUESTIONS, plain_name
 from eval_pipeline.adapters.mapping import TABLES
 from eval_pipeline.adapters.tables import EACH, TREC_COLUMNS, WHOLE, FileForm, _opened, find_value, places_in
 
 Row = dict[str, Any]
 Names = Sequence[str]
 
-QUERY_IDS = (
-    *(
-        "queryid",
-        "qid",
-        "questionid",
-        "sampleid",
-        "exampleid",
-        "testid",
-        "itemid",
-        "promptid",
-        "traceid",
-        "id",
-    ),
-    *("queryuid", "uid", "uuid", "testidx", "docid", "key"),
-)
-QUESTIONS = ("userinput", "question", "query", "input", "prompt", "vars")
 LISTS = (
     *(
         "hitstopk",
@@ -54,6 +39,14 @@ LISTS = (
     *("retrievedcontextids", "retrievedids", "retrieveddocids", "docids", "chunkids", "retrievedcontexts"),
     *("ids", "topk", "value"),
 )
+ID_LISTS = (
+    *("retrievedcontextids", "retrievedids", "retrievedchunkids", "retrieveddocids", "contextids"),
+    *("documentids", "docids", "chunkids", "ids"),
+)
+TEXT_LISTS = ("retrievedcontexts", "retrievedcontents", "retrievedtexts", "contexts", "documents", "texts")
+SCORE_LISTS = ("retrievescores", "retrievedscores", "scores")
+# Behind a place: the only list in its list.
+INNER = ".0"
 HIT_FIELDS: dict[str, Names] = {
     "chunk_id": (
         "chunkid",
@@ -199,11 +192,6 @@ def _values(rows: Iterable[Row]) -> dict[str, list[Any]]:
     return found
 
 
-def plain_name(name: str) -> str:
-    """A name without case and marks."""
-    return re.sub(r"[^a-z0-9]", "", name.lower())
-
-
 def _named(places: Iterable[str], names: Names, *, taken: Iterable[str] = ()) -> str | None:
     """The first place with one of these names; a whole place counts before the last part of one."""
     free = [place for place in places if place not in set(taken)]
@@ -264,6 +252,11 @@ def _guess_hits(guess: Guess, rows: Sequence[Row], values: dict[str, list[Any]])
         return
     if place is None:
         return
+    if all(isinstance(item, list) for item in items) and _is_list_in_list(rows, place, items):
+        guess.unsure.append(
+            f"{place!r} has one list in the list of each query: its items are taken for the hits."
+        )
+        place, items = place + INNER, [one for item in items for one in item]
     hits = guess.tables["hits"]
     hits["list"] = place
     if all(isinstance(item, dict) for item in items):
@@ -271,8 +264,8 @@ def _guess_hits(guess: Guess, rows: Sequence[Row], values: dict[str, list[Any]])
         _guess_hit_fields(guess, found, n_hits=len(items))
         _guess_order(guess, found)
     elif all(isinstance(item, list) for item in items):
-        _guess_nested_hits(guess, place, rows, items)
-    elif _is_side_by_side(guess, place, free):
+        _guess_nested_hits(guess, place, items)
+    elif _is_side_by_side(guess, rows, place, free):
         return
     else:
         _guess_bare_hits(guess, items, _separator(place, free.get(place, ())))
@@ -335,47 +328,48 @@ def _separator(place: str, found: Iterable[Any]) -> str | None:
     return next((sign for sign in signs if any(sign in text for text in texts)), None)
 
 
-def _is_side_by_side(guess: Guess, place: str, values: dict[str, list[Any]]) -> bool:
-    """Ids in one list and texts or scores in others, as several tools write them."""
-    texts = _named(values, ("retrievedcontexts", "retrievedcontents", "contexts"), taken=[place])
-    scores = _named(values, ("retrievescores", "retrievedscores", "scores"), taken=[place])
-    is_id = plain_name(place) in (
-        "retrievedcontextids",
-        "retrievedids",
-        "retrieveddocids",
-        "docids",
-        "chunkids",
-    )
-    if not is_id or (texts is None and scores is None):
+def _is_side_by_side(guess: Guess, rows: Sequence[Row], place: str, values: dict[str, list[Any]]) -> bool:
+    """Ids in one list and texts or scores in others, as several tools write them: equally long in every row."""
+
+    def beside(names: Names) -> str | None:
+        inner = place.removeprefix(place.removesuffix(INNER))
+        places = [one + inner for one in values if plain_name(one) in names and one + inner != place]
+        lengths = [_length(row, place) for row in rows]
+        return next((one for one in places if [_length(row, one) for row in rows] == lengths), None)
+
+    is_id = plain_name(place.removesuffix(INNER)) in ID_LISTS
+    ids = place if is_id else beside(ID_LISTS)
+    texts, scores = beside(TEXT_LISTS) if is_id else place, beside(SCORE_LISTS)
+    if ids is None or (texts is None and scores is None):
         return False
     hits = guess.tables["hits"]
     hits.pop("list")
-    nested = all(
-        isinstance(_opened(one), list) and _opened(one)[:1] and isinstance(_opened(one)[0], list)
-        for one in values[place]
-    )
-    inner = ".0" if nested else ""
-    hits["chunk_id"] = place + inner
-    if texts is not None:
-        hits["text"] = texts + inner
-    if scores is not None:
-        hits["score"] = scores + inner
+    found = {"chunk_id": ids, "text": texts, "score": scores}
+    hits |= {name: one for name, one in found.items() if one is not None}
     guess.unsure.append(NO_DOCUMENT)
     return True
 
 
-def _guess_nested_hits(guess: Guess, place: str, rows: Sequence[Row], items: Sequence[list[Any]]) -> None:
-    """A hit that is a list itself, such as id and score; or all ids of a query in a list in the list."""
-    hits = guess.tables["hits"]
+def _length(row: Row, place: str) -> int | None:
+    found = _opened(find_value(row, place))
+    return len(found) if isinstance(found, list) else 0 if found in (None, "") else None
+
+
+def _is_list_in_list(rows: Sequence[Row], place: str, items: Sequence[Any]) -> bool:
+    """Whether each query has all its hits in a list inside the list; pairs of ids and scores are hits themselves."""
     inner = [_opened(find_value(row, place)) for row in rows]
-    scored = all(len(item) > 1 and _is_number(item[1]) for item in items)
-    if not scored and all(isinstance(one, list) and len(one) == 1 for one in inner):
-        hits["list"], hits["chunk_id"] = f"{place}.0", WHOLE
-        guess.unsure.append(
-            f"{place!r} has one list in the list of each query: its items are taken for the hits."
-        )
-        return
+    return all(isinstance(one, list) and len(one) == 1 for one in inner) and not all(map(_is_pair, items))
+
+
+def _is_pair(item: Any) -> bool:
+    return len(item) > 1 and _is_number(item[1])
+
+
+def _guess_nested_hits(guess: Guess, place: str, items: Sequence[list[Any]]) -> None:
+    """A hit that is a list itself, such as id and score."""
+    hits = guess.tables["hits"]
     hits["chunk_id"] = "0"
+    scored = all(map(_is_pair, items))
     if scored:
         hits["score"] = "1"
     guess.unsure.append(

@@ -11,6 +11,23 @@ from eval_pipeline.bundle.parts import name_fault
 
 _FORBIDDEN = re.compile(r"[^A-Za-z0-9_.:@+-]+")
 LONGEST = 100
+# What the id of a query, and what was asked, are usually called, as plain names.
+QUERY_IDS = (
+    *(
+        "queryid",
+        "qid",
+        "questionid",
+        "sampleid",
+        "exampleid",
+        "testid",
+        "itemid",
+        "promptid",
+        "traceid",
+        "id",
+    ),
+    *("queryuid", "uid", "uuid", "testidx", "docid", "key"),
+)
+QUESTIONS = ("userinput", "question", "query", "input", "prompt", "vars")
 
 
 def hash_of(*values: Any) -> str:
@@ -23,3 +40,8 @@ def usable_name(text: str) -> str | None:
     """The text as a name of a run or dataset, with a dash for what no name may have; None of nothing usable."""
     name = re.sub(r"\.\.+", ".", _FORBIDDEN.sub("-", text))[:LONGEST].strip("_.:@+-")
     return name if name and name_fault(name) is None else None
+
+
+def plain_name(name: str) -> str:
+    """A name without case and marks."""
+    return re.sub(r"[^a-z0-9]", "", name.lower())

@@ -77,9 +77,7 @@ def pieces_of(trace: str, numbered: Sequence[tuple[int, Span]]) -> Iterator[Piec
     query_id = next((found for name in IDS if (found := as_id(about.get(name)))), None) or trace
     question = question_in(root.attributes.get("input.value")) or _asked(spans)
     result = {"query_id": query_id, **_result(root, spans)}
-    yield LabelRow(
-        {"query_id": query_id, "query": question, **labels_in(about, result)}, min(n for n, _ in numbered)
-    )
+    yield LabelRow({"query_id": query_id, "query": question, **labels_in(about)}, min(n for n, _ in numbered))
     yield ResultRow(result, min(number for number, _ in numbered), question=question)
     model = next(filter(None, map(_model, spans)), None)
     if model:

@@ -56,7 +56,7 @@ def read(path: Path, _options: ReadOptions) -> Iterator[Piece]:
             continue
         query_id, question = as_id(case.get("name")), case["input"]
         result = {"query_id": query_id, **_result(case)}
-        yield LabelRow({"query_id": query_id, "query": question, **_labels(case, result)}, number)
+        yield LabelRow({"query_id": query_id, "query": question, **_labels(case)}, number)
         yield ResultRow(result, number, question=question)
     document = skeleton_of(path, *CASES, ("conversationalTestCases",), ("metricsScores",))
     settings = document.get("hyperparameters") or {}
@@ -100,8 +100,8 @@ def _result(case: Row) -> Row:
     return found | ({"scores": scores} if scores else {})
 
 
-def _labels(case: Row, result: Row) -> Row:
-    found = labels_in({**_metadata(case), "tags": case.get("tags")}, result)
+def _labels(case: Row) -> Row:
+    found = labels_in({**_metadata(case), "tags": case.get("tags")})
     if as_text(case.get("expectedOutput")):
         found["reference"] = case["expectedOutput"]
     texts = listed(case.get("context"))

@@ -149,7 +149,7 @@ def _samples(path: Path, kept: Skeleton) -> Iterator[Row | ResultRow]:
 def _sample(sample: Row, number: int) -> Iterator[Piece]:
     query_id, question = as_id(sample.get("id")), question_in(sample.get("input"))
     result: Row = {"query_id": query_id, **_result(sample)}
-    labels = labels_in(sample.get("metadata"), result)
+    labels = labels_in(sample.get("metadata"))
     target = sample.get("target")
     reference = as_text(target) or next((one for one in target if as_text(one)), None) if target else None
     if reference:

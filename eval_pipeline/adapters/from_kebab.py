@@ -13,17 +13,19 @@ from eval_pipeline.adapters._lines import rows_of
 from eval_pipeline.adapters._values import as_id, as_number, as_object, as_text, listed, opened, utc_text
 from eval_pipeline.adapters.tool import (
     CERTAIN,
+    ChunkRow,
     Named,
     Page,
     Piece,
     ReadOptions,
-    Remark,
     ResultRow,
     Row,
     RunSaid,
     Seen,
     Tool,
+    Unused,
 )
+from eval_pipeline.bundle.parts import name_fault
 from eval_pipeline.errors import InputRejected
 
 TABLES = {"eval_runs", "eval_query_results"}
@@ -87,7 +89,42 @@ def _of_database(con: sqlite3.Connection) -> Iterator[Piece]:
                     text=str(text)[:200],
                 )
     if con.execute("SELECT 1 FROM sqlite_master WHERE name = 'chunks'").fetchone():
-        yield Remark("its chunks were not read: spans are those of the hits")
+        yield from _archives(con)
+
+
+def _archives(con: sqlite3.Connection) -> Iterator[Piece]:
+    """Its chunks, each of the chunker version that cut it."""
+    names = [row[1] for row in con.execute("PRAGMA table_info(chunks)")]
+    for values in con.execute("SELECT * FROM chunks ORDER BY rowid"):
+        row = dict(zip(names, values, strict=True))
+        chunker, chunk_id, doc_id = (
+            as_id(row.get(name)) for name in ("chunker_version", "chunk_id", "doc_id")
+        )
+        if chunk_id is None or doc_id is None:
+            yield Unused("a chunk without chunk_id or doc_id")
+        elif chunker is None or name_fault(chunker):
+            yield Unused("a chunk without a usable chunker_version")
+        else:
+            spans, headings = listed(row.get("source_spans_json")), listed(row.get("heading_path_json"))
+            found = {
+                "chunk_id": chunk_id,
+                "doc_id": doc_id,
+                "heading_path": " > ".join(map(str, headings)) if headings else None,
+                "source_spans": [span for one in spans or () if (span := _span(one))] or None,
+                "text": as_text(row.get("text")),
+            }
+            if spans and found["source_spans"] is None:
+                yield Unused("spans of chunks without start and end")
+            yield ChunkRow({name: value for name, value in found.items() if value is not None}, chunker)
+
+
+def _span(one: Any) -> Row | None:
+    """A span of characters; one that counts something else, such as lines, is none."""
+    if isinstance(one, list) and len(one) == 2:
+        one = dict(zip(("start", "end"), one, strict=True))
+    if not isinstance(one, dict) or not {"start", "end"} <= one.keys() or one.get("kind") in ("line", "page"):
+        return None
+    return {name: one[name] for name in ("start", "end", "doc_id") if one.get(name) is not None}
 
 
 def _said(run: Row) -> Row:
@@ -165,8 +202,12 @@ PAGE = Page(
     gives=(
         "every run under its own name, with configuration, suite, commit and time",
         "hits with paths, headings and snippets; answers, citations, refusals, errors, times",
+        "the table `chunks`, as the archive of each `chunker_version` in it",
     ),
-    cannot=("the golden set: load its YAML or JSON Lines as a bundle", "chunk archives"),
+    cannot=(
+        "the golden set: load its YAML or JSON Lines as a bundle",
+        "spans of chunks that count lines or pages",
+    ),
     ids="`query_id`",
     notes=(
         "The database is opened for reading only, but with `--write-back`.",

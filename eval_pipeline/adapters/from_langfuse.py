@@ -122,7 +122,7 @@ def _pieces(trace: str, roots: list[Row], observed: list[Row], scores: list[Row]
     query_id = as_id(metadata.get("query_id")) or trace
     question = question_in(whole.get("input"))
     result = {"query_id": query_id, **_result(whole, root, observed), **_scores(scores)}
-    yield LabelRow({"query_id": query_id, "query": question, **labels_in(metadata, result)})
+    yield LabelRow({"query_id": query_id, "query": question, **labels_in(metadata)})
     yield ResultRow(result, question=question)
     model = next(
         (found for row in observed if (found := as_text(row.get("provided_model_name") or row.get("model")))),

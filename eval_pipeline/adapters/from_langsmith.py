@@ -49,9 +49,7 @@ def read(path: Path, _options: ReadOptions) -> Iterator[Piece]:
         query_id = as_id(metadata.get("query_id")) or as_id(metadata.get("id")) or key or None
         question = question_in(run.get("inputs")) or question_in(example.get("inputs"))
         result = {"query_id": query_id, **_result(run), **_scores(row.get("evaluation_results"))}
-        yield LabelRow(
-            {"query_id": query_id, "query": question, **_labels(example, metadata, result)}, number
-        )
+        yield LabelRow({"query_id": query_id, "query": question, **_labels(example, metadata)}, number)
         yield ResultRow(result, number, epoch=seen[key], question=question)
     if started:
         yield RunSaid({"created_at": utc_text(started)})
@@ -70,10 +68,10 @@ def _result(run: Row) -> Row:
     return found | ({"latency_ms": {"total": took}} if took is not None else {})
 
 
-def _labels(example: Row, metadata: Row, result: Row) -> Row:
+def _labels(example: Row, metadata: Row) -> Row:
     outputs = _object(example.get("outputs"))
     reference = answer_in(outputs).get("answer", {}).get("text")
-    found = labels_in({**metadata, **outputs}, result)
+    found = labels_in({**metadata, **outputs})
     return found | ({"reference": reference} if reference else {})
 
 

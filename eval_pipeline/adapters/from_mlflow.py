@@ -174,7 +174,7 @@ def _pieces(row: Row, number: int) -> Iterator[Piece]:
     question = question_in(asked)
     expected, scores = _assessed(row)
     result: Row = {"query_id": query_id, **_result(row), **({"scores": scores} if scores else {})}
-    labels = labels_in({**tags, **_object(row.get("expectations")), **expected}, result)
+    labels = labels_in({**tags, **_object(row.get("expectations")), **expected})
     yield LabelRow({"query_id": query_id, "query": question, **labels}, number)
     yield ResultRow(result, number, question=question)
 

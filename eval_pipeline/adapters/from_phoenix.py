@@ -135,7 +135,7 @@ def _experiment(rows: Iterator[tuple[int, Any]]) -> Iterator[Piece]:
         query_id = as_id(metadata.get("query_id")) or query_id
         result = {"query_id": query_id, **_result(row)}
         expected = opened(row.get("reference_output"))
-        labels = labels_in({**metadata, **(expected if isinstance(expected, dict) else {})}, result)
+        labels = labels_in({**metadata, **(expected if isinstance(expected, dict) else {})})
         reference = answer_in(expected).get("answer", {}).get("text")
         yield LabelRow(
             {

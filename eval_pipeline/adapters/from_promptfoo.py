@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from eval_pipeline.adapters._answers import answer_in, labels_in, retrieved_in, text_in
 from eval_pipeline.adapters._head import Head, look_at
-from eval_pipeline.adapters._lines import document_items, rows_of, skeleton_of
+from eval_pipeline.adapters._json_items import Skeleton
+from eval_pipeline.adapters._lines import document_items, rows_of
 from eval_pipeline.adapters._names import hash_of
 from eval_pipeline.adapters._values import as_id, as_number, as_object, as_text, score_of, utc_text
 from eval_pipeline.adapters.tool import (
@@ -58,25 +60,34 @@ def recognise(head: Head) -> Seen | None:
 
 
 def _words(path: Path, version: Any) -> str:
-    """How many tests and providers there are: the whole file is looked through for that."""
-    tests: set[Any] = set()
+    """How many tests and providers there are."""
+    tests, providers, _ = _overview(path, path.stat().st_mtime_ns)
+    return f"promptfoo results v{version}: {count(tests, 'test')} × {count(providers, 'provider')}"
+
+
+@lru_cache(maxsize=1)
+def _overview(path: Path, _changed: int) -> tuple[int, int, Row]:
+    """How many tests and providers there are, and what stands around the rows: once through the whole file."""
+    kept = Skeleton()
+    tests: set[str] = set()
     providers: set[str] = set()
-    for row in _rows_of_document(path):
+    for row in _rows_of_document(path, kept):
         if isinstance(row, dict):
             tests.add(_test(row))
             providers.add(_provider(row))
-    return f"promptfoo results v{version}: {count(len(tests), 'test')} × {count(len(providers), 'provider')}"
+    return len(tests), len(providers), kept.document
 
 
-def _rows_of_document(path: Path) -> Iterator[Any]:
-    for place, _, row in document_items(path, ROWS, *DROPPED):
+def _rows_of_document(path: Path, skeleton: Skeleton | None = None) -> Iterator[Any]:
+    for place, _, row in document_items(path, ROWS, *DROPPED, skeleton=skeleton):
         if place == ROWS:
             yield row
 
 
 def read(path: Path, _options: ReadOptions) -> Iterator[Piece]:
     """A result per test; a run per provider and prompt; repeats are replicates."""
-    header: Row = {} if look_at(path).kind == "lines" else skeleton_of(path, ROWS, *DROPPED)
+    is_lines = look_at(path).kind == "lines"
+    header: Row = {} if is_lines else _overview(path, path.stat().st_mtime_ns)[2]
     results = header.get("results") or {}
     labels = _run_labels(results.get("prompts") or [])
     seen: Counter[tuple[Any, ...]] = Counter()
@@ -156,7 +167,7 @@ def _pieces(row: Row, number: int, run: str, epoch: int) -> Iterator[Piece]:
         variables, row
     )
     result: Row = {"query_id": query_id or as_id(case.get("description")), **_result(row, metadata)}
-    labels = labels_in({**metadata, **variables}, result) | _asserted(row, case)
+    labels = labels_in({**metadata, **variables}) | _asserted(row, case)
     yield LabelRow({"query_id": result["query_id"], "query": question, **labels}, number)
     yield ResultRow(result, number, run=run, epoch=epoch, question=question)
 

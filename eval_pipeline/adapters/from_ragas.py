@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from eval_pipeline.adapters._answers import EXPECTED
 from eval_pipeline.adapters._head import Head, look_at
 from eval_pipeline.adapters._lines import rows_of
 from eval_pipeline.adapters._values import (
@@ -41,11 +42,16 @@ OLD_NAMES = {
     "ground_truth": "reference",
     "ground_truths": "reference",
 }
+# Ids that somebody keeps beside the texts.
+HIT_IDS = (
+    *("retrieved_context_ids", "retrieved_ids", "retrieved_chunk_ids", "retrieved_doc_ids"),
+    *("context_ids", "chunk_ids", "doc_ids"),
+)
 IDS = ("query_id", "id", "sample_id", "question_id", "qid")
 KNOWN = frozenset(
     {
-        *("user_input", "retrieved_contexts", "reference_contexts", "retrieved_context_ids"),
-        *("reference_context_ids", "response", "reference"),
+        *("user_input", "retrieved_contexts", "reference_contexts", "response", "reference"),
+        *(*HIT_IDS, *EXPECTED),
     }
 )
 ABOUT = frozenset(
@@ -139,8 +145,14 @@ def _result(row: Row, hits: list[Row] | None, said: str | None) -> Row:
 
 
 def _hits(row: Row) -> list[Row] | None:
-    ids, texts = listed(row.get("retrieved_context_ids")), listed(row.get("retrieved_contexts"))
-    return side_by_side(ids, texts)
+    return side_by_side(_hit_ids(row), listed(row.get("retrieved_contexts")))
+
+
+def _hit_ids(row: Row) -> list[Any] | None:
+    """The ids of what was retrieved: ragas' own, or another list of ids as long as that of the texts."""
+    own, texts = listed(row.get(HIT_IDS[0])), listed(row.get("retrieved_contexts"))
+    others = (listed(row.get(name)) for name in HIT_IDS[1:])
+    return own or next((one for one in others if one and texts is not None and len(one) == len(texts)), own)
 
 
 def _asked(value: Any) -> tuple[str | None, str | None]:
@@ -159,10 +171,11 @@ def _labels(row: Row) -> Row:
     reference = as_text(row.get("reference")) or _first_text(row.get("reference"))
     if reference is not None:
         found["reference"] = reference
-    ids, texts = listed(row.get("reference_context_ids")), listed(row.get("reference_contexts"))
+    ids = next((one for name in EXPECTED if (one := listed(row.get(name)))), None)
+    texts = listed(row.get("reference_contexts"))
     if ids:
         found |= labels_of(ids)
-    elif texts and listed(row.get("retrieved_context_ids")) is None:
+    elif texts and _hit_ids(row) is None:
         found |= labels_of(map(text_id, texts))
     return found
 
@@ -190,10 +203,14 @@ PAGE = Page(
         "later; the names of 0.1 too."
     ),
     gives=(
-        "hits with their texts, from `retrieved_context_ids` beside `retrieved_contexts`",
+        (
+            "hits with their texts, from `retrieved_context_ids` (or a list of your own as long as it: "
+            "`retrieved_ids`, `chunk_ids` and the like) beside `retrieved_contexts`"
+        ),
         "answers (`response`); of a conversation what was said last",
         (
-            "labels: `reference_context_ids`, or the texts of `reference_contexts`; `reference` as the "
+            "labels: `reference_context_ids` (or `expected_chunk_ids` and the like), or the texts of "
+            "`reference_contexts`; `reference` as the "
             "model answer"
         ),
         "each further column of numbers as a score",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from eval_pipeline.adapters._answers import labels_in, question_in
 from eval_pipeline.adapters._head import Head
-from eval_pipeline.adapters._mapping_guess import QUERY_IDS, plain_name
+from eval_pipeline.adapters._names import QUERY_IDS, plain_name
 from eval_pipeline.adapters.mapped_rows import mapped_rows
 from eval_pipeline.adapters.mapping import RowMapping, check_mapping
 from eval_pipeline.adapters.proposal import Proposal, propose_mapping
@@ -75,7 +75,7 @@ def _labels(path: Path, mapping: RowMapping) -> Iterator[Piece]:
     query = mapping.of("result")["query_id"]
     for line in own_rows(path, mapping.file):
         if line.record is not None and query.place:
-            found = labels_in(line.record, {})
+            found = labels_in(line.record)
             if found:
                 row = {"query_id": line.record.get(query.place), "query": question_in(line.record), **found}
                 yield LabelRow(row, line.number)

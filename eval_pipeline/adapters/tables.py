@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from eval_pipeline.adapters._head import is_wide, open_content
+from eval_pipeline.adapters._names import QUERY_IDS, QUESTIONS, plain_name
 from eval_pipeline.adapters._values import printed_list
 from eval_pipeline.bundle.files import CODECS, LINE_BYTES, UNPACKED_BYTES, line_blocks, open_unpacked
 from eval_pipeline.bundle.lines import BOM, BadRow, Line, decode, read_lines
@@ -191,7 +192,8 @@ def _frame_rows(records: Any) -> Any:
     if isinstance(data, list) and "schema" in records:
         return data
     inner = list(records.values())
-    if all(isinstance(one, list) for one in inner) and len({len(one) for one in inner}) == 1:
+    is_table = any(plain_name(name) in (*QUERY_IDS, *QUESTIONS) for name in records)
+    if is_table and all(isinstance(one, list) for one in inner) and len({len(one) for one in inner}) == 1:
         return [dict(zip(records, row, strict=True)) for row in zip(*inner, strict=True)]
     if not all(isinstance(one, dict) for one in inner):
         return records

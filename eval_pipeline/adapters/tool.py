@@ -63,9 +63,10 @@ class LabelRow:
 
 @dataclass(frozen=True)
 class ChunkRow:
-    """A line of a chunk archive."""
+    """A line of a chunk archive: of the chunker version that the file names, else of the one that somebody says."""
 
     row: Row
+    chunker: str | None = None
 
 
 @dataclass(frozen=True)

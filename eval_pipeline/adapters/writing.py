@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import shutil
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -150,7 +151,9 @@ class _Writer:
     unused: Counter[str] = field(default_factory=Counter)
     shown: list[Row] = field(default_factory=list)
     known: Mapping[str, str] | None = None
-    chunks: _RunFile | None = None
+    chunks: dict[str | None, _RunFile] = field(default_factory=dict)
+    # Whether documents have ids of their own here.
+    has_documents: bool = False
 
     def take(self, piece: Piece) -> None:
         match piece:
@@ -169,7 +172,7 @@ class _Writer:
                     self.named, **{name: value for name, value in vars(piece).items() if value is not None}
                 )
             case ChunkRow():
-                self.take_chunk(piece.row)
+                self.take_chunk(piece)
 
     def dataset(self) -> str:
         return self.wanted.dataset or self.named.dataset or ""
@@ -194,6 +197,7 @@ class _Writer:
             self.counts[name] += bool(row.get(name))
         if "hits_top_k" in row:
             self.counts["lists"] += 1
+            self.has_documents = self.has_documents or _name_documents(row["hits_top_k"])
         run.write(row, piece.number)
         self.counts["rows"] += 1
         if len(self.shown) < 3:
@@ -265,11 +269,14 @@ class _Writer:
             if kept:
                 row[name] = kept
 
-    def take_chunk(self, row: Row) -> None:
-        if self.chunks is None:
-            self.chunks = _RunFile(self.folder / "inventories" / f"archive{PACKED}")
-            self.stack.callback(self.chunks.close)
-        self.chunks.write(row, None)
+    def take_chunk(self, piece: ChunkRow) -> None:
+        if piece.chunker not in self.chunks:
+            if len(self.chunks) >= MOST_OPEN:
+                raise InputRejected(f"the file holds chunks of more than {MOST_OPEN} chunker versions")
+            path = self.folder / "inventories" / str(len(self.chunks)) / f"archive{PACKED}"
+            self.chunks[piece.chunker] = _RunFile(path)
+            self.stack.callback(self.chunks[piece.chunker].close)
+        self.chunks[piece.chunker].write(piece.row, None)
 
 
 def write_bundle(tool: Tool, source: Path, options: ReadOptions, wanted: Wanted, folder: Path) -> Made:
@@ -302,11 +309,7 @@ def _finished(writer: _Writer, tool: Tool, options: ReadOptions, folder: Path) -
         _refuse_nothing(writer, tool)
         datasets = _place_runs(writer, made, folder)
     _place_labels(writer, made, folder)
-    if writer.chunks is not None and options.chunker:
-        target = folder / "datasets" / dataset / "inventories" / f"{options.chunker}{PACKED}"
-        target.parent.mkdir(parents=True, exist_ok=True)
-        writer.chunks.path.replace(target)
-        bundle.archives.append(ArchiveFile(dataset, options.chunker, target))
+    _place_archives(writer, made, folder, datasets, options.chunker)
     if not made.runs and not made.labels and not bundle.archives:
         raise UsageError(
             f"{writer.source} was taken for {tool.page.title}, and it holds "
@@ -442,7 +445,11 @@ def _fill(writer: _Writer, file: _RunFile, made: Made, dataset: str) -> None:
     missing = sorted(asked - file.ids)
     if not missing:
         return
-    if writer.wanted.fill:
+    if writer.wanted.fill and not asked & file.ids:
+        made.remarks.append(
+            "none of its queries is in the golden set: the queries without a row were not taken as asked"
+        )
+    elif writer.wanted.fill:
         packer = zstandard.ZstdCompressor(level=1, write_checksum=True)
         rows = "".join(json.dumps({"query_id": one, "hits_top_k": []}) + "\n" for one in missing)
         with file.path.open("ab") as out:
@@ -457,7 +464,18 @@ def _fill(writer: _Writer, file: _RunFile, made: Made, dataset: str) -> None:
         )
 
 
+def _name_documents(hits: Any) -> bool:
+    """Whether some hit names a document beside its chunk."""
+    return isinstance(hits, list) and any(
+        isinstance(hit, dict) and hit.get("doc_id") not in (None, hit.get("chunk_id")) for hit in hits
+    )
+
+
 def _place_labels(writer: _Writer, made: Made, folder: Path) -> None:
+    for row in writer.golden.values() if writer.has_documents else ():
+        # Ids of chunks, taken for those of documents too, would label none of these.
+        if row.get("expected_doc_ids") and row["expected_doc_ids"] == row.get("expected_chunk_ids"):
+            del row["expected_doc_ids"]
     rows = [row for row in writer.golden.values() if LABELS & row.keys()]
     if not rows:
         return
@@ -473,6 +491,20 @@ def _place_labels(writer: _Writer, made: Made, folder: Path) -> None:
             f"of the same query: "
             "the first counts"
         )
+
+
+def _place_archives(
+    writer: _Writer, made: Made, folder: Path, datasets: Sequence[str], said: str | None
+) -> None:
+    """The chunks of each chunker version, for every dataset that the runs of the file are of."""
+    for own, file in writer.chunks.items():
+        chunker = own or said
+        for dataset in datasets if chunker else ():
+            target = folder / "datasets" / dataset / "inventories" / f"{chunker}{PACKED}"
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file.path, target)
+            made.bundle.archives.append(ArchiveFile(dataset, str(chunker), target))
+        file.path.unlink()
 
 
 def _remark_ids(writer: _Writer, made: Made) -> None:

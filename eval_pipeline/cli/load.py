@@ -353,13 +353,13 @@ def _require_databases(call: _Call, found: _Found) -> None:
 
 def _written_back(call: _Call, files: list[FileReport]) -> list[dict[str, Any]]:
     """Compute what is new of the runs in these databases; then every aggregate that there is goes back."""
-    from eval_pipeline.computing.ledger import NEW_DATA_REASONS
+    from eval_pipeline.computing.ledger import DATA_REASONS
     from eval_pipeline.launch import run_in_dagster
     from eval_pipeline.showing.sqlite_base import write_aggregates
 
     runs = {run_id for one in files for run_id in one.runs}
     with progress_bar("computing cells") as progress:
-        run_in_dagster(call.project, run_ids=runs, reasons=NEW_DATA_REASONS, progress=progress)
+        run_in_dagster(call.project, run_ids=runs, reasons=DATA_REASONS, progress=progress)
     written = [(one.path, write_aggregates(call.project, one.path, one.own_names)) for one in files]
     return [{"path": str(path), "written": one.written, "left_out": one.left_out} for path, one in written]
 

@@ -109,10 +109,45 @@ def test_ids_in_nested_lists_or_joined(tmp_path, hits_of):
     assert through_its_own_mapping(path)[0] == FOUND
 
 
-def test_one_object_of_queries_and_their_ids(tmp_path):
+@pytest.mark.parametrize("found", [FOUND, {"a": ["x", "y"], "b": ["z", "w"]}], ids=["uneven", "equally long"])
+def test_one_object_of_queries_and_their_ids(tmp_path, found):
     path = tmp_path / "run.json"
-    path.write_text(json.dumps(FOUND), "utf-8")
+    path.write_text(json.dumps(found), "utf-8")
+    assert through_its_own_mapping(path)[0] == found
+
+
+def test_objects_in_a_list_in_the_list_are_the_hits(tmp_path):
+    path = tmp_path / "own.jsonl"
+    rows = [
+        {"qid": query, "retrieval": [[{"id": one, "score": 0.5} for one in chunks]]}
+        for query, chunks in FOUND.items()
+    ]
+    path.write_text("\n".join(map(json.dumps, rows)), "utf-8")
     assert through_its_own_mapping(path)[0] == FOUND
+
+
+@pytest.mark.parametrize(
+    "inside", [lambda found: found, lambda found: [found]], ids=["lists", "lists in lists"]
+)
+@pytest.mark.parametrize("texts", ["contexts", "documents", "retrieved_contexts"])
+def test_ids_name_the_texts_of_an_equally_long_list(tmp_path, texts, inside):
+    path = tmp_path / "own.jsonl"
+    rows = [
+        {"qid": query, texts: inside([f"about {one}" for one in chunks]), "retrieved_ids": inside(chunks)}
+        for query, chunks in FOUND.items()
+    ]
+    path.write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    assert through_its_own_mapping(path)[0] == FOUND
+    mapping = read_mapping(path.with_name("mapping.toml"), data_file=path)
+    first, _ = (line.record for line in mapped_rows(path, mapping))
+    assert [hit["text"] for hit in first["hits_top_k"]] == ["about x", "about y"]
+
+
+def test_ids_of_another_length_name_no_text(tmp_path):
+    path = tmp_path / "own.jsonl"
+    row = {"qid": "a", "contexts": ["about x", "about y"], "retrieved_ids": ["x", "y", "z"]}
+    path.write_text(json.dumps(row), "utf-8")
+    assert "retrieved_ids" in propose_mapping(path).unused
 
 
 def test_ranks_without_a_hit_are_none_and_scores_stay_beside_their_ids(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import sqlite3
 import zipfile
 
 import pytest
@@ -349,3 +350,75 @@ def test_members_of_an_inspect_log_are_packed_as_inspect_packs_them():
     with zipfile.ZipFile(MADE / "inspect.eval") as archive:
         assert {one.compress_type for one in archive.infolist()} == {93}
     assert take(MADE / "inspect.eval").runs
+
+
+def test_ids_kept_beside_the_texts_of_ragas_name_them_and_labels_of_ids_find_them(tmp_path):
+    path = text(
+        tmp_path / "own.csv",
+        "question,contexts,retrieved_ids,expected_chunk_ids,ground_truth\n"
+        "why?,\"['about x', 'about y']\",\"['x', 'y']\",['y'],because\n",
+    )
+    bundle = take(path)
+    assert bundle.tool == "ragas"
+    (row,), (golden,) = bundle.rows.values(), bundle.golden.values()
+    assert [(hit["chunk_id"], hit["text"]) for hit in row["hits_top_k"]] == [
+        ("x", "about x"),
+        ("y", "about y"),
+    ]
+    assert golden["expected_chunk_ids"] == ["y"]
+    assert bundle.unused == {}
+
+
+def test_where_documents_have_ids_of_their_own_those_of_chunks_label_none_also_of_a_query_without_hits(
+    tmp_path,
+):
+    rows = [
+        {"qid": "a", "retrieved": [{"chunk_id": "x#1", "doc_id": "x"}], "expected_chunk_ids": ["x#1"]},
+        {"qid": "b", "retrieved": [], "expected_chunk_ids": ["y#1"]},
+        {"qid": "c", "retrieved": [], "expected_chunk_ids": []},
+    ]
+    golden = take(text(tmp_path / "own.jsonl", "\n".join(map(json.dumps, rows)))).golden
+    assert {query: row.get("expected_doc_ids") for query, row in golden.items()} == {
+        "a": None,
+        "b": None,
+        "c": [],
+    }
+
+
+def test_a_run_of_other_queries_is_not_filled_with_those_of_the_golden_set(tmp_path):
+    path = text(tmp_path / "other.run", "other Q0 x 1 1 t\n")
+    wanted = Wanted(dataset="demo", asked=lambda _: frozenset({"a", "b"}), fill=True)
+    bundle = take(path, wanted=wanted)
+    assert set(bundle.rows) == {"other"}
+    assert any("none of its queries is in the golden set" in one for one in bundle.remarks)
+
+
+def test_chunks_of_a_knowledge_base_are_the_archive_of_each_chunker_version(tmp_path):
+    path = tmp_path / "kb.sqlite"
+    path.write_bytes((MADE / "kb.sqlite").read_bytes())
+    with sqlite3.connect(path) as con:
+        con.execute(
+            "create table chunks (chunk_id, doc_id, heading_path_json, source_spans_json, chunker_version)"
+        )
+        con.executemany(
+            "insert into chunks values (?, ?, ?, ?, ?)",
+            [
+                ("leave#1", "leave", '["Leave", "Days"]', '[{"start": 0, "end": 9}]', "md@1"),
+                ("leave#2", "leave", None, '[{"kind": "line", "start": 1, "end": 2}]', "md@2"),
+                ("lost", None, None, None, "md@1"),
+            ],
+        )
+    bundle = take(path)
+    assert bundle.archive == [
+        {
+            "chunk_id": "leave#1",
+            "doc_id": "leave",
+            "heading_path": "Leave > Days",
+            "source_spans": [{"start": 0, "end": 9}],
+        },
+        {"chunk_id": "leave#2", "doc_id": "leave"},
+    ]
+    assert bundle.unused == {
+        "a chunk without chunk_id or doc_id": 1,
+        "spans of chunks without start and end": 1,
+    }

@@ -69,6 +69,15 @@ def emptied(db) -> list[str]:
         return list(con.iterdump())
 
 
+def test_labels_that_came_after_the_first_time_count_the_next_time(typed, base, tmp_path):
+    assert typed("load", "kb.sqlite", "--write-back")[0] == 0
+    assert json.loads(aggregates(base)["first"])["mrr"] is None
+    write_golden(tmp_path / "bundle", [{"query_id": "q1", "expected_chunk_ids": ["leave#1"]}], dataset="demo")
+    assert typed("load", "bundle")[0] == 0
+    assert typed("load", "kb.sqlite", "--write-back")[0] == 0
+    assert json.loads(aggregates(base)["first"])["mrr"] == 0.5
+
+
 def test_every_run_that_can_be_computed_gets_its_aggregate_and_nothing_else_changes(typed, base, tmp_path):
     write_golden(tmp_path / "bundle", [{"query_id": "q1", "expected_chunk_ids": ["leave#1"]}], dataset="demo")
     assert typed("load", "bundle")[0] == 0
