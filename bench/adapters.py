@@ -29,7 +29,7 @@ def rows(n: int) -> Iterator[tuple[str, list[str], str]]:
         )
 
 
-def bundle_of(with_answer: bool) -> Callable[[Path, int], Path]:
+def bundle_of(with_answer: bool, **also: Any) -> Callable[[Path, int], Path]:
     def write(folder: Path, n: int) -> Path:
         run = folder / "bundle" / "runs" / "same"
         run.mkdir(parents=True)
@@ -41,7 +41,7 @@ def bundle_of(with_answer: bool) -> Callable[[Path, int], Path]:
                     for place, one in enumerate(chunks)
                 ]
                 row: dict[str, Any] = {"query_id": query, "hits_top_k": hits}
-                _line(file, row | ({"answer": {"text": text}} if with_answer else {}))
+                _line(file, row | ({"answer": {"text": text}} if with_answer else {}) | also)
         return folder / "bundle"
 
     return write
@@ -106,11 +106,16 @@ def table(folder: Path, n: int) -> Path:
     return path
 
 
-FORMS: dict[str, tuple[Callable[[Path, int], Path], bool]] = {
-    "trec": (trec, False),
-    "ragas": (ragas, True),
-    "promptfoo": (promptfoo, True),
-    "table": (table, True),
+# Each form, and the bundle of the same rows.
+Form = Callable[[Path, int], Path]
+FORMS: dict[str, tuple[Form, Form]] = {
+    "trec": (trec, bundle_of(with_answer=False)),
+    "ragas": (ragas, bundle_of(with_answer=True)),
+    "promptfoo": (
+        promptfoo,
+        bundle_of(with_answer=True, latency_ms={"total": 5}, scores={"score": 1, "success": True}),
+    ),
+    "table": (table, bundle_of(with_answer=True)),
 }
 
 
@@ -151,8 +156,8 @@ def main() -> None:
     chosen = parser.parse_args()
     table = []
     for name in chosen.form or FORMS:
-        write, with_answer = FORMS[name]
-        (seconds, size), (own, own_size) = measure((write, bundle_of(with_answer)), chosen.rows)
+        write, as_bundle = FORMS[name]
+        (seconds, size), (own, own_size) = measure((write, as_bundle), chosen.rows)
         ((_, few),) = measure((write,), chosen.few)
         table.append(
             {

@@ -13,6 +13,7 @@ from eval_pipeline.cli.output import (
     print_json,
     print_line,
     progress_bar,
+    say,
 )
 from eval_pipeline.words import count
 
@@ -49,7 +50,8 @@ def command(run_ids: tuple[str, ...], everything: bool, pages: bool, project: Pr
         return
     print_computed(summary)
     if not summary.n_cells and not summary.failed:
-        print_line("Nothing to compute: everything asked for is there.")
+        print_line("Nothing to compute: nothing is missing or was delivered anew.")
+        say("What is stale for another reason, such as new labels, `status` lists and `run --all` computes.")
     if pages:
         print_line(f"The pages are in {project.settings.reports}.")
     end_where_failed(summary.failed)
