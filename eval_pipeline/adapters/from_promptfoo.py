@@ -13,7 +13,6 @@ from eval_pipeline.adapters._answers import answer_in, labels_in, retrieved_in, 
 from eval_pipeline.adapters._head import Head, look_at
 from eval_pipeline.adapters._json_items import Skeleton
 from eval_pipeline.adapters._lines import document_items, rows_of
-from eval_pipeline.adapters._names import hash_of
 from eval_pipeline.adapters._values import as_id, as_number, as_object, as_text, score_of, utc_text
 from eval_pipeline.adapters.tool import (
     CERTAIN,
@@ -69,7 +68,7 @@ def _words(path: Path, version: Any) -> str:
 def _overview(path: Path, _changed: int) -> tuple[int, int, Row]:
     """How many tests and providers there are, and what stands around the rows: once through the whole file."""
     kept = Skeleton()
-    tests: set[str] = set()
+    tests: set[int] = set()
     providers: set[str] = set()
     for row in _rows_of_document(path, kept):
         if isinstance(row, dict):
@@ -110,11 +109,10 @@ def read(path: Path, _options: ReadOptions) -> Iterator[Piece]:
         yield Remark(f"in {count(ungraded, 'row')} a grader failed: its scores are unscored, and not 0")
 
 
-def _test(row: Row) -> str:
-    """What tells tests apart: repeats of one have numbers of their own."""
+def _test(row: Row) -> int:
+    """What tells tests apart, within this process: repeats of one have numbers of their own."""
     case = as_object(row.get("testCase"))
-    about = [row.get("vars"), *(case.get(name) for name in ("description", "metadata", "assert"))]
-    return hash_of(*about)
+    return hash(repr((row.get("vars"), case.get("description"), case.get("metadata"), case.get("assert"))))
 
 
 def _provider(row: Row) -> str:
