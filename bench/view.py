@@ -2,17 +2,21 @@
 
     python -m bench.view [--queries 1000] [--rounds 5]
 
-Both in one process and in turns, the best round of each counts: the comparison alone, and the request through the whole
-application, from the address to the bytes of the page. What only the first request pays (imports) is left out.
+All in one process and in turns, the best round of each counts: the comparison alone, the request through the whole
+application, from the address to the bytes of the page, and what that page then fetches (charts and questions). What only
+the first request pays (imports) is left out.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import html
+import re
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 from bench.history import Shape, draw_questions, run_name, write_golden_set, write_runs
@@ -65,6 +69,34 @@ def ask(app, address):
     return said[0]["status"], b"".join(one.get("body", b"") for one in said)
 
 
+def rest_of(page):
+    """The address that an answer says the rest is at."""
+    return html.unescape(re.search(r'href="(/pair[^"]*whole=[^"]*)"', page.decode())[1])
+
+
+def timed(work, best):
+    """What comes of the work; `best` keeps the least seconds that it took, by the clock and of the processors."""
+    started = time.perf_counter(), time.process_time()
+    found = work()
+    took = time.perf_counter() - started[0], time.process_time() - started[1]
+    best[:] = [min(pair) for pair in zip(best or took, took, strict=True)]
+    return found
+
+
+def measured(app, settings, rounds):
+    """The least seconds of each of the three, and the bytes of both answers; all in turns."""
+    pair = (run_name(0), run_name(1))
+    comparison, answer, rest = [], [], []
+    for place in range(rounds + 1):
+        timed(lambda: compare(project_of(settings), *pair), comparison)
+        status, page = timed(lambda: ask(app, f"/pair?a={pair[0]}&b={pair[1]}"), answer)
+        assert status == 200, page
+        _, whole = timed(lambda address=rest_of(page): ask(app, address), rest)
+        if place == 0:
+            comparison, answer, rest = [], [], []
+    return comparison, answer, rest, len(page), len(whole)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--queries", type=int, default=1_000)
@@ -72,27 +104,18 @@ def main():
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         settings = build_store(Path(folder), Shape(runs=2, queries=options.queries, answers=True))
-        pair = (run_name(0), run_name(1))
-        app = Guard(
-            app_of(lambda: project_of(settings), notify=print), hosts=hosts_of(PORT), policy=served_policy()
+        make_project = partial(project_of, settings)
+        app = Guard(app_of(make_project, notify=print), hosts=hosts_of(PORT), policy=served_policy())
+        comparison, answer, rest, n_answer, n_rest = measured(app, settings, options.rounds)
+    print(f"comparison of {options.queries:,} questions  {comparison[0] * 1000:7.0f} ms")
+    for name, took, size in (("answer of view", answer, n_answer), ("what follows", rest, n_rest)):
+        ratio, by_cpu = (ours / unit for ours, unit in zip(took, comparison, strict=True))
+        print(
+            f"{name:14}, {size / 1e6:.2f} MB  {took[0] * 1000:7.0f} ms  {ratio:.2f} times, {by_cpu:.2f} by CPU"
         )
-        address = f"/pair?a={pair[0]}&b={pair[1]}"
-        status, page = ask(app, address)
-        assert status == 200, page
-        best = {"comparison": float("inf"), "page": float("inf")}
-        for _ in range(options.rounds):
-            for name, work in (
-                ("comparison", lambda: compare(project_of(settings), *pair)),
-                ("page", lambda: ask(app, address)),
-            ):
-                start = time.perf_counter()
-                work()
-                best[name] = min(best[name], time.perf_counter() - start)
-    ratio = best["page"] / best["comparison"]
-    print(f"comparison of {options.queries:,} questions  {best['comparison'] * 1000:7.0f} ms")
-    print(f"answer of view, {len(page) / 1e6:.2f} MB       {best['page'] * 1000:7.0f} ms")
-    print(f"ratio {ratio:.2f}, goal {GOAL}: {'met' if ratio <= GOAL else 'MISSED'}")
-    return 0 if ratio <= GOAL else 1
+    is_met = answer[0] <= GOAL * comparison[0]
+    print(f"goal of the answer {GOAL}: {'met' if is_met else 'MISSED'}")
+    return 0 if is_met else 1
 
 
 if __name__ == "__main__":

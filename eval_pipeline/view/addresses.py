@@ -30,6 +30,10 @@ class ServerLinks(Links):
     def pair(self, run_a: str, run_b: str) -> str | None:
         return _address(PAIR, a=run_a, b=run_b)
 
+    def whole_pair(self, run_a: str, run_b: str, key: str) -> str:
+        """The page of two runs all at once; the server may know their comparison by this key."""
+        return _address(PAIR, a=run_a, b=run_b, whole=key)
+
     def any_pair(self) -> str | None:
         return f"{PAIR}?a={{a}}&b={{b}}"
 

@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 from starlette.routing import Route
 
+from eval_pipeline.comparing.compare import compare
 from eval_pipeline.errors import (
     EvalPipelineError,
     RefusedError,
@@ -33,6 +34,7 @@ from eval_pipeline.report.site.collect import (
 from eval_pipeline.store.lock import Notify
 from eval_pipeline.store.project import Project
 from eval_pipeline.view.addresses import PAIR, SEARCH, SQL, ServerLinks
+from eval_pipeline.view.begun import Begun
 from eval_pipeline.view.guard import _is_from_elsewhere
 
 # A writer that is done within this time is not noticed.
@@ -40,6 +42,8 @@ PATIENCE_SECONDS: Final = 3.0
 RETRY_AFTER_SECONDS: Final = "10"
 # So many pages are drawn at a time.
 AT_ONCE: Final = 3
+# A page of so many questions is drawn as a whole.
+DRAWN_AT_ONCE: Final = 50
 LINKS: Final = ServerLinks()
 
 MakeProject = Callable[[], Project]
@@ -64,7 +68,7 @@ def app_of(make_project: MakeProject, *, notify: Notify, patience: float = PATIE
     draws: dict[str, Draw] = {
         "/": lambda project, _: index_page(project, links=LINKS),
         "/run": _run,
-        PAIR: _pair,
+        PAIR: partial(_pair, Begun()),
         "/suite": _suite,
         "/question": _question,
         "/questions": _questions,
@@ -94,8 +98,15 @@ def _run(project: Project, request: Request) -> str:
     return run_page(project, _asked(request, "id"), links=LINKS)
 
 
-def _pair(project: Project, request: Request) -> str:
-    return pair_page(project, _asked(request, "a"), _asked(request, "b"), links=LINKS)
+def _pair(begun: Begun, project: Project, request: Request) -> str:
+    """At first what the first screen needs, where there are many questions; the page itself asks for the rest."""
+    runs = _asked(request, "a"), _asked(request, "b")
+    key = request.query_params.get("whole")
+    document = (begun.take(key, runs) if key else None) or compare(project, *runs)
+    is_whole = key is not None or "print" in request.query_params
+    is_short = len(document.per_query) <= DRAWN_AT_ONCE
+    whole = None if is_whole or is_short else LINKS.whole_pair(*runs, begun.keep(document))
+    return pair_page(project, *runs, document=document, links=LINKS, whole=whole)
 
 
 def _suite(project: Project, request: Request) -> str:

@@ -29,7 +29,8 @@ class Section:
 class Page:
     """A whole page; `crumbs` are the pages above it, with their addresses where there are any.
 
-    `style` stands behind what all pages have; a page that `asks` has forms that lead to its own server.
+    `style` stands behind what all pages have; a page that `asks` has forms that lead to its own server, and one that is
+    `begun` has sections that follow from there.
     """
 
     kind: str
@@ -41,6 +42,7 @@ class Page:
     crumbs: Sequence[tuple[str, str | None]] = ()
     style: str = ""
     asks: bool = False
+    begun: bool = False
 
 
 def size_of(sections: Iterable[Section]) -> int:
@@ -50,11 +52,12 @@ def size_of(sections: Iterable[Section]) -> int:
 
 def render_page(page: Page) -> str:
     """One file that asks nobody for anything."""
-    style, script = page_style() + page.style, _source("page.js")
+    style, script = page_style() + page.style, _source("follow.js" if page.begun else "page.js")
+    policy = policy_of([style], asks=page.asks, follows=page.begun)
     head = tag(
         "head",
         tag("meta", charset="utf-8"),
-        tag("meta", http_equiv="Content-Security-Policy", content=policy_of([style], asks=page.asks)),
+        tag("meta", http_equiv="Content-Security-Policy", content=policy),
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", name="color-scheme", content="light dark"),
         tag("link", rel="icon", href="data:,"),
@@ -82,13 +85,18 @@ def page_style() -> str:
     return _source("page.css")
 
 
-def policy_of(styles: Sequence[str], *, asks: bool) -> str:
-    """Nothing may be loaded or run but one of these styles and the script of all pages."""
+def policy_of(styles: Sequence[str], *, asks: bool, follows: bool = False) -> str:
+    """Nothing may be loaded or run but one of these styles and the script of all pages.
+
+    A page of which more follows may ask its own server for that.
+    """
+    own = [SCRIPTED, _source("page.js"), *([_source("follow.js")] if follows else [])]
     hashes = " ".join(f"'{_hash(style)}'" for style in styles)
-    scripts = " ".join(f"'{_hash(script)}'" for script in (SCRIPTED, _source("page.js")))
+    scripts = " ".join(f"'{_hash(script)}'" for script in own)
     return (
         f"default-src 'none'; style-src {hashes}; script-src {scripts}; img-src data:; "
-        f"base-uri 'none'; form-action '{'self' if asks else 'none'}'"
+        + ("connect-src 'self'; " if follows else "")
+        + f"base-uri 'none'; form-action '{'self' if asks else 'none'}'"
     )
 
 

@@ -64,15 +64,20 @@ def pair_page(
     document: CompareReport | None = None,
     with_text: bool = True,
     links: Links = NO_LINKS,
+    whole: str | None = None,
 ) -> str:
-    """The page of two runs; `document` is their comparison where somebody has computed it already."""
+    """The page of two runs; `document` is their comparison where somebody has computed it already.
+
+    Where `whole` is the address of this page as a whole, the answer is what the first screen needs.
+    """
     from eval_pipeline.report.pages.pair_page import render_pair_page
 
     if document is None:
         from eval_pipeline.comparing.compare import compare
 
         document = compare(project, run_a, run_b)
-    return render_pair_page(replace(_read_pair(project, document, with_text=with_text), links=links))
+    material = _read_pair(project, document, with_text=with_text, is_whole=whole is None)
+    return render_pair_page(replace(material, links=links, whole=whole))
 
 
 def suite_page(
@@ -122,18 +127,15 @@ def _read_run(project: Project, run_id: str, *, with_text: bool = True) -> RunMa
         )
 
 
-def _read_pair(project: Project, document: CompareReport, *, with_text: bool = True) -> PairMaterial:
-    """Everything that the page of two runs shows beside their comparison."""
-    from eval_pipeline.report.comparison_rows import moved_queries
-
-    moved = {entry.query_id for entry in moved_queries(document)[:QUERIES_READ]}
+def _read_pair(
+    project: Project, document: CompareReport, *, with_text: bool = True, is_whole: bool = True
+) -> PairMaterial:
+    """What the page of two runs shows beside their comparison: everything, or what its first screen needs."""
     with project.read() as store:
         a, b = find_run(store.con, document.run_a), find_run(store.con, document.run_b)
-        rows_a, rows_b = ([QueryRow(*row) for row in page_rows.query_rows(store.con, run)] for run in (a, b))
-        wanted = [row for row in rows_b if row.query_id in moved]
         registry = project.definitions()
         gate = gate_verdicts(store.con, [b.run_key]).get(b.run_key)
-        return PairMaterial(
+        material = PairMaterial(
             document=document,
             facts=_two(_facts(store.con, [a, b])),
             metrics=[
@@ -141,15 +143,28 @@ def _read_pair(project: Project, document: CompareReport, *, with_text: bool = T
                 for one in _metric_facts(metrics_of(store, [a.run_key, b.run_key]), a.dataset, b.dataset)
                 if one.key in document.significance or not one.key.startswith(PREFIX)
             ],
-            states=_two(_states(store, [a, b])),
-            queries=({row.query_id: row for row in rows_a}, {row.query_id: row for row in rows_b}),
-            texts=_texts(store.con, [a, b], [row.query_key for row in wanted], wanted),
             with_text=with_text,
-            slices=page_rows.slices_of(store.con, b),
             moved=_moved_values(store, (a, b), document),
             gate=gate if gate is not None and gate.baseline == a.run_id else None,
             margins={metric: one.margin for metric, one in _gate(registry).items() if one.margin is not None},
         )
+        return _with_questions(store, (a, b), material) if is_whole else material
+
+
+def _with_questions(store: Store, runs: tuple[RunRow, RunRow], material: PairMaterial) -> PairMaterial:
+    """What is shown of every question and formula."""
+    from eval_pipeline.report.comparison_rows import moved_queries
+
+    moved = {entry.query_id for entry in moved_queries(material.document)[:QUERIES_READ]}
+    rows_a, rows_b = ([QueryRow(*row) for row in page_rows.query_rows(store.con, run)] for run in runs)
+    wanted = [row for row in rows_b if row.query_id in moved]
+    return replace(
+        material,
+        states=_two(_states(store, runs)),
+        queries=({row.query_id: row for row in rows_a}, {row.query_id: row for row in rows_b}),
+        texts=_texts(store.con, runs, [row.query_key for row in wanted], wanted),
+        slices=page_rows.slices_of(store.con, runs[1]),
+    )
 
 
 def _moved_values(store: Store, runs: tuple[RunRow, RunRow], document: CompareReport) -> dict[str, list[str]]:

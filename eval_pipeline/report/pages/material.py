@@ -133,19 +133,23 @@ class RunMaterial:
 
 @dataclass(frozen=True)
 class PairMaterial:
-    """Everything on the page of two runs; of a query its slices, and the metrics whose value moved."""
+    """Everything on the page of two runs; of a query its slices, and the metrics whose value moved.
+
+    Where `whole` is an address, this is what the first screen needs, and the rest is there.
+    """
 
     document: CompareReport
     facts: tuple[RunFacts, RunFacts]
     metrics: Sequence[MetricFacts]
-    states: tuple[Mapping[str, FormulaState], Mapping[str, FormulaState]]
-    queries: tuple[Mapping[str, QueryRow], Mapping[str, QueryRow]]
-    texts: Mapping[str, QueryTexts]
+    states: tuple[Mapping[str, FormulaState], Mapping[str, FormulaState]] = ({}, {})
+    queries: tuple[Mapping[str, QueryRow], Mapping[str, QueryRow]] = ({}, {})
+    texts: Mapping[str, QueryTexts] = field(default_factory=dict)
     with_text: bool = True
     slices: Mapping[str, Sequence[str]] = field(default_factory=dict)
     moved: Mapping[str, Sequence[str]] = field(default_factory=dict)
     gate: GateReport | None = None
     links: Links = NO_LINKS
+    whole: str | None = None
     margins: Mapping[str, float] = field(default_factory=dict)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from eval_pipeline.comparing.documents import CompareReport, QueryVerdict
@@ -140,6 +141,7 @@ def render_pair_page(material: PairMaterial) -> str:
             sections=_sections(material),
             footer=[footer_line(document.format)],
             crumbs=_crumbs(material),
+            begun=material.whole is not None,
         )
     )
 
@@ -159,35 +161,64 @@ def _subject(material: PairMaterial) -> Html:
 
 def _sections(material: PairMaterial) -> list[Section]:
     """What is asked comes first, then the queries, then everything else; the queries get what room that leaves."""
-    document = material.document
-    first = Section("differences", "What moved", forest(material))
-    rest = [*_details(material), Section("runs", "The two runs", [_setup(material), _side_by_side(material)])]
-    if not document.asks_queries:
-        return [first, *rest]
-    rest.append(
-        Section(
-            "formulas",
-            "Formulas",
-            [formula_table(material.states, list(short_names(document.run_a, document.run_b)))],
-        )
-    )
-    apart = list(_apart(document))
-    room = PAGE_BYTES - size_of([first, *rest, Section("", "", apart)])
-    queries = Section(
-        "questions", "Questions", [*_outside(document), _pair_query_table(material, room=room), *apart]
-    )
-    return [first, queries, *rest]
+    parts = list(_parts(material.document))
+    if material.whole is not None:
+        return [
+            Section(one.name, one.title, one.draw(material) if one.is_light else _follows(material.whole))
+            for one in parts
+        ]
+    drawn = {one.name: Section(one.name, one.title, one.draw(material)) for one in parts}
+    if material.document.asks_queries:
+        apart = list(_apart(material.document))
+        room = PAGE_BYTES - size_of([*drawn.values(), Section("", "", apart)])
+        content = [*_outside(material.document), _pair_query_table(material, room=room), *apart]
+        drawn["questions"] = replace(drawn["questions"], content=content)
+    return list(drawn.values())
 
 
-def _details(material: PairMaterial) -> Iterator[Section]:
-    document = material.document
-    yield Section("deltas", "All numbers", deltas_section(material))
-    if document.asks_queries:
-        yield Section("ranks", "Ranks", list(_ranks(document)))
+@dataclass(frozen=True)
+class _Part:
+    """A section before it is drawn; a light one takes no picture, and nothing of single questions."""
+
+    name: str
+    title: str
+    draw: Callable[[PairMaterial], Sequence[Child]]
+    is_light: bool = False
+
+
+def _parts(document: CompareReport) -> Iterator[_Part]:
+    asks = document.asks_queries
+    yield _Part("differences", "What moved", forest)
+    if asks:
+        yield _Part("questions", "Questions", lambda _: ())
+    yield _Part("deltas", "All numbers", deltas_section, is_light=True)
+    if asks:
+        yield _Part("ranks", "Ranks", lambda _: list(_ranks(document)))
         if document.fallback_metrics:
-            yield Section("fallback", "By document and span", fallback_section(document))
+            yield _Part(
+                "fallback", "By document and span", lambda _: fallback_section(document), is_light=True
+            )
     if document.slices:
-        yield Section("slices", "Slices that moved most", [moved_slices_table(document.slices)])
+        yield _Part(
+            "slices", "Slices that moved most", lambda _: [moved_slices_table(document.slices)], is_light=True
+        )
+    yield _Part(
+        "runs", "The two runs", lambda material: [_setup(material), _side_by_side(material)], is_light=True
+    )
+    if asks:
+        yield _Part("formulas", "Formulas", _formulas)
+
+
+def _follows(whole: str) -> list[Child]:
+    """What stands there until the section is fetched, which follow.js does."""
+    return [
+        tag("p", "This follows in a moment: ", tag("a", "the whole page", href=whole), class_="follows note")
+    ]
+
+
+def _formulas(material: PairMaterial) -> list[Child]:
+    document = material.document
+    return [formula_table(material.states, list(short_names(document.run_a, document.run_b)))]
 
 
 def _setup(material: PairMaterial) -> Html:

@@ -166,4 +166,5 @@ def sql_failed_page(sql: str, error: EvalPipelineError, *, links: Links) -> str:
 
 def served_policy() -> str:
     """The policy that a server sends with every page; each page's own allows no more of it than it needs."""
-    return f"{policy_of([page_style(), page_style() + site_style()], asks=True)}; frame-ancestors 'none'"
+    policy = policy_of([page_style(), page_style() + site_style()], asks=True, follows=True)
+    return f"{policy}; frame-ancestors 'none'"
