@@ -3,8 +3,8 @@
     python -m bench.view [--queries 1000] [--rounds 5]
 
 All in one process and in turns, the best round of each counts: the comparison alone, the request through the whole
-application, from the address to the bytes of the page, and what that page then fetches (charts and questions). What only
-the first request pays (imports) is left out.
+application, from the address to the bytes of the page, and what that page then fetches (charts and questions). What
+only the first request pays (imports) is left out.
 """
 
 from __future__ import annotations
@@ -89,9 +89,9 @@ def measured(app, settings, rounds):
     comparison, answer, rest = [], [], []
     for place in range(rounds + 1):
         timed(lambda: compare(project_of(settings), *pair), comparison)
-        status, page = timed(lambda: ask(app, f"/pair?a={pair[0]}&b={pair[1]}"), answer)
+        status, page = timed(partial(ask, app, f"/pair?a={pair[0]}&b={pair[1]}"), answer)
         assert status == 200, page
-        _, whole = timed(lambda address=rest_of(page): ask(app, address), rest)
+        _, whole = timed(partial(ask, app, rest_of(page)), rest)
         if place == 0:
             comparison, answer, rest = [], [], []
     return comparison, answer, rest, len(page), len(whole)

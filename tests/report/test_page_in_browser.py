@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
-import axe_core_python
 import pytest
 from selenium import webdriver
-from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.select import Select
 
+from tests.browser import IN_BROWSER, axe_findings, opened, started_browser
 from tests.report.hostile_world import HOSTILE
 
-CHROMIUM, DRIVER = Path("/usr/bin/chromium"), Path("/usr/bin/chromedriver")
 PAGES = ("run", "pair", "fallback", "suite")
 EVERY = (*PAGES, "index", "question", "questions", "formula", "search", "sql", "message")
 # Of these no text of the data has to be on the page.
@@ -26,28 +22,7 @@ WITHOUT_TEXTS = ("suite", "index", "formula")
 READABLE = 4.5
 NARROW, WIDE = 390, 2_560
 
-IS_HERE = CHROMIUM.exists() and DRIVER.exists()
-REASON = (
-    "SKIPPED: there is no chromium here, so the pages were not tried in a browser; "
-    "`apt-get install chromium chromium-driver` changes that"
-)
-if not IS_HERE:
-    # A skip alone is one letter among a thousand.
-    warnings.warn(REASON, stacklevel=1)
-pytestmark = [pytest.mark.needs_process, pytest.mark.skipif(not IS_HERE, reason=REASON)]
-
-OPTIONS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--disable-dev-shm-usage",
-    "--window-size=1280,900",
-)
+pytestmark = IN_BROWSER
 
 # The contrast of every piece of text with what lies behind it, as WCAG computes it; the lowest first.
 CONTRASTS = """
@@ -81,27 +56,11 @@ for (const element of document.querySelectorAll("body *")) {
 return found.sort((x, y) => x[0] - y[0]);
 """
 
-# Given as expressions to the browser's own tools, which no policy of a page holds up.
-AXE = (Path(axe_core_python.__file__).parent / "axe.min.js").read_text("utf-8")
-FINDINGS = """
-axe.run(document, {resultTypes: ["violations"]}).then((found) => JSON.stringify(
-    found.violations.map((one) => [one.id, one.help, one.nodes.slice(0, 3).map((node) => node.html.slice(0, 200))])
-))
-"""
-
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
-    options = webdriver.ChromeOptions()
-    options.binary_location = str(CHROMIUM)
-    for option in OPTIONS:
-        options.add_argument(option)
-    options.add_argument(f"--user-data-dir={tmp_path_factory.mktemp('chromium')}")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service(str(DRIVER)))
-    driver.get("about:blank")
-    yield driver
-    driver.quit()
+    with started_browser(tmp_path_factory.mktemp("chromium")) as driver:
+        yield driver
 
 
 @pytest.fixture(scope="module")
@@ -110,20 +69,6 @@ def files(pages: Mapping[str, str], tmp_path_factory: pytest.TempPathFactory) ->
     for name in EVERY:
         (folder / f"{name}.html").write_text(pages[name], "utf-8")
     return {name: (folder / f"{name}.html").as_uri() for name in EVERY}
-
-
-def opened(browser: webdriver.Chrome, address: str, *, theme: str = "light", width: int = 1280) -> None:
-    """Open the page as somebody with this theme and screen sees it, with the logs emptied before."""
-    for log in ("browser", "performance"):
-        browser.get_log(log)
-    browser.execute_cdp_cmd(
-        "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": theme}]}
-    )
-    browser.execute_cdp_cmd(
-        "Emulation.setDeviceMetricsOverride",
-        {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False},
-    )
-    browser.get(address)
 
 
 def shown_rows(browser: webdriver.Chrome) -> list[str]:
@@ -285,14 +230,6 @@ def test_axe_would_find_what_is_wrong(browser: webdriver.Chrome, files: dict[str
     opened(browser, files["message"])
     browser.execute_script("document.querySelector('main').append(document.createElement('button'))")
     assert [rule for rule, *_ in axe_findings(browser)] == ["button-name"]
-
-
-def axe_findings(browser: webdriver.Chrome) -> list[Any]:
-    """Rule, what it asks, and where it does not hold."""
-    browser.execute_cdp_cmd("Runtime.evaluate", {"expression": AXE})
-    asked = {"expression": FINDINGS, "awaitPromise": True, "returnByValue": True}
-    found: list[Any] = json.loads(browser.execute_cdp_cmd("Runtime.evaluate", asked)["result"]["value"])
-    return found
 
 
 def test_the_first_tab_offers_to_skip_to_the_content(

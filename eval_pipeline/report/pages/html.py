@@ -6,7 +6,7 @@ import html
 import json
 import re
 from collections.abc import Iterable
-from functools import cache
+from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 Child: TypeAlias = "str | int | Iterable[Child] | None"
@@ -53,6 +53,9 @@ def _escape(text: str) -> Html:
 
 def _join(*children: Child) -> Html:
     """Several pieces one after the other; None is nothing, and what is not markup is escaped."""
+    # Nearly every element holds one piece.
+    if len(children) == 1 and type(children[0]) is Html:
+        return children[0]
     pieces: list[str] = []
     _add_pieces(children, pieces)
     return Html("".join(pieces))
@@ -60,10 +63,10 @@ def _join(*children: Child) -> Html:
 
 def _add_pieces(children: Iterable[Child], pieces: list[str]) -> None:
     for child in children:
-        if child is None:
-            continue
         if isinstance(child, Html):
             pieces.append(child)
+        elif child is None:
+            continue
         elif isinstance(child, str):
             pieces.append(_escape(child))
         elif isinstance(child, int):
@@ -74,22 +77,19 @@ def _add_pieces(children: Iterable[Child], pieces: list[str]) -> None:
 
 def tag(name: str, /, *children: Child, **attributes: str | int | bool | None) -> Html:
     """An element. `class_` is class, `data_x` is data-x; False and None leave an attribute out."""
-    written = "".join([_attribute(key, value) for key, value in attributes.items()])
+    written = "".join([_attribute(*one) for one in attributes.items()]) if attributes else ""
     if name in VOID:
         return Html(f"<{name}{written}>")
     return Html(f"<{name}{written}>{_join(*children)}</{name}>")
 
 
+# A page says the same few classes tens of thousands of times.
+@lru_cache(maxsize=4_096, typed=True)
 def _attribute(name: str, value: str | int | bool | None) -> str:
     if value is None or value is False:
         return ""
-    shown = _attribute_name(name)
+    shown = name.rstrip("_").replace("_", "-")
     return f" {shown}" if value is True else f' {shown}="{_escape(str(value))}"'
-
-
-@cache
-def _attribute_name(name: str) -> str:
-    return name.rstrip("_").replace("_", "-")
 
 
 def _data_text(text: str, *, most: int | None = None) -> Html:
