@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import socket
 import sys
@@ -22,8 +21,9 @@ from eval_pipeline.computing.states import states_of_cells
 from eval_pipeline.defs.home_faults import EventsLost, events_lost, why_untold
 from eval_pipeline.errors import NotAStore, StoreError, StoreNewer, UsageError
 from eval_pipeline.loading.inbox import look_into
-from eval_pipeline.settings import CONFIG, OWN_SQL, PACKAGE, Settings, check_places, project_folder
+from eval_pipeline.settings import CONFIG, OWN_SQL, Settings, check_places
 from eval_pipeline.store.project import Project
+from eval_pipeline.upkeep.dagster_home import missing_storage, prepare_home
 from eval_pipeline.words import failed_sentence
 
 if TYPE_CHECKING:
@@ -33,11 +33,8 @@ if TYPE_CHECKING:
     from eval_pipeline.defs.resources import Listener
 
 HOST = "127.0.0.1"
-# One planned event per asset and range instead of one per partition, and events of a range written together.
-EVENT_ENVIRONMENT = {
-    "DAGSTER_EMIT_PARTITION_SUBSET_IN_PLANNED_EVENTS": "1",
-    "DAGSTER_EVENT_BATCH_SIZE": "1000",
-}
+# Above any range: the events of a table are written together.
+EVENT_ENVIRONMENT = {"DAGSTER_EVENT_BATCH_SIZE": "100000"}
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 
@@ -305,14 +302,6 @@ def open_instance(settings: Settings) -> Iterator[dg.DagsterInstance]:
         yield instance
 
 
-def prepare_home(settings: Settings) -> None:
-    """Make the folder that Dagster keeps its events in, with the settings that are shipped."""
-    wanted = settings.dagster_home / "dagster.yaml"
-    if not wanted.exists():
-        settings.dagster_home.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile((project_folder() or PACKAGE) / "dagster_home" / "dagster.yaml", wanted)
-
-
 @contextmanager
 def _environment(values: Mapping[str, str]) -> Iterator[None]:
     """Dagster reads these from the environment of the process; what the user has set wins."""
@@ -332,6 +321,7 @@ def open_ui(project: Project, port: int) -> None:
     _check_port(port)
     _check_version(project)
     prepare_home(settings)
+    offer_storage(project)
     # What was started in the background of a shell ignores interrupts, and so would everything it starts.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -340,6 +330,16 @@ def open_ui(project: Project, port: int) -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     os.execve(sys.executable, command, ui_environment(settings, os.environ))
+
+
+def offer_storage(project: Project) -> None:
+    """Say which lines somebody's own dagster.yaml lacks: servers read nothing else."""
+    lines = missing_storage(project.settings.dagster_home)
+    if lines:
+        (project.notify or warnings.warn)(
+            f"{project.settings.dagster_home / 'dagster.yaml'} names no storage, so that a partition costs ten times "
+            f"what it needs to; add:\n\n{lines}\n"
+        )
 
 
 def ui_environment(settings: Settings, environ: Mapping[str, str]) -> dict[str, str]:

@@ -1,10 +1,14 @@
-"""Dagster's SQLite storage for a command that computes many partitions at once."""
+"""Dagster's SQLite storage for runs of many partitions: the events of a table are written together."""
 
-# Dagster's own opens a connection for every event; a range over a thousand runs has a thousand events per table. Here a
-# connection stays open and the events of a table are written together. The files are the same, whoever reads them.
+# Dagster's own opens a connection for every event; a range over a thousand runs has a thousand events per table. Here
+# connections stay open, also in the web server and the daemon, and a batch is one transaction per file. The files are
+# the same, whoever reads them. Of what only Dagster's index is asked for, the file of a run gets less: the inputs of
+# each partition, and a line for each that is planned, would be half of its size.
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,16 +24,22 @@ from dagster._core.storage.event_log.schema import SqlEventLogStorageTable
 from dagster._core.storage.event_log.sqlite.sqlite_event_log import SqliteEventLogStorage
 from dagster._core.storage.sqlite import SQLITE_BUSY_TIMEOUT_SECONDS
 from dagster._core.storage.sqlite_storage import DagsterSqliteStorage
-from dagster._serdes import ConfigurableClassData
+from dagster._serdes import ConfigurableClassData, serialize_value
+
+from eval_pipeline.upkeep.dagster_home import STORAGES
 
 OPEN_FILES = 8
+# Above any range: the order of a batch's events is that of the range only where the whole of it is in one.
+BATCHES: Final = ("DAGSTER_EVENT_BATCH_SIZE", "100000")
 # To keep what is printed, too, Dagster would start processes of its own for every run, half a second long.
 PRINTED_ON_THE_TERMINAL: Final[Mapping[str, Any]] = {
     "module": "dagster._core.storage.noop_compute_log_manager",
     "class": "NoOpComputeLogManager",
     "config": {},
 }
-OWN_STORAGE = ("storage", "run_storage", "event_log_storage", "schedule_storage", "instance_class")
+INPUTS = "dagster/input_"
+PLANNED = dg.DagsterEventType.ASSET_MATERIALIZATION_PLANNED
+SHOWN = (dg.DagsterEventType.ASSET_MATERIALIZATION, dg.DagsterEventType.ASSET_OBSERVATION)
 
 
 class OpenEventLog(SqliteEventLogStorage):
@@ -37,11 +47,12 @@ class OpenEventLog(SqliteEventLogStorage):
 
     def __init__(self, base_dir: str, inst_data: ConfigurableClassData | None = None) -> None:
         self._engines: dict[str, sa.Engine] = {}
-        self._seen_partitions: set[tuple[str, str]] = set()
+        self._process = os.getpid()
         super().__init__(base_dir, inst_data)
 
     @contextmanager
     def _connect(self, shard: str) -> Iterator[sa.Connection]:
+        self._forget_the_parents()
         with self._db_lock:
             engine = self._engine(shard)
             if shard not in self._initialized_dbs:
@@ -50,26 +61,25 @@ class OpenEventLog(SqliteEventLogStorage):
             with engine.connect() as connection, connection.begin():
                 yield connection
 
+    def _forget_the_parents(self) -> None:
+        """A process that was forked must not use the connections of its parent, nor wait for a thread of it."""
+        if self._process != os.getpid():
+            self._process = os.getpid()
+            self._db_lock = threading.Lock()
+            for engine in self._engines.values():
+                engine.dispose(close=False)
+            self._engines.clear()
+
     def _engine(self, shard: str) -> sa.Engine:
+        if shard in self._engines and not Path(self.path_for_shard(shard)).exists():
+            # Somebody has taken the file away: `compact --dagster`, or who begins anew.
+            self._engines.pop(shard).dispose()
+            self._initialized_dbs.discard(shard)
         if shard not in self._engines:
             while len(self._engines) >= OPEN_FILES:
                 self._engines.pop(next(iter(self._engines))).dispose()
-            self._engines[shard] = sa.create_engine(
-                self.conn_string_for_shard(shard), connect_args={"timeout": SQLITE_BUSY_TIMEOUT_SECONDS}
-            )
+            self._engines[shard] = _engine_of(self.conn_string_for_shard(shard))
         return self._engines[shard]
-
-    def has_dynamic_partition(self, partitions_def_name: str, partition_key: str) -> bool:
-        """Asked twice for every event about the same few runs; what was there once is not looked up again."""
-        named = (partitions_def_name, partition_key)
-        if named not in self._seen_partitions and super().has_dynamic_partition(*named):
-            self._seen_partitions.add(named)
-        return named in self._seen_partitions
-
-    def delete_dynamic_partition(self, partitions_def_name: str, partition_key: str) -> None:
-        """A run that is forgotten leaves the partitions."""
-        self._seen_partitions.discard((partitions_def_name, partition_key))
-        super().delete_dynamic_partition(partitions_def_name, partition_key)
 
     def store_event_batch(self, events: Sequence[dg.EventLogEntry]) -> None:
         """Dagster falls back to single events when this fails."""
@@ -80,17 +90,23 @@ class OpenEventLog(SqliteEventLogStorage):
             else:
                 self.store_event(event)
         for run_id, asset_events in by_run.items():
-            self._store_asset_events(run_id, asset_events)
+            self._store_asset_events(run_id, apart(asset_events))
 
     def _store_asset_events(self, run_id: str, events: Sequence[dg.EventLogEntry]) -> None:
+        events = [_without_what_nobody_reads(event) for event in events]
         rows = [self._event_to_row(event) for event in events]
+        latest = {row["asset_key"]: place for place, row in enumerate(rows)}
         insert = SqlEventLogStorageTable.insert()
         with self.run_connection(run_id) as connection:
-            connection.execute(insert, rows)
+            told = [
+                row | {"event": serialize_value(_told_in_the_run(event))}
+                for place, (event, row) in enumerate(zip(events, rows, strict=True))
+                if event.dagster_event_type != PLANNED or place == latest[row["asset_key"]]
+            ]
+            connection.execute(insert, told)
         with self.index_transaction() as connection:
             ids = [_inserted_id(connection.execute(insert, row)) for row in rows]
             self._store_asset_event_tags(connection, events, ids)
-            latest = {row["asset_key"]: place for place, row in enumerate(rows)}
             for place in latest.values():
                 self._store_asset_event(connection, events[place], ids[place])
 
@@ -102,6 +118,53 @@ class OpenEventLog(SqliteEventLogStorage):
         super().dispose()
 
 
+def _engine_of(place: str) -> sa.Engine:
+    engine = sa.create_engine(place, connect_args={"timeout": SQLITE_BUSY_TIMEOUT_SECONDS})
+    # A power cut may take the last events; that a commit waits for the disk costs as much as all the rest.
+    sa.event.listen(engine, "connect", lambda connection, _: connection.execute("pragma synchronous=normal"))
+    return engine
+
+
+def apart(events: Sequence[dg.EventLogEntry]) -> list[dg.EventLogEntry]:
+    """The events with a millisecond for each that shows a partition, in order, the last of them now.
+
+    Dagster's page of events keeps one of every millisecond, and takes the last one for the latest.
+    """
+    n_shown = sum(event.dagster_event_type in SHOWN for event in events)
+    if n_shown < 2:
+        return list(events)
+    now = int(max(event.timestamp for event in events) * 1000)
+    found = []
+    for event in events:
+        if event.dagster_event_type in SHOWN:
+            n_shown -= 1
+            # In the middle of its millisecond, so that no rounding moves it to the next.
+            found.append(event._replace(timestamp=(now - n_shown + 0.5) / 1000))
+        else:
+            found.append(event)
+    return found
+
+
+def _without_what_nobody_reads(event: dg.EventLogEntry) -> dg.EventLogEntry:
+    """The event without the tags of its logging: they stand in its other fields, too.
+
+    With them most events would be over half a page of the file, and leave the other half empty.
+    """
+    return event._replace(dagster_event=event.get_dagster_event()._replace(logging_tags={}))
+
+
+def _told_in_the_run(event: dg.EventLogEntry) -> dg.EventLogEntry:
+    """The event without its inputs, which are asked for in the index alone."""
+    told = event.get_dagster_event()
+    if told.event_type != dg.DagsterEventType.ASSET_MATERIALIZATION:
+        return event
+    data = told.step_materialization_data
+    one = data.materialization
+    tags = {name: value for name, value in (one.tags or {}).items() if not name.startswith(INPUTS)}
+    slim = data._replace(materialization=one._replace(tags=tags))
+    return event._replace(dagster_event=told._replace(event_specific_data=slim))
+
+
 def _inserted_id(result: sa.CursorResult[Any]) -> int:
     key = result.inserted_primary_key
     assert key is not None
@@ -109,15 +172,16 @@ def _inserted_id(result: sa.CursorResult[Any]) -> int:
 
 
 class OpenStorage(DagsterSqliteStorage):
-    """Dagster's SQLite storage with that event log."""
+    """Dagster's SQLite storage with that event log; every process that opens it writes in batches."""
 
     def __init__(self, base_dir: str, inst_data: ConfigurableClassData | None = None) -> None:
         super().__init__(base_dir, inst_data)
         self._event_log_storage = OpenEventLog(self._event_log_storage._base_dir)
+        os.environ.setdefault(*BATCHES)
 
     @classmethod
     def from_config_value(cls, inst_data: ConfigurableClassData | None, config_value: Any) -> OpenStorage:
-        """Made from the configuration that `open_home` writes."""
+        """Made from the configuration that dagster.yaml holds."""
         return cls(config_value["base_dir"], inst_data)
 
 
@@ -125,13 +189,19 @@ def open_home(home: Path) -> dg.DagsterInstance:
     """The instance of a home; where one says how it stores its events or what is printed, it keeps to that."""
     said = yaml.safe_load((home / "dagster.yaml").read_text("utf-8")) or {}
     overrides: dict[str, Any] = {}
-    if not any(name in said for name in OWN_STORAGE):
-        config = {"module": __name__, "class": OpenStorage.__name__, "config": {"base_dir": str(home)}}
-        overrides["storage"] = {"custom": config}
+    ours = {"module": __name__, "class": OpenStorage.__name__}
+    # What is shipped names the home by a variable, which a command need not have.
+    if not any(name in said for name in STORAGES) or _is_ours(said.get("storage"), ours):
+        overrides["storage"] = {"custom": {**ours, "config": {"base_dir": str(home)}}}
     if "compute_logs" not in said:
         overrides["compute_logs"] = PRINTED_ON_THE_TERMINAL
     with _one_at_a_time(home):
         return dg.DagsterInstance.from_ref(InstanceRef.from_dir(str(home), overrides=overrides))
+
+
+def _is_ours(storage: Any, ours: Mapping[str, str]) -> bool:
+    custom = storage.get("custom") if isinstance(storage, dict) else None
+    return isinstance(custom, dict) and all(custom.get(name) == value for name, value in ours.items())
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Whether Dagster's files can be read: its runs, its schedules, its history."""
+"""Whether Dagster's files can be read, and whether its settings are as they should be."""
 
 from __future__ import annotations
 
@@ -7,13 +7,21 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-from eval_pipeline.upkeep._findings import ERROR, Finding
+from eval_pipeline.upkeep._findings import ERROR, WARNING, Finding
+from eval_pipeline.upkeep.dagster_home import SETTINGS, missing_storage
 
 FOLDERS = ("history", "schedules")
 
 
 def dagster_findings(home: Path) -> Iterator[Finding]:
-    """A finding for each SQLite file that is broken; the numbers are in the store and need none of them."""
+    """A finding for each SQLite file that is broken; the numbers are in the store and need none of them.
+
+    Settings of one's own that name no storage are one, too: what the web interface launches is dear with them.
+    """
+    lines = missing_storage(home)
+    if lines:
+        what = "the settings name no storage: what the web interface launches takes ten times as long as it needs to"
+        yield Finding(what, str(home / SETTINGS), WARNING, f"add these lines to it:\n{lines}")
     for folder in FOLDERS:
         try:
             paths = sorted((home / folder).rglob("*.db"))

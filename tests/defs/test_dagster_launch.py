@@ -6,6 +6,7 @@ import socket
 import sqlite3
 import subprocess
 import sys
+import tarfile
 import textwrap
 import uuid
 from contextlib import closing
@@ -47,6 +48,7 @@ from .deliveries import (
 pytestmark = pytest.mark.usefixtures("few_definitions")
 
 ENVIRONMENT = ("DAGSTER_EVENT_BATCH_SIZE", "DAGSTER_EMIT_PARTITION_SUBSET_IN_PLANNED_EVENTS", "DAGSTER_HOME")
+STORES = Path(__file__).resolve().parents[1] / "stores"
 
 
 @pytest.fixture
@@ -228,10 +230,11 @@ def test_a_store_that_is_not_there_is_said_before_anything_runs(project):
         run_in_dagster(project_of(project), reasons=NEW_DATA_REASONS)
 
 
-def test_dagsters_own_storage_reads_what_was_written_in_batches(launched):
+def test_dagsters_own_storage_reads_what_was_written_in_batches(after_launch, launched):
     found = launched.found
     key = dg.AssetKey(CHANGED.split("."))
-    with dg.DagsterInstance.from_config(str(launched.settings.dagster_home)) as instance:
+    (after_launch.dagster_home / "dagster.yaml").write_text("telemetry:\n  enabled: false\n")
+    with dg.DagsterInstance.from_config(str(after_launch.dagster_home)) as instance:
         assert instance.get_materialized_partitions(key) == {"r2", "r3", "r4"}
         event = instance.get_latest_materialization_event(key)
         assert event.asset_materialization.partition in {"r2", "r3", "r4"}
@@ -399,6 +402,17 @@ def test_the_home_is_made_with_the_shipped_settings_and_never_overwritten(tmp_pa
     config.write_text("telemetry:\n  enabled: false\n# mine\n")
     prepare_home(settings)
     assert config.read_text().endswith("# mine\n")
+
+
+def test_a_home_with_the_settings_of_the_last_release_gets_those_that_are_shipped_now(tmp_path):
+    settings = make_settings(tmp_path)
+    with tarfile.open(STORES / "0.1.0.tar.xz") as packed:
+        before = packed.extractfile("store/dagster_home/dagster.yaml").read()
+    settings.dagster_home.mkdir()
+    (settings.dagster_home / "dagster.yaml").write_bytes(before)
+    prepare_home(settings)
+    shipped = Path(__file__).resolve().parents[2] / "dagster_home" / "dagster.yaml"
+    assert (settings.dagster_home / "dagster.yaml").read_bytes() == shipped.read_bytes() != before
 
 
 def test_what_is_printed_is_captured_only_where_the_home_says_so(new_home, tmp_path):

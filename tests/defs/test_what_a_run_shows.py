@@ -59,9 +59,9 @@ def settings(eleven, tmp_path):
 
 
 def shown_by(settings, dagster_run_ids):
-    """(table, run) → its metadata, as any program reads it of Dagster's home."""
+    """(table, run) → its metadata."""
     found = {}
-    with dg.DagsterInstance.from_config(str(settings.dagster_home)) as instance:
+    with open_home(settings.dagster_home) as instance:
         for run_id in dagster_run_ids:
             for record in instance.all_logs(run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION):
                 event = record.dagster_event.step_materialization_data.materialization
@@ -101,7 +101,7 @@ def assert_shown_as_computed(settings, dagster_run_ids):
 def test_a_command_shows_what_it_computed_and_nothing_of_the_runs_between(settings):
     found = run_in_dagster(project_of(settings), reasons=None)
     assert_shown_as_computed(settings, list(found.dagster_run_ids))
-    with dg.DagsterInstance.from_config(str(settings.dagster_home)) as instance:
+    with open_home(settings.dagster_home) as instance:
         checked = {
             record.dagster_event.event_specific_data.check_name
             for run_id in found.dagster_run_ids
@@ -109,6 +109,28 @@ def test_a_command_shows_what_it_computed_and_nothing_of_the_runs_between(settin
         }
     assert {"values_in_range", "every_query_scored_or_listed"} <= checked
     assert "up_to_date" not in checked
+
+
+def test_the_newest_run_is_the_latest_and_each_has_a_millisecond_of_its_own(settings):
+    run_in_dagster(project_of(settings), reasons=None, run_ids=set(RUNS) - FRESH)
+    for name in (("metrics", "reciprocal_rank"), ("aggregates", "run_metrics")):
+        with open_home(settings.dagster_home) as instance:
+            records = instance.fetch_materializations(dg.AssetKey(name), limit=8).records
+            latest = instance.get_latest_materialization_event(dg.AssetKey(name))
+        times = [int(one.timestamp * 1000) for one in records]
+        assert times == sorted(set(times), reverse=True)
+        assert [one.partition_key for one in records] == sorted(set(RUNS) - FRESH, reverse=True)
+        assert latest.asset_materialization.partition == RUNS[-1]
+
+
+def test_where_dagsters_own_names_have_moved_the_public_way_shows_the_range(settings, monkeypatch):
+    moved = "dagster._core.definitions.source_asset.SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION"
+    monkeypatch.delattr(moved)
+    found = run_in_dagster(project_of(settings), reasons=None)
+    shown = shown_by(settings, found.dagster_run_ids)
+    told = shown["metrics.reciprocal_rank", "r01"]
+    assert (told["rows"], told["why this partition ran"]) == (2, "its formula changed")
+    assert {run_id for name, run_id in shown if name == "metrics.reciprocal_rank"} == set(RUNS)
 
 
 def test_what_the_sensor_launches_shows_what_was_computed_and_nothing_of_the_runs_between(settings):

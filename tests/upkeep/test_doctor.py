@@ -216,3 +216,13 @@ def test_without_a_store_it_says_how_to_make_one(folder, doctor):
     (finding,) = doctor("--db", "nowhere.duckdb")[1]["findings"]
     assert "eval-pipeline load" in finding["mend"]
     assert not (folder / "nowhere.duckdb").exists()
+
+
+def test_settings_of_ones_own_that_name_no_storage_are_told_the_lines(folder, doctor):
+    (folder / "home" / "dagster.yaml").write_text("telemetry:\n  enabled: false\n")
+    code, document = doctor()
+    (found,) = document["findings"]
+    assert (code, found["level"]) == (1, "warning")
+    assert found["mend"].startswith("add these lines") and "class: OpenStorage" in found["mend"]
+    (folder / "home" / "dagster.yaml").write_text("storage: {postgres: {postgres_url: elsewhere}}\n")
+    assert doctor()[0] == 0
