@@ -21,7 +21,8 @@ INDEX = "index.db"
 # Whoever writes meanwhile has done so after this long; servers may stay up.
 PATIENCE_SECONDS = 60.0
 ROWS_AT_ONCE = 5_000
-DATA_VERSION = "dagster/data_version"
+# Of an event of 1,400 bytes a page of the size that Dagster begins with would hold two, and leave a quarter empty.
+PAGE_BYTES = 8_192
 # What stands in the event's other fields, too, and what only its process had a use for.
 SAID_TWICE = ("logging_tags", "message", "pid", "solid_handle", "step_handle", "step_kind_value")
 ABOUT_ITS_RUN = ("seconds", "why this partition ran")
@@ -50,6 +51,7 @@ def compact_home(home: Path, *, now: dt.datetime, days: float) -> CompactedHome:
     with _opened(index) as con:
         n_events = _remove_replaced(con, ended)
         _slim(con, long_ended)
+    with _opened(index) as con:
         _shrink(con)
     n_runs = sum(_remove_log(home, run_id) for run_id in long_ended)
     return CompactedHome(before, _bytes_of(home), n_runs, n_events)
@@ -91,7 +93,7 @@ def _name_runs(con: sqlite3.Connection, table: str, run_ids: list[str]) -> None:
 def _remove_of(con: sqlite3.Connection, asset_key: str) -> int:
     con.execute("begin immediate")
     con.execute("delete from gone")
-    con.execute(_REPLACED, {"asset": asset_key, "version": DATA_VERSION})
+    con.execute(_REPLACED, {"asset": asset_key})
     con.execute(_ASKED_BEFORE, {"asset": asset_key})
     con.execute(
         "delete from asset_check_executions where asset_key = ? and evaluation_event_storage_id in gone",
@@ -105,21 +107,23 @@ def _remove_of(con: sqlite3.Connection, asset_key: str) -> int:
 
 # Materializations that a newer one of the same partition replaced, and plans that came to something. One with the data
 # version of the newest stays: by it Dagster sees that nothing has changed for whoever read it.
-_REPLACED = """
+_VERSION = '$.dagster_event.event_specific_data.materialization.tags."dagster/data_version"'
+_REPLACED = f"""
 insert or ignore into gone
 with own as (
-    select id, run_id, dagster_event_type as kind, partition, timestamp,
+    select id, run_id, dagster_event_type as kind, partition, event,
         max(id) over (partition by partition) as last,
         max(case when dagster_event_type = 'ASSET_MATERIALIZATION' then id end) over (partition by partition) as newest
     from event_logs
     where asset_key = :asset and dagster_event_type in ('ASSET_MATERIALIZATION', 'ASSET_MATERIALIZATION_PLANNED')
 )
-select own.id from own
-left join asset_event_tags as was on was.event_id = own.id and was.key = :version
-left join asset_event_tags as new on new.event_id = own.newest and new.key = :version
+select own.id from own left join event_logs as new on new.id = own.newest
 where own.id < last and own.id < (select max(id) from event_logs)
     and (own.run_id = '' or own.run_id in ended)
-    and (kind = 'ASSET_MATERIALIZATION_PLANNED' or (own.id < newest and was.value is not new.value))
+    and (
+        kind = 'ASSET_MATERIALIZATION_PLANNED'
+        or (own.id < newest and own.event ->> '{_VERSION}' is not new.event ->> '{_VERSION}')
+    )
 """
 # Answers of checks that were asked again since.
 _ASKED_BEFORE = """
@@ -151,6 +155,8 @@ def _slim(con: sqlite3.Connection, run_ids: list[str]) -> None:
         con.executemany(
             "update event_logs set event = ? where id = ?", [(_slimmed(event), key) for key, event in rows]
         )
+        # The tags stand in the event; Dagster looks for them here only in what is new.
+        con.executemany("delete from asset_event_tags where event_id = ?", [(key,) for key, _ in rows])
         con.execute("commit")
 
 
@@ -164,12 +170,21 @@ def _slimmed(text: str) -> str:
     # A page of Dagster's wants a sentence; the event has it once more.
     event["user_message"] = event.get("user_message") or told.get("message") or ""
     event["dagster_event"] = {name: value for name, value in told.items() if name not in SAID_TWICE}
+    event.pop("message", None)
     return json.dumps(event, separators=(",", ":"))
 
 
 def _shrink(con: sqlite3.Connection) -> None:
-    con.execute("vacuum")
-    con.execute("pragma wal_checkpoint(truncate)")
+    # Pages of another size need the file for oneself; where servers have it open, they stay as they are.
+    with suppress(sqlite3.OperationalError):
+        con.execute("pragma journal_mode = delete").fetchall()
+    for statement in (
+        f"pragma page_size = {PAGE_BYTES}",
+        "vacuum",
+        "pragma journal_mode = wal",
+        "pragma wal_checkpoint(truncate)",
+    ):
+        con.execute(statement).fetchall()
 
 
 def _remove_log(home: Path, run_id: str) -> bool:
