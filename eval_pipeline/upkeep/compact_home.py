@@ -22,7 +22,7 @@ INDEX = "index.db"
 PATIENCE_SECONDS = 60.0
 ROWS_AT_ONCE = 5_000
 # Of an event of 1,400 bytes a page of the size that Dagster begins with would hold two, and leave a quarter empty.
-PAGE_BYTES = 8_192
+PAGE_BYTES, LARGE_BYTES = 8_192, 10_000_000
 # What stands in the event's other fields, too, and what only its process had a use for.
 SAID_TWICE = ("logging_tags", "message", "pid", "solid_handle", "step_handle", "step_kind_value")
 ABOUT_ITS_RUN = ("seconds", "why this partition ran")
@@ -52,7 +52,7 @@ def compact_home(home: Path, *, now: dt.datetime, days: float) -> CompactedHome:
         n_events = _remove_replaced(con, ended)
         _slim(con, long_ended)
     with _opened(index) as con:
-        _shrink(con)
+        _shrink(con, has_larger_pages=index.stat().st_size > LARGE_BYTES)
     n_runs = sum(_remove_log(home, run_id) for run_id in long_ended)
     return CompactedHome(before, _bytes_of(home), n_runs, n_events)
 
@@ -174,16 +174,13 @@ def _slimmed(text: str) -> str:
     return json.dumps(event, separators=(",", ":"))
 
 
-def _shrink(con: sqlite3.Connection) -> None:
-    # Pages of another size need the file for oneself; where servers have it open, they stay as they are.
-    with suppress(sqlite3.OperationalError):
-        con.execute("pragma journal_mode = delete").fetchall()
-    for statement in (
-        f"pragma page_size = {PAGE_BYTES}",
-        "vacuum",
-        "pragma journal_mode = wal",
-        "pragma wal_checkpoint(truncate)",
-    ):
+def _shrink(con: sqlite3.Connection, *, has_larger_pages: bool) -> None:
+    if has_larger_pages:
+        # It needs the file for oneself; where servers have it open, pages stay as they are.
+        with suppress(sqlite3.OperationalError):
+            con.execute("pragma journal_mode = delete").fetchall()
+        con.execute(f"pragma page_size = {PAGE_BYTES}").fetchall()
+    for statement in ("vacuum", "pragma journal_mode = wal", "pragma wal_checkpoint(truncate)"):
         con.execute(statement).fetchall()
 
 
