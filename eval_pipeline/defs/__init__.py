@@ -3,7 +3,7 @@
 assets           Every fact, metric and aggregate as an asset, made from the registry.
 checks           Asset checks: one statement for the whole range, the failing runs by name.
 comparisons      Comparisons and published pages as assets, and the gate as a check.
-event_log        Dagster's SQLite storage for a command that computes many partitions at once.
+event_log        Dagster's SQLite storage for runs of many partitions: the events of a table are written together.
 events           What a step shows: one event for each partition that it computed, saying what is true of that one.
 home_faults      What is wrong with the files that Dagster keeps its events in, in words, once something failed.
 jobs             The jobs: the nightly evaluation, recomputation, comparisons, pages, loading sources.
@@ -11,6 +11,7 @@ launches         From due cells to Dagster runs: contiguous ranges of partitions
 location         The code location: everything Dagster shows, for one set of settings.
 metadata         What the web interface says about an asset: words, columns, and the numbers of a computation.
 partitions       Partitions: runs and pairs of runs in run order, datasets, chunker versions.
+postgres         Dagster's events in PostgreSQL; needs the extra `postgres`.
 processes        Dagster runs whose process has died are marked as failed.
 resources        The store as a Dagster resource, and what a command hears of its computation.
 schedule         The schedule that takes the night in, at the hour that eval-pipeline.toml says.
