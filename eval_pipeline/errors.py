@@ -14,6 +14,7 @@ EvalPipelineError
 │   └── StoreForeign         another program's database, or one of another version
 │       ├── NotAStore        another program's, or of another format: every command leaves it alone
 │       └── StoreNewer       a newer version of this program wrote it          exit code 5, as RefusedError
+├── ServersFailed            a server ends again and again: somebody has to look   exit code 70
 └── InputRejected            a whole part of a bundle cannot be taken in       becomes a quarantine row
 """
 
@@ -113,6 +114,12 @@ class NotAStore(StoreForeign):
 
 class StoreNewer(StoreForeign, RefusedError):
     """A newer version of this program wrote the store: what it says would be misread."""
+
+
+class ServersFailed(EvalPipelineError):
+    """A supervised server ended again and again, so all are ended: somebody has to look."""
+
+    exit_code = 70
 
 
 class InputRejected(EvalPipelineError):

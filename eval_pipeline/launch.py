@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
-import socket
-import sys
 import uuid
 import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -19,9 +16,8 @@ from eval_pipeline.computing.measure import Progress
 from eval_pipeline.computing.progress import Computed, computed_by, failures_of, stale_runs
 from eval_pipeline.computing.states import states_of_cells
 from eval_pipeline.defs.home_faults import EventsLost, events_lost, why_untold
-from eval_pipeline.errors import NotAStore, StoreError, StoreNewer, UsageError
 from eval_pipeline.loading.inbox import look_into
-from eval_pipeline.settings import CONFIG, OWN_SQL, Settings, check_places
+from eval_pipeline.settings import CONFIG, OWN_SQL, Settings
 from eval_pipeline.store.project import Project
 from eval_pipeline.upkeep.dagster_home import missing_storage, prepare_home
 from eval_pipeline.words import failed_sentence
@@ -314,24 +310,6 @@ def _environment(values: Mapping[str, str]) -> Iterator[None]:
             os.environ.pop(name, None)
 
 
-def open_ui(project: Project, port: int) -> None:
-    """Become Dagster's web interface and daemon on this project; ends with them, and ends them when interrupted."""
-    settings = project.settings
-    check_places(settings)
-    _check_port(port)
-    _check_version(project)
-    prepare_home(settings)
-    offer_storage(project)
-    # What was started in the background of a shell ignores interrupts, and so would everything it starts.
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    command = [sys.executable, "-W", "ignore", "-m", "dagster", "dev"]
-    command += ["-m", "eval_pipeline.definitions", "-h", HOST, "-p", str(port), "--log-level", "warning"]
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os.execve(sys.executable, command, ui_environment(settings, os.environ))
-
-
 def offer_storage(project: Project) -> None:
     """Say which lines somebody's own dagster.yaml lacks: servers read nothing else."""
     lines = missing_storage(project.settings.dagster_home)
@@ -354,25 +332,3 @@ def ui_environment(settings: Settings, environ: Mapping[str, str]) -> dict[str, 
         **({CONFIG: str(settings.config)} if CONFIG in settings.named or settings.config.exists() else {}),
         **({OWN_SQL: str(settings.own_sql)} if settings.own_sql else {}),
     }
-
-
-def _check_version(project: Project) -> None:
-    """What is no store of this version is refused here, not by every sensor; what is broken is shown there."""
-    try:
-        with project.read():
-            pass
-    except (NotAStore, StoreNewer):
-        raise
-    except StoreError:
-        pass
-
-
-def _check_port(port: int) -> None:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((HOST, port))
-        except OSError as error:
-            raise UsageError(
-                f"port {port} on {HOST} is taken ({error.strerror}): end what runs there, or choose another with --port"
-            ) from error

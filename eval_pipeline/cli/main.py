@@ -41,6 +41,7 @@ COMMANDS = {
     "doctor": "Find what is wrong with this installation and store.",
     "query": "Ask the store in SQL, read-only.",
     "ui": "Open Dagster's web interface on this project.",
+    "serve": "Keep Dagster's servers running, on a machine without a screen.",
 }
 
 

@@ -2,23 +2,40 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import click
 
 from eval_pipeline.cli.options import with_store
+from eval_pipeline.cli.output import print_line, say
 
 if TYPE_CHECKING:
     from eval_pipeline.store.project import Project
 
+PORT = click.IntRange(0, 65535)
+
 
 @click.command("ui")
 @click.option(
-    "--port", default=3000, show_default=True, help="Where the web interface listens, on 127.0.0.1."
+    "--port",
+    type=PORT,
+    default=3000,
+    show_default=True,
+    help="Where the web interface listens, on 127.0.0.1; 0: any free port.",
 )
 @with_store
 def command(port: int, project: Project) -> None:
-    """Open Dagster's web interface and its daemon on this project; Ctrl-C ends both."""
-    from eval_pipeline.launch import open_ui
+    """Open Dagster's web interface and its daemon on this project; Ctrl-C ends both.
 
-    open_ui(project, port=port)
+    The address is printed once it answers. What ends unasked is started again; what ends a sixth time within a minute
+    ends the command, with exit code 70, or 2 where the disk under DAGSTER_HOME is full.
+    """
+    from eval_pipeline.serving.servers import serve
+
+    def started(address: str) -> None:
+        print_line(address)
+        sys.stdout.flush()
+        say("Ctrl-C ends it")
+
+    serve(project, port, started=started)

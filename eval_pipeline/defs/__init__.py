@@ -12,7 +12,7 @@ location         The code location: everything Dagster shows, for one set of set
 metadata         What the web interface says about an asset: words, columns, and the numbers of a computation.
 partitions       Partitions: runs and pairs of runs in run order, datasets, chunker versions.
 postgres         Dagster's events in PostgreSQL; needs the extra `postgres`.
-processes        Dagster runs whose process has died are marked as failed.
+processes        Which process executes a run: dead runs are failed, servers end with their supervisor.
 resources        The store as a Dagster resource, and what a command hears of its computation.
 schedule         The schedule that takes the night in, at the hour that eval-pipeline.toml says.
 sensors          The sensors of inbox, ledger and comparisons.

@@ -1,15 +1,24 @@
-"""Dagster runs whose process has died are marked as failed."""
+"""Which process executes a run: dead runs are failed, servers end with their supervisor."""
 
 from __future__ import annotations
 
 import datetime as dt
 import os
+import signal
 import socket
 import subprocess
+import threading
+import time
 from pathlib import Path
 
 import dagster as dg
+import yaml
+from dagster._core.errors import DagsterUserCodeUnreachableError
+from dagster._core.instance.ref import InstanceRef
+from dagster._serdes import serialize_value
 
+# For whoever only hands it on: Dagster is imported here.
+Instance = dg.DagsterInstance
 PROCESS_TAG = "eval_pipeline/process"
 UNDER_WAY = (
     dg.DagsterRunStatus.NOT_STARTED,
@@ -26,6 +35,12 @@ HAS_A_PROCESS = (
 )
 # A run that never said who it is, or is somebody else's machine's, is given up after this long.
 PATIENCE = dt.timedelta(hours=1)
+# Each part of the daemon is heard of every 30 seconds.
+DAEMON_PATIENCE = dt.timedelta(minutes=2)
+# The environment of supervised servers, and of every process they start: which process supervises them.
+SUPERVISED_BY = "EVAL_PIPELINE_SUPERVISED_BY"
+LOOK_SECONDS = 1.0
+BACKFILL_SECONDS = 10
 GONE = (
     "The process of this run is gone. What it had finished stands, nothing is half written: launch it again."
 )
@@ -42,13 +57,20 @@ def _sign_run(instance: dg.DagsterInstance, run: dg.DagsterRun) -> None:
         instance.add_run_tags(run.run_id, {PROCESS_TAG: this_process()})
 
 
-def fail_dead_runs(instance: dg.DagsterInstance, *, now: dt.datetime) -> list[str]:
-    """Mark the runs whose process is gone as failed; returns their ids."""
+def fail_dead_runs(
+    instance: dg.DagsterInstance, *, now: dt.datetime, servers_since: dt.datetime | None = None
+) -> list[str]:
+    """Mark the runs whose process is gone as failed; returns their ids.
+
+    `servers_since`: what was launched before these servers were there and never said which process it is, is gone too.
+    """
     dead: list[str] = []
     for record in instance.get_run_records(dg.RunsFilter(statuses=list(HAS_A_PROCESS))):
         run = record.dagster_run
         touched = record.update_timestamp.astimezone(dt.UTC).replace(tzinfo=None)
-        if _is_dead(run.tags.get(PROCESS_TAG), is_old=now - touched > PATIENCE):
+        process = run.tags.get(PROCESS_TAG)
+        is_of_dead_servers = process is None and servers_since is not None and touched < servers_since
+        if _is_dead(process, is_old=is_of_dead_servers or now - touched > PATIENCE):
             instance.report_run_failed(run, GONE)
             dead.append(run.run_id)
     return dead
@@ -64,6 +86,61 @@ def _is_dead(process: str | None, *, is_old: bool) -> bool:
         return is_old
     host, pid, started_at = process.split(":", 2)
     return is_old if host != socket.gethostname() else _started_at(int(pid)) != started_at
+
+
+def end_with_the_supervisor() -> None:
+    """Where servers are supervised, this process ends at once when their supervisor is gone, however that ended.
+
+    Its own death by a signal that nobody can handle is what everything here is built to survive.
+    """
+    supervisor = os.environ.get(SUPERVISED_BY)
+    if supervisor and not any(thread.name == SUPERVISED_BY for thread in threading.enumerate()):
+        threading.Thread(target=_end_with, args=(supervisor,), name=SUPERVISED_BY, daemon=True).start()
+
+
+def _end_with(process: str) -> None:
+    while not _is_dead(process, is_old=False):
+        time.sleep(LOOK_SECONDS)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def hasten_backfills() -> None:
+    """Have a daemon in this process look at backfills every few seconds; Dagster's 30 are no setting."""
+    from dagster._daemon import controller
+
+    controller.DEFAULT_DAEMON_INTERVAL_SECONDS = BACKFILL_SECONDS
+
+
+def answers(server: str, *, seconds: int) -> bool:
+    """Whether the code server at this socket answers, and the process behind it that has loaded the code."""
+    from dagster._grpc.client import DagsterGrpcClient
+
+    try:
+        DagsterGrpcClient(socket=server).get_server_id(timeout=seconds)
+    except DagsterUserCodeUnreachableError:
+        return False
+    return True
+
+
+def quiet_instance(home: Path) -> str:
+    """The instance of a home as servers are told it: runs do not print a line for every event on the terminal.
+
+    Remarks and failures are printed; everything is in the event log. Where the home says what is printed, that holds.
+    """
+    said = yaml.safe_load((home / "dagster.yaml").read_text("utf-8")) or {}
+    quiet = {} if "python_logs" in said else {"python_logs": {"python_log_level": "INFO"}}
+    return serialize_value(InstanceRef.from_dir(str(home), overrides=quiet))
+
+
+def silent_daemons(instance: dg.DagsterInstance, *, now: dt.datetime) -> list[str]:
+    """The parts of Dagster's daemon that have not been heard of for too long."""
+    heard = instance.get_daemon_heartbeats()
+    oldest = (now - DAEMON_PATIENCE).replace(tzinfo=dt.UTC).timestamp()
+    return sorted(
+        name.lower()
+        for name in instance.get_required_daemon_types()
+        if name not in heard or heard[name].timestamp < oldest
+    )
 
 
 def _started_at(pid: int) -> str | None:

@@ -29,7 +29,8 @@ from eval_pipeline.defs.location import build_definitions
 from eval_pipeline.defs.partitions import registered_runs
 from eval_pipeline.defs.processes import PROCESS_TAG, fail_dead_runs, this_process
 from eval_pipeline.errors import StoreBusy, StoreMissing, UsageError
-from eval_pipeline.launch import open_ui, prepare_home, run_in_dagster, ui_environment
+from eval_pipeline.launch import prepare_home, run_in_dagster, ui_environment
+from eval_pipeline.serving.servers import serve
 from eval_pipeline.settings import load_settings, utc_now
 from tests.projects import open_reader, open_writer, project_of
 
@@ -445,7 +446,7 @@ def test_a_port_that_is_taken_is_refused_by_name(tmp_path):
         taken.listen()
         port = taken.getsockname()[1]
         with pytest.raises(UsageError, match=str(port)):
-            open_ui(project_of(make_settings(tmp_path)), port)
+            serve(project_of(make_settings(tmp_path)), port, started=lambda _: None)
 
 
 def refused_once(monkeypatch):

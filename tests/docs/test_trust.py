@@ -6,11 +6,13 @@ import ast
 import os
 import re
 import stat
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from eval_pipeline import launch
+from eval_pipeline.serving.servers import serve
+from eval_pipeline.serving.supervisor import Supervisor
 from tests.bundle_files import hits, load, settings_in, write_golden, write_run
 from tests.projects import project_of
 
@@ -69,9 +71,12 @@ def test_files_have_the_rights_that_the_umask_leaves(tmp_path: Path) -> None:
 def test_the_web_interface_listens_on_this_machine_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    started: list[list[str]] = []
-    monkeypatch.setattr(os, "execve", lambda _, command, __: started.append(command))
-    settings = settings_in(tmp_path, DAGSTER_HOME=str(tmp_path / "home"))
-    launch.open_ui(project_of(settings), 0)
-    (command,) = started
-    assert command[command.index("-h") + 1] == "127.0.0.1"
+    started: list[Sequence[str]] = []
+    monkeypatch.setattr(
+        Supervisor, "run", lambda found: started.extend(one.command for one in found.children)
+    )
+    serve(project_of(settings_in(tmp_path, DAGSTER_HOME=str(tmp_path / "home"))), 0, started=lambda _: None)
+    code, web, daemon = started
+    assert web[web.index("-h") + 1] == "127.0.0.1"
+    assert "--socket" in code
+    assert not {"-p", "--port", "-h", "--host"} & {*code, *daemon}

@@ -33,7 +33,7 @@ FLOORS = (
     ("upkeep",),
     ("report",),
     ("view",),
-    ("api", "demo", "defs", "definitions", "launch", "cli", "__main__"),
+    ("api", "demo", "defs", "definitions", "launch", "serving", "cli", "__main__"),
 )
 ORDER = [room for floor in FLOORS for room in floor]
 TO_BE_BUILT = {"evaluating", "labels"}
