@@ -21,13 +21,12 @@ from tests.serving.served import SERVERS, Served, serving, until
 from tests.serving.test_kills_in_mid_backfill import (
     ASSETS,
     NEXT,
-    SENSOR_SECONDS,
+    PATIENCE,
     environment_in,
     lay_into_the_inbox,
 )
 
 LIMIT = 60.0
-PATIENCE = 300.0
 MOMENTS = ("asked for", "QUEUED", "STARTING", "STARTED")
 
 
@@ -62,7 +61,7 @@ def next_night(served: Served, folder: Path) -> float:
             for run in served.runs().values()
         )
 
-    return until(is_computed, "the next night is computed", seconds=2 * SENSOR_SECONDS)
+    return until(is_computed, "the next night is computed", seconds=PATIENCE)
 
 
 def main() -> None:

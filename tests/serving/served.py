@@ -186,6 +186,9 @@ def serving(
         lines = [process.stdout.readline().strip() for _ in range(2 if command == "serve" else 1)]
         assert all(line.startswith("http://127.0.0.1:") for line in lines), errors.read_text("utf-8")
         yield Served(process, lines[0], lines[-1], errors)
+    except BaseException:
+        print(errors.read_text("utf-8")[-4000:])
+        raise
     finally:
         process.terminate()
         process.wait(timeout=30)

@@ -18,9 +18,8 @@ from .served import SERVERS, Served, commands_below, is_alive, serving, until
 
 ASSETS = ("facts.chunk_ranks", "metrics.reciprocal_rank", "aggregates.run_metrics")
 NEXT = "nightly-2026-09-21"
-# Of a busy machine with two cores; an idle one is three times as fast.
-MINUTE = 60.0
-SENSOR_SECONDS = 180.0
+# How long is measured in bench/servers_killed.py; here it only must come to an end.
+PATIENCE = 300.0
 
 pytestmark = pytest.mark.slow
 
@@ -45,7 +44,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def served(project: Path) -> Iterator[Served]:
     with serving(environment_in(project), project) as found:
-        until(lambda: found.is_healthy, "everything answers", seconds=MINUTE)
+        until(lambda: found.is_healthy, "everything answers", seconds=PATIENCE)
         yield found
 
 
@@ -60,25 +59,25 @@ def lay_into_the_inbox(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", SERVERS)
-def test_what_is_killed_in_mid_backfill_comes_back_and_the_backfill_ends_within_a_minute(served, name):
+def test_what_is_killed_in_mid_backfill_comes_back_and_the_backfill_ends(served, name):
     backfill = served.start_backfill(ASSETS, served.partitions(ASSETS[1]))
-    until(lambda: bool(served.runs_of(backfill)), "a run is launched", seconds=MINUTE)
+    until(lambda: bool(served.runs_of(backfill)), "a run is launched", seconds=PATIENCE)
     under_way = [run_id for run_id, run in served.runs().items() if run.is_under_way]
     served.kill(name)
-    until(lambda: served.has_ended(backfill, under_way), f"the end with {name} killed", seconds=MINUTE)
-    until(lambda: served.is_healthy, "everything answers again", seconds=MINUTE)
+    until(lambda: served.has_ended(backfill, under_way), f"the end with {name} killed", seconds=PATIENCE)
+    until(lambda: served.is_healthy, "everything answers again", seconds=PATIENCE)
     assert served.processes().keys() == SERVERS.keys()
 
 
 def test_after_all_kills_the_next_night_is_computed_from_the_inbox(served, project):
     lay_into_the_inbox(project)
-    until(lambda: NEXT in served.partitions(ASSETS[2]), "the night is taken in", seconds=SENSOR_SECONDS)
+    until(lambda: NEXT in served.partitions(ASSETS[2]), "the night is taken in", seconds=PATIENCE)
 
     def is_computed() -> bool:
         nightly = [run for run in served.runs().values() if run.job == "nightly_evaluation"]
         return any(run.status == "SUCCESS" and NEXT in run.tags.values() for run in nightly)
 
-    until(is_computed, "the night is computed", seconds=SENSOR_SECONDS)
+    until(is_computed, "the night is computed", seconds=PATIENCE)
 
 
 def test_no_line_for_every_partition_stands_on_the_terminal(served):
@@ -90,4 +89,4 @@ def test_no_server_outlives_the_command_however_it_ends(project):
         pids = commands_below(served.process.pid)
         assert len(pids) >= len(SERVERS)
         os.kill(served.process.pid, signal.SIGKILL)
-        until(lambda: not any(is_alive(pid) for pid in pids), "all servers are gone", seconds=10)
+        until(lambda: not any(is_alive(pid) for pid in pids), "all servers are gone", seconds=PATIENCE)
