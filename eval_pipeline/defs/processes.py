@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+import re
 import signal
 import socket
 import subprocess
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import yaml
@@ -35,6 +37,7 @@ HAS_A_PROCESS = (
 )
 # A run that never said who it is, or is somebody else's machine's, is given up after this long.
 PATIENCE = dt.timedelta(hours=1)
+PROCESS_STARTED = re.compile(r"Started process for run \(pid: (\d+)\)")
 # Each part of the daemon is heard of every 30 seconds.
 DAEMON_PATIENCE = dt.timedelta(minutes=2)
 # The environment of supervised servers, and of every process they start: which process supervises them.
@@ -62,18 +65,30 @@ def fail_dead_runs(
 ) -> list[str]:
     """Mark the runs whose process is gone as failed; returns their ids.
 
-    `servers_since`: what was launched before these servers were there and never said which process it is, is gone too.
+    `servers_since`: what was launched before all servers were there, and no process was started for, is gone too.
     """
     dead: list[str] = []
     for record in instance.get_run_records(dg.RunsFilter(statuses=list(HAS_A_PROCESS))):
         run = record.dagster_run
         touched = record.update_timestamp.astimezone(dt.UTC).replace(tzinfo=None)
         process = run.tags.get(PROCESS_TAG)
-        is_of_dead_servers = process is None and servers_since is not None and touched < servers_since
+        is_of_dead_servers = (
+            process is None
+            and servers_since is not None
+            and touched < servers_since
+            and not _is_being_started(instance, run.run_id)
+        )
         if _is_dead(process, is_old=is_of_dead_servers or now - touched > PATIENCE):
             instance.report_run_failed(run, GONE)
             dead.append(run.run_id)
     return dead
+
+
+def _is_being_started(instance: dg.DagsterInstance, run_id: str) -> bool:
+    """Whether a process was started for this run and lives; before it says so itself, Dagster's events do."""
+    events = instance.all_logs(run_id, of_type=dg.DagsterEventType.ENGINE_EVENT)
+    pids = [found.group(1) for event in events if (found := PROCESS_STARTED.search(event.message))]
+    return any(_started_at(int(pid)) is not None for pid in pids)
 
 
 def runs_under_way(instance: dg.DagsterInstance) -> int:
@@ -122,14 +137,19 @@ def answers(server: str, *, seconds: int) -> bool:
     return True
 
 
-def quiet_instance(home: Path) -> str:
-    """The instance of a home as servers are told it: runs do not print a line for every event on the terminal.
+def instance_for_servers(home: Path) -> str:
+    """The instance of a home as servers are told it, with what supervised ones need where the home says nothing of it.
 
-    Remarks and failures are printed; everything is in the event log. Where the home says what is printed, that holds.
+    Runs print remarks and failures on the terminal, not a line for every event. A queued run waits for a code
+    server that is being started again.
     """
     said = yaml.safe_load((home / "dagster.yaml").read_text("utf-8")) or {}
-    quiet = {} if "python_logs" in said else {"python_logs": {"python_log_level": "INFO"}}
-    return serialize_value(InstanceRef.from_dir(str(home), overrides=quiet))
+    overrides: dict[str, Any] = {}
+    if "python_logs" not in said:
+        overrides["python_logs"] = {"python_log_level": "INFO"}
+    if not {"run_queue", "run_coordinator", "concurrency"} & set(said):
+        overrides["run_queue"] = {"max_user_code_failure_retries": 10, "user_code_failure_retry_delay": 5}
+    return serialize_value(InstanceRef.from_dir(str(home), overrides=overrides))
 
 
 def silent_daemons(instance: dg.DagsterInstance, *, now: dt.datetime) -> list[str]:

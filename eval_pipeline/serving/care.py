@@ -20,8 +20,8 @@ FIRST_LOOK_SECONDS = 0.25
 ANSWER_SECONDS = 10
 MOST_SILENT_LOOKS = 3
 START_SECONDS = 120.0
-# A run that was launched says within this long which process it is.
-LAUNCH_PATIENCE = dt.timedelta(seconds=20)
+# A run that was asked for has a process within this long, also on a machine that is busy.
+LAUNCH_PATIENCE = dt.timedelta(seconds=45)
 ROOM_BYTES = 65_536
 
 
@@ -83,7 +83,7 @@ class Care:
             self.notify(self.home_fault)
 
     def _fail_dead_runs(self) -> None:
-        """Runs whose process is gone; those that never said which it is, once they had the time to."""
+        """Runs whose process is gone; those that never got one, once they had the time to."""
         age = dt.timedelta(seconds=time.monotonic() - self.servers.newest_start)
         now = self.clock()
         fail_dead_runs(self.instance, now=now, servers_since=now - age if age > LAUNCH_PATIENCE else None)

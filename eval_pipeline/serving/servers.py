@@ -18,7 +18,7 @@ from eval_pipeline.defs.processes import (
     SUPERVISED_BY,
     Instance,
     answers,
-    quiet_instance,
+    instance_for_servers,
     silent_daemons,
     this_process,
 )
@@ -127,12 +127,14 @@ def _environment(settings: Settings) -> dict[str, str]:
         **ui_environment(settings, os.environ),
         # What Dagster cannot load of the definitions is said without a page of its own lines.
         "DAGSTER_IS_DEV_CLI": "1",
+        # A backfill waits while the code server is started again; it would fail.
+        "DAGSTER_BACKFILL_RETRY_DEFINITION_CHANGED_ERROR": "1",
         SUPERVISED_BY: this_process(),
     }
 
 
 def _servers(folder: Path, port: int, settings: Settings) -> Servers:
-    environment, instance = _environment(settings), quiet_instance(settings.dagster_home)
+    environment, instance = _environment(settings), instance_for_servers(settings.dagster_home)
     socket_path, workspace = folder / "code.sock", folder / "workspace.yaml"
     location = {"host": "localhost", "socket": str(socket_path), "location_name": LOCATION}
     # JSON is YAML.

@@ -22,6 +22,7 @@ import dagster as dg
 import pytest
 from dagster._daemon import controller
 from dagster._daemon.backfill import execute_backfill_iteration_loop
+from dagster._grpc import impl as dagster_grpc
 
 from eval_pipeline.defs.processes import SUPERVISED_BY, fail_dead_runs
 from eval_pipeline.errors import ServersFailed, UsageError
@@ -232,13 +233,23 @@ def full(*_: object) -> None:
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
-def test_a_run_that_never_said_who_it_is_ends_with_the_servers_it_was_launched_under():
+def test_a_run_without_a_process_ends_with_the_servers_it_was_launched_under_and_one_that_starts_does_not():
     with dg.DagsterInstance.ephemeral() as instance:
-        run = dg.DagsterRun("some_job", run_id=str(uuid.uuid4()), status=dg.DagsterRunStatus.STARTING)
-        instance.add_run(run)
+        waiting, starting = (
+            dg.DagsterRun("some_job", run_id=str(uuid.uuid4()), status=dg.DagsterRunStatus.STARTING)
+            for _ in range(2)
+        )
+        for run in (waiting, starting):
+            instance.add_run(run)
+        instance.report_engine_event(f"Started process for run (pid: {os.getpid()}).", starting)
         now = utc_now()
         assert fail_dead_runs(instance, now=now, servers_since=now - dt.timedelta(minutes=1)) == []
-        assert fail_dead_runs(instance, now=now, servers_since=now + dt.timedelta(minutes=1)) == [run.run_id]
+        later = now + dt.timedelta(minutes=1)
+        assert fail_dead_runs(instance, now=now, servers_since=later) == [waiting.run_id]
+
+
+def test_dagster_still_says_which_process_it_started_for_a_run():
+    assert 'f"Started process for run (pid: {pid})."' in inspect.getsource(dagster_grpc)
 
 
 def test_dagster_still_reads_how_often_it_looks_at_backfills_where_that_is_said():
