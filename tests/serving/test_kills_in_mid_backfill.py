@@ -29,7 +29,7 @@ def environment_in(folder: Path) -> dict[str, str]:
         "EVAL_PIPELINE_DB": str(folder / "data" / "eval.duckdb"),
         "EVAL_PIPELINE_INBOX": str(folder / "inbox"),
         "EVAL_PIPELINE_REPORTS": str(folder / "reports"),
-        "DAGSTER_HOME": str(folder / "home"),
+        "DAGSTER_HOME": str(folder / "dagster_home"),
     }
 
 
