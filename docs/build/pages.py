@@ -185,7 +185,7 @@ def _statements(one: Definition) -> Iterator[tuple[str, str]]:
     if one.grain != PER_QUERY:
         yield "One row per", ", ".join(f"`{column}`" for column in one.grain)
     if header.undefined:
-        yield "Undefined", _filled(header.undefined, header.parameters)
+        yield "Undefined", one.undefined_in_words
     for name, value in header.parameters.items():
         options = ", ".join(f"`{_written(option)}`" for option in _others(one, name))
         yield "Parameter", f"`{name}` = `{_written(value)}`" + (f"; or {options}" if options else "")
@@ -201,10 +201,6 @@ def _statements(one: Definition) -> Iterator[tuple[str, str]]:
 
 def _bound(value: float | None) -> str:
     return "open" if value is None else f"{value:g}"
-
-
-def _filled(text: str, parameters: Mapping[str, Any]) -> str:
-    return re.sub(r"\$\{(\w+)\}", lambda found: _written(parameters.get(found[1], found[0])), text)
 
 
 def _written(value: Any) -> str:

@@ -25,6 +25,7 @@ from eval_pipeline.defs.metadata import (
     _run_metadata,
     _static_metadata,
     describe,
+    family_tags,
 )
 from eval_pipeline.defs.partitions import EVAL_RUN
 from eval_pipeline.defs.resources import Listener, StoreResource
@@ -103,6 +104,7 @@ def _spec(definition: Definition, registry: Registry) -> dg.AssetSpec:
         description=describe(definition),
         kinds={"duckdb", "python", "polars"} if definition.is_python else {"duckdb", "sql"},
         code_version=definition.fingerprint,
+        tags=family_tags(definition),
         metadata=_static_metadata(definition, registry),
     )
 

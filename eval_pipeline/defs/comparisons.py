@@ -26,7 +26,7 @@ from eval_pipeline.defs.events import (
     _shown_partitions,
 )
 from eval_pipeline.defs.launches import Launch, plan_launches
-from eval_pipeline.defs.metadata import REASON_WORDS
+from eval_pipeline.defs.metadata import REASON_WORDS, N, table_of_n
 from eval_pipeline.defs.partitions import EVAL_COMPARISON, registered_comparisons
 from eval_pipeline.defs.resources import Listener, StoreResource
 from eval_pipeline.defs.tags import _only_stale, _wanted_reasons
@@ -249,14 +249,17 @@ def _pair_metadata(pair: StoredPair) -> dict[str, Any]:
     """A pair's numbers: headline changes with interval and n, verdicts of queries, and a preview."""
     document = pair.document
     found: dict[str, Any] = {"verdict": verdict_on(document).sentence}
+    counted: dict[str, int] = {}
     for one in rows_of(document):
         if not one.is_asked or (one.part != SPANS and one.key not in HEADLINES):
             continue
         found[f"{one.name}: change"] = one.tested.delta
-        found[f"{one.name}: n"] = one.tested.n
+        counted[one.name] = one.tested.n
         if one.tested.ci_low is not None and one.tested.ci_high is not None:
             found[f"{one.name}: 95 % from"] = one.tested.ci_low
             found[f"{one.name}: 95 % to"] = one.tested.ci_high
+    if counted:
+        found[N] = table_of_n(counted)
     counts = document.counts.by_kind()
     for name in ("regressions", "win", "loss", "draw", "rank_up", "rank_down"):
         found[name.replace("_", " ")] = counts[name]

@@ -28,6 +28,8 @@ REASON_WORDS = {
     "asked": "asked for",
 }
 RUNS_NAMED = 3
+FAMILY = "family"
+N = "n"
 GRAIN = {
     "run_key": "Which run",
     "query_key": "Which query",
@@ -40,13 +42,13 @@ RUN_METRICS_TYPES = {"value": "double", "n": "integer", "total": "double"}
 
 
 def describe(definition: Definition) -> str:
-    """The header as Markdown; the first line is what the lineage shows."""
+    """The header as Markdown and the statement itself; the first line is what the lineage shows."""
     header = definition.header
     parts = [_headline(definition), _table_of_keys(definition.keys)]
     if header.applies:
-        parts.append(f"**Applies** where `{definition.applies_where}`; null elsewhere.")
+        parts.append(f"**Applies** where `{definition.applies_in_words}`; null elsewhere.")
     if header.undefined:
-        parts.append(f"**Edge case**: {header.undefined}.")
+        parts.append(f"**Edge case**: {definition.undefined_in_words}.")
     if header.parameters:
         parts.append(
             "**Parameters**: "
@@ -56,17 +58,31 @@ def describe(definition: Definition) -> str:
         parts.append("**Examples**\n" + "\n".join(f"- `{example.line}`" for example in header.examples))
     version = f"Version {header.version}, `{definition.fingerprint}`."
     parts.append(version + (f" Decided in {header.why}." if header.why else ""))
-    return "\n\n".join(parts)
+    return "\n\n".join([*parts, _as_code(definition)])
 
 
 def _headline(definition: Definition) -> str:
-    """One sentence: the meaning where there is one key, the keys where there are several."""
+    """One sentence: what it is about; where its file does not say so, the meaning of its key, or its keys."""
     keys = definition.header.keys
+    if definition.header.about:
+        return definition.header.about
     if len(keys) == 1:
         return re.sub(r"\$\{(\w+)\}", r"\1", next(iter(keys.values()))) + "."
-    if ALL_FORMULAS in definition.reads:
-        return "Mean, n and total of every metric, for the whole run and for every slice."
     return ", ".join(definition.keys) + "."
+
+
+def _as_code(definition: Definition) -> str:
+    """What computes it; a fence is longer than any within."""
+    language, code = ("python", definition.body) if definition.is_python else ("sql", definition.sql)
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", code)), default=0))
+    return f"{fence}{language}\n{code.strip()}\n{fence}"
+
+
+def family_tags(definition: Definition) -> dict[str, str]:
+    """The family as a tag, by which assets are selected; facts have none."""
+    if definition.schema != "metrics" and not definition.header.family:
+        return {}
+    return {FAMILY: definition.family}
 
 
 def _table_of_keys(keys: Mapping[str, str]) -> str:
@@ -176,12 +192,20 @@ def _headline_keys(registry: Registry) -> list[str]:
     return [key for key in PLOTTED if key in known]
 
 
+def table_of_n(counts: Mapping[str, int]) -> dg.MetadataValue:
+    """How many queries each value is the mean of: a table, since a number would get a plot of its own."""
+    return dg.MetadataValue.table(
+        [dg.TableRecord({"metric": name, "n": n}) for name, n in counts.items()],
+        dg.TableSchema([dg.TableColumn("metric", "text"), dg.TableColumn("n", "integer")]),
+    )
+
+
 def _run_metadata(run_id: str, summary: RunSummary, parts: Mapping[str, tuple[float, int]]) -> dict[str, Any]:
-    """A run's numbers: values with their n, the counts of what went wrong, and where its page is."""
-    found: dict[str, Any] = {}
-    for key, (value, n) in [*sorted(summary.metrics.items()), *parts.items()]:
-        found[key] = value
-        found[f"{key} (n)"] = n
+    """A run's numbers: values, their n in one table, the counts of what went wrong, and where its page is."""
+    values = {**dict(sorted(summary.metrics.items())), **parts}
+    found: dict[str, Any] = {key: value for key, (value, _) in values.items()}
+    if values:
+        found[N] = table_of_n({key: n for key, (_, n) in values.items()})
     counts = ("results", "errors", "timeouts", "quarantined")
     found |= {name: getattr(summary, name) for name in counts}
     return found | {"page": dg.MetadataValue.md(run_link(run_id))}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -127,6 +128,16 @@ class Definition:
         return " ".join(render(self.header.applies or "", self.header.parameters, path=self.path).split())
 
     @cached_property
+    def applies_in_words(self) -> str:
+        """The same for people: what the parameters have settled is left out."""
+        return _settled(self.applies_where)
+
+    @cached_property
+    def undefined_in_words(self) -> str:
+        """What stands where there is no value of its own, with the parameters written in."""
+        return _filled_in(self.header.undefined or "", self.header.parameters)
+
+    @cached_property
     def scored_sql(self) -> str:
         """The statement with, as its first column, whether the formula applies to the row."""
         applies = self.header.applies
@@ -215,6 +226,37 @@ def _fill(text: str, name: str, value: str) -> str:
     if "$" not in text:
         return text
     return re.sub(r"\$\{" + name + r"\}|\$" + name + r"(?!\w)", lambda _: value, text)
+
+
+_SAME = re.compile(r"'([^']*)' = '([^']*)'")
+_BRACKETS = r"(?:[^()]|\([^()]*\))*"
+# What is settled by a part of it, and what is left of it then.
+_SETTLED = (
+    (re.compile(rf"\((?:true or {_BRACKETS}|{_BRACKETS} or true)\)"), "true"),
+    (re.compile(rf"\(false or ({_BRACKETS})\)"), r"(\1)"),
+    (re.compile(rf"\(({_BRACKETS}) or false\)"), r"(\1)"),
+    (re.compile(r" and true\b|\btrue and "), ""),
+    (re.compile(rf"\(\(({_BRACKETS})\)\)"), r"(\1)"),
+    (re.compile(r"(?<!\w)\((\w+(?: [<>=] \w+)?|not \w+)\)"), r"\1"),
+)
+
+
+def _settled(condition: str) -> str:
+    """A condition without what compares one text with another, as the value of a parameter with its name."""
+    if not _SAME.search(condition):
+        return condition
+    left = _SAME.sub(lambda found: "true" if found[1] == found[2] else "false", condition)
+    for pattern, rest in _SETTLED:
+        left = pattern.sub(rest, left)
+    return left
+
+
+def _filled_in(text: str, parameters: Mapping[str, Parameter]) -> str:
+    """`${name}` as people write the value."""
+    values = {
+        name: value if isinstance(value, str) else json.dumps(value) for name, value in parameters.items()
+    }
+    return re.sub(r"\$\{(\w+)\}", lambda found: values.get(found[1], found[0]), text)
 
 
 def quoted(name: str) -> str:

@@ -8,6 +8,7 @@
 --   spot_check_n: "How many pairs of verdicts can be compared"
 --   n_disagreeing: "How many of them disagree"
 --   disagreement_rate: "Their share; null without a comparable pair"
+-- about: "How far the judge of a run can be trusted, and what it cost."
 -- version: 1
 -- parameters: {rounding: half_even}
 -- choices: {rounding: [half_even, half_up]}

@@ -2,6 +2,7 @@
 --   value: "Mean over the queries the metric applies to, rounded to 4 decimals"
 --   n: "How many queries that is"
 --   total: "Their sum, unrounded"
+-- about: "Mean, n and total of every metric, for the whole run and for every slice."
 -- version: 1
 -- parameters: {keys: [], rounding: half_even}
 -- choices: {rounding: [half_even, half_up]}

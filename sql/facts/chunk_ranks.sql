@@ -4,6 +4,7 @@
 --   found_ranks: "Ascending, one per expected chunk that was found: its first rank"
 --   hit_ranks: "Every rank that holds an expected chunk; a chunk retrieved twice stands here twice"
 --   is_error: "Whether the result carries an error text or timed out"
+-- about: "At which ranks the expected chunks were retrieved."
 -- version: 1
 -- why: docs/decisions.md#ax-3
 -- examples:

@@ -2,6 +2,7 @@
 --   n_citations: "How many citations the answer carries"
 --   n_resolved: "How many of them name a chunk of an archive that was ever loaded for the dataset"
 --   has_archive: "Whether such an archive was ever loaded"
+-- about: "How many citations of an answer name a chunk that exists."
 -- version: 1
 -- parameters: {citation_scope: any_version}
 -- choices: {citation_scope: [any_version, run_version]}

@@ -4,6 +4,7 @@
 --   found_ranks: "Ascending, one per expected document that was found: its first rank"
 --   hit_ranks: "Every rank that holds an expected document; a document retrieved in several chunks stands here several times"
 --   is_error: "Whether the result carries an error text or timed out"
+-- about: "At which ranks the expected documents were retrieved."
 -- version: 1
 -- why: docs/decisions.md#a3-3
 -- examples:

@@ -6,6 +6,7 @@
 --   n_hallucination: "How many fields were extracted that should not be there"
 --   n_format_error: "How many fields have a value of the wrong type"
 --   n_wrong_value: "How many fields have a wrong value of the right type"
+-- about: "How many fields of an extraction case are missing, wrong or invented."
 -- version: 1
 -- why: docs/decisions.md#a1-10
 -- examples:

@@ -1,6 +1,7 @@
 -- keys:
 --   n_supports: "How many gold supports the query has; null without any, and unless folders were to be selected and the selection is recorded"
 --   n_reached: "How many of them lie in a selected folder, at any depth"
+-- about: "How many gold supports lie in the folders that were selected for the query."
 -- version: 1
 -- why: docs/decisions.md#a2-13
 -- examples:

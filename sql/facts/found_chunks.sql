@@ -1,5 +1,6 @@
 -- keys:
 --   first_rank: "The first rank that holds this expected chunk"
+-- about: "The best rank of every expected chunk that was retrieved."
 -- version: 1
 -- why: docs/decisions.md#a3-13
 -- examples:

@@ -8,6 +8,7 @@
 --   is_judged: "Whether what no label names is unknown, and not irrelevant"
 --   n_hits: "How many hits are stored"
 --   is_error: "Whether the result carries an error text or timed out"
+-- about: "At which ranks ids of which relevance were retrieved."
 -- version: 1
 -- why: docs/decisions.md#g-1
 -- examples:

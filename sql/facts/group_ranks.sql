@@ -1,6 +1,7 @@
 -- keys:
 --   first_rank: "The first rank that holds a support of the group; null when none does"
 --   complete_rank: "The rank at which the last support of the group was found; null when one is missing"
+-- about: "At which rank each group of gold supports was first met, and complete."
 -- version: 1
 -- why: docs/decisions.md#a2-6
 -- examples:

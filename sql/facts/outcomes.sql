@@ -9,6 +9,7 @@
 --   is_acknowledged: "The judge says whether the answer acknowledges the conflict; null when it does not say"
 --   groundedness_score: "The judge's score, when it is a number from 0 to 5"
 --   correctness_score: "The judge's score, when it is a number from 0 to 5"
+-- about: "What came back for a query: an answer, an abstention or an error."
 -- version: 1
 -- why: docs/decisions.md#a3-7
 -- examples:

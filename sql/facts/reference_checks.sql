@@ -3,6 +3,7 @@
 --   n_supports_cited: "How many of them a reference of the answer matches"
 --   n_notes: "How many different files the gold supports lie in"
 --   n_notes_cited: "In how many of them a support is matched by a reference"
+-- about: "How many gold supports the references of an answer match."
 -- version: 1
 -- why: docs/decisions.md#a2-11
 -- examples:

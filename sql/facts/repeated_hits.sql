@@ -1,5 +1,6 @@
 -- keys:
 --   repeated_ranks: "Ascending; every rank whose chunk stands at a better rank already"
+-- about: "At which ranks a chunk was retrieved once more."
 -- version: 1
 -- parameters: {dedupe_hits: false}
 -- choices: {dedupe_hits: [false, true]}

@@ -1,5 +1,6 @@
 -- keys:
 --   hit_ranks: "Every rank that holds a support which one of the required groups names, each once"
+-- about: "At which ranks a support of a required group was retrieved."
 -- version: 1
 -- why: docs/decisions.md#a2-9
 -- examples:

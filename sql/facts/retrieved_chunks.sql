@@ -1,5 +1,6 @@
 -- keys:
 --   n_retrieved: "How many different chunks were retrieved, over all stored hits"
+-- about: "How many different chunks were retrieved for a query."
 -- version: 1
 -- why: docs/decisions.md#a0-2
 -- examples:

@@ -4,6 +4,7 @@
 --   retrieved_chars: "How many characters the spans of all stored hits cover, each once; null when not measured"
 --   shared_chars: "How many characters both cover"
 --   is_error: "Whether the result carries an error text or timed out"
+-- about: "How many characters of the labelled spans the retrieved ones cover."
 -- version: 1
 -- parameters: {s0_vacuous: exclude}
 -- choices: {s0_vacuous: [exclude, include]}

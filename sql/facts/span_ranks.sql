@@ -2,6 +2,7 @@
 --   n_spans: "How many labelled spans have characters; 0 when none has"
 --   first_rank: "The first rank whose spans cover at least the share of one labelled span of the same document"
 --   is_error: "Whether the result carries an error text or timed out"
+-- about: "At which rank a labelled span was first covered well enough."
 -- version: 1
 -- parameters: {share: 0.5}
 -- why: docs/decisions.md#g-5

@@ -3,6 +3,7 @@
 --   n_required_found: "How many of them it contains"
 --   n_forbidden: "How many texts the answer must not contain"
 --   n_forbidden_found: "How many of them it contains all the same"
+-- about: "How many of the required and the forbidden texts an answer contains."
 -- version: 2
 -- parameters: {string_match: exact}
 -- choices: {string_match: [exact, casefold]}

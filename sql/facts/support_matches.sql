@@ -1,6 +1,7 @@
 -- keys:
 --   source: "hit or reference: what matches the gold support"
 --   place: "The rank of the hit, or the place of the reference in the answer"
+-- about: "Which hit or reference matches which gold support."
 -- version: 1
 -- parameters: {heading_prefix: segments, strip_heading_markers: true, require_snippets: false, snippet_rule: any}
 -- choices:

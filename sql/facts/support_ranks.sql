@@ -5,6 +5,7 @@
 --   hit_ranks: "Every rank that holds a gold support, each once however many supports it holds"
 --   n_hits: "How many hits are stored"
 --   is_error: "Whether the result carries an error text or timed out"
+-- about: "At which ranks gold supports were retrieved."
 -- version: 1
 -- why: docs/decisions.md#a2-1
 -- examples:

@@ -115,18 +115,35 @@ def test_a_new_file_in_ones_own_folder_appears_as_an_asset_with_its_check(tmp_pa
     assert dg.AssetCheckKey(key, "values_in_range") in graph.asset_check_keys
 
 
-def test_a_description_begins_with_the_meaning_and_holds_the_worked_examples(registry, tmp_path):
+def test_a_description_begins_with_a_sentence_and_holds_examples_and_the_statement_that_runs(registry):
     text = describe(registry.get("reciprocal_rank"))
     header = registry.get("reciprocal_rank").header
-    assert text.splitlines()[0].rstrip(".") == header.keys["mrr"]
+    assert text.splitlines()[0] == header.about
     assert all(example.line in text for example in header.examples)
-    assert "**Applies** where `n_expected > 0" in text
+    assert text.endswith("from facts.chunk_ranks\n```") and "when first_rank <= 10 then" in text
 
 
-def test_every_asset_says_what_it_is(definitions):
+def test_a_description_shows_no_parameter_by_its_name_alone(registry):
+    text = describe(registry.get("reciprocal_rank"))
+    assert "**Applies** where `n_expected > 0`; null elsewhere." in text
+    assert "**Edge case**: 0 when no expected chunk is in the top 10." in text
+    answered = describe(registry.get("refusal_correctness"))
+    assert "where `n_expected = 0 and (has_answer and not is_error)`" in answered
+    for one in registry:
+        applies = next((line for line in describe(one).splitlines() if line.startswith("**Applies**")), "")
+        assert "$" not in applies and "' = '" not in applies, one.name
+
+
+def test_every_asset_begins_with_a_sentence_about_what_it_is(definitions):
     graph = graph_of(definitions)
     for key in graph.get_all_asset_keys():
-        assert len(graph.get(key).description or "") > 20, key
+        first = (graph.get(key).description or "").splitlines()[0]
+        assert len(first) > 20 and first[-1] in ".?:" and first[0].isupper(), (key, first)
+
+
+def test_metrics_can_be_selected_by_their_family(definitions):
+    selected = dg.AssetSelection.tag("family", "refusal").resolve(graph_of(definitions))
+    assert {key.path[-1] for key in selected} == {"abstention", "hallucination", "refusal_correctness"}
 
 
 def test_column_lineage_names_columns_that_their_tables_have(registry):

@@ -203,6 +203,11 @@ def dagster_location(example: Example) -> str:
     )
 
 
+def without_code(description: str | None) -> str | None:
+    """Without the statement below it, which is its file."""
+    return description and description.partition("\n\n```")[0]
+
+
 def asset_document(node: Any) -> dict[str, Any]:
     return {
         "group": node.group_name,
@@ -210,7 +215,7 @@ def asset_document(node: Any) -> dict[str, Any]:
         "code_version": node.code_version,
         "partitions": node.partitions_def.name if node.partitions_def else None,
         "reads": sorted(key.to_user_string() for key in node.parent_keys),
-        "description": node.description,
+        "description": without_code(node.description),
     }
 
 

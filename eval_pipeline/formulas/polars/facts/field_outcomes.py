@@ -18,6 +18,7 @@ SCHEMA = {"run_key": pl.Int32, "case_key": pl.Int32, "field": pl.String, "outcom
     reads=["raw.extraction_cases"],
     keys={"outcome": "correct, omission, hallucination, format_error or wrong_value"},
     grain=["run_key", "case_key", "field"],
+    about="What became of every field of an extraction case.",
     version=1,
     why="docs/decisions.md#a1-5",
     examples=[

@@ -24,6 +24,7 @@ from eval_pipeline.formulas.decorator import formula
         "null when neither can be compared",
     },
     grain=["run_key", "check_no"],
+    about="Whether two verdicts about the same answer agree.",
     version=1,
     parameters={"tolerance": 1},
     why="docs/decisions.md#a2-21",
