@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import math
 import re
@@ -11,6 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 from eval_pipeline.errors import InvalidConfig
 
@@ -23,6 +25,10 @@ STALE_METRICS_SECONDS = 60
 STALE_METRICS_MOST_SECONDS = 600
 NIGHTLY = "02:00"
 TIMEZONE = "UTC"
+FRESH_WITHIN_HOURS = 26
+ENV = "env:"
+MOST_HOURS = 10_000
+_VARIABLE = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*")
 _HOUR = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)")
 # Minute, hour, day, month, weekday; what each may hold is for the scheduler to say.
 _CRON = re.compile(r"[\d*/,\-]+ [\d*/,\-]+ [\d*/,\-L]+ [\w*/,\-]+ [\w*/,\-]+")
@@ -73,6 +79,17 @@ class Config:
     def timezone(self) -> str:
         """Whose clock the nightly schedule goes by."""
         return str(self.dagster.get("timezone", TIMEZONE))
+
+    @property
+    def fresh_within_hours(self) -> float:
+        """After how many hours without a new night Dagster calls results and aggregates no longer fresh."""
+        return float(self.dagster.get("fresh_within_hours", FRESH_WITHIN_HOURS))
+
+    @property
+    def webhook(self) -> str | None:
+        """Where a failed Dagster run is told: an address, or `env:NAME`, the variable that holds it."""
+        found: str | None = self.dagster.get("webhook")
+        return found
 
     def score_labels(self, names: Collection[str] | None = None) -> str:
         """Which texts stand for which numbers in the scores of others, or in these, as JSON in a fixed order."""
@@ -208,7 +225,33 @@ def _check_dagster(entries: Mapping[str, Any], path: Path) -> None:
             raise InvalidConfig(f"{path}: [dagster] has no {name!r}; there is: {', '.join(_DAGSTER)}")
         is_possible, what_it_is = _DAGSTER[name]
         if not is_possible(value):
-            raise InvalidConfig(f"{path}: [dagster] {name} is {value!r}; it is {what_it_is}")
+            # An address may hold a secret anywhere.
+            said = "something else" if name == "webhook" else repr(value)
+            raise InvalidConfig(f"{path}: [dagster] {name} is {said}; it is {what_it_is}")
+
+
+def is_webhook(value: Any) -> bool:
+    """Whether a document may be sent there: nobody on the way can read or change it."""
+    try:
+        parts = urlsplit(value)
+        _ = parts.port
+    except (TypeError, ValueError, AttributeError):
+        return False
+    is_clean = isinstance(value, str) and value.isascii() and value.isprintable() and " " not in value
+    if not is_clean or not parts.hostname:
+        return False
+    return parts.scheme == "https" or (parts.scheme == "http" and _is_loopback(parts.hostname))
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _is_place_of_webhook(value: Any) -> bool:
+    return bool(isinstance(value, str) and _VARIABLE.fullmatch(value)) or is_webhook(value)
 
 
 def _is_timezone(value: Any) -> bool:
@@ -231,6 +274,14 @@ _DAGSTER: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     ),
     "stale_metrics_seconds": (_is_seconds, "a whole number of seconds from 1"),
     "stale_metrics_most_seconds": (_is_seconds, "a whole number of seconds from 1"),
+    "fresh_within_hours": (
+        lambda value: _is_number(value) and 0 < value <= MOST_HOURS,
+        f"a number of hours above 0, at most {MOST_HOURS:,}",
+    ),
+    "webhook": (
+        _is_place_of_webhook,
+        'an https:// address (http:// on this machine alone), or "env:NAME" for the variable that holds it',
+    ),
     "nightly": (
         lambda value: isinstance(value, str) and bool(_HOUR.fullmatch(value) or _CRON.fullmatch(value)),
         'an hour such as "02:00", or a cron text of five fields such as "30 1 * * 1-5"',

@@ -18,5 +18,6 @@ schedule         The schedule that takes the night in, at the hour that eval-pip
 sensors          The sensors of inbox, ledger and comparisons.
 sources          What is delivered, as assets: golden sets and archives by version, the parts of runs by run.
 stale_memory     What the sensor stale_metrics remembers between two looks, and what it may launch.
-tags             What a Dagster run is told by its tags.
+tags             What a Dagster run is told: by its configuration in the launchpad, or by its tags.
+telling          What people are told without having a run: that one has failed, and what was computed elsewhere.
 """

@@ -16,7 +16,6 @@ from eval_pipeline.defs.events import (
     NOTHING_TO_COMPUTE,
     WHY_IT_RAN,
     Results,
-    _is_answered_in_full,
     _shown_partitions,
 )
 from eval_pipeline.defs.metadata import (
@@ -26,10 +25,11 @@ from eval_pipeline.defs.metadata import (
     _static_metadata,
     describe,
     family_tags,
+    freshness,
 )
 from eval_pipeline.defs.partitions import EVAL_RUN
 from eval_pipeline.defs.resources import Listener, StoreResource
-from eval_pipeline.defs.tags import NOTE, _only_named, _only_stale, _wanted_reasons
+from eval_pipeline.defs.tags import Wanted, WhatToCompute, _only_named, _wanted
 from eval_pipeline.errors import FormulaFailed
 from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.registry import ALL_FORMULAS, Registry
@@ -105,17 +105,18 @@ def _spec(definition: Definition, registry: Registry) -> dg.AssetSpec:
         kinds={"duckdb", "python", "polars"} if definition.is_python else {"duckdb", "sql"},
         code_version=definition.fingerprint,
         tags=family_tags(definition),
+        freshness_policy=freshness(registry.config) if ALL_FORMULAS in definition.reads else None,
         metadata=_static_metadata(definition, registry),
     )
 
 
 def _body(
     siblings: Collection[Definition], registry: Registry, listener: Listener
-) -> Callable[[dg.AssetExecutionContext, StoreResource], Results]:
-    def compute(context: dg.AssetExecutionContext, store: StoreResource) -> Results:
+) -> Callable[[dg.AssetExecutionContext, StoreResource, WhatToCompute], Results]:
+    def compute(context: dg.AssetExecutionContext, store: StoreResource, config: WhatToCompute) -> Results:
         selected = [one for one in siblings if key_of(one.name) in context.selected_asset_keys]
         with listener.hearing_errors(), store.limited():
-            yield from _compute(context, store, registry, listener, selected)
+            yield from _compute(context, store, registry, listener, selected, _wanted(context.run, config))
 
     return compute
 
@@ -126,10 +127,11 @@ def _compute(
     registry: Registry,
     listener: Listener,
     selected: Collection[Definition],
+    wanted: Wanted,
 ) -> Results:
     run_ids = list(context.partition_keys)
     names = [one.name for one in selected]
-    _measure(context, store, registry, listener, names=names, run_ids=run_ids)
+    _measure(context, store, registry, listener, names=names, run_ids=run_ids, wanted=wanted)
     with store.opened(registry) as opened:
         failures = failures_of(opened, names, run_ids)
         states = range_states(opened.con, names, run_ids, dagster_run_id=context.run.run_id)
@@ -138,7 +140,7 @@ def _compute(
     for one in selected:
         failed = failures.get(one.name, {})
         computed = [run_id for run_id in run_ids if run_id not in failed]
-        shown = _shown(states[one.name].runs, computed, is_in_full=_is_answered_in_full(context.run))
+        shown = _shown(states[one.name].runs, computed, is_in_full=wanted.is_in_full)
         if ALL_FORMULAS in one.reads:
             shown = {
                 run_id: _run_metadata(run_id, summaries[run_id], parts.get(run_id, {})) | metadata
@@ -169,17 +171,17 @@ def _measure(
     *,
     names: Sequence[str],
     run_ids: Sequence[str],
+    wanted: Wanted,
 ) -> None:
-    tags = context.run.tags
     with listener.watching() as progress:
         measure(
             store.project(registry, listener),
-            reasons=_wanted_reasons(tags),
+            reasons=wanted.reasons,
             run_ids=set(run_ids),
-            definitions=_only_named(names, tags),
-            force=not _only_stale(tags),
+            definitions=_only_named(names, context.run.tags),
+            force=not wanted.only_stale,
             dagster_run_id=context.run.run_id,
-            note=tags.get(NOTE),
+            note=wanted.note,
             progress=progress,
         )
 

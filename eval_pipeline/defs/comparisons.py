@@ -22,14 +22,13 @@ from eval_pipeline.defs.events import (
     NOTHING_TO_COMPUTE,
     WHY_IT_RAN,
     Results,
-    _is_answered_in_full,
     _shown_partitions,
 )
 from eval_pipeline.defs.launches import Launch, plan_launches
 from eval_pipeline.defs.metadata import REASON_WORDS, N, table_of_n
 from eval_pipeline.defs.partitions import EVAL_COMPARISON, registered_comparisons
 from eval_pipeline.defs.resources import Listener, StoreResource
-from eval_pipeline.defs.tags import _only_stale, _wanted_reasons
+from eval_pipeline.defs.tags import Wanted, WhatIsStale, _wanted
 from eval_pipeline.formulas.catalogue import HEADLINES
 from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.registry import ALL_FORMULAS, Registry
@@ -169,9 +168,9 @@ def _comparison_assets(registry: Registry, listener: Listener) -> list[dg.Assets
         partitions_def=EVAL_COMPARISON,
         backfill_policy=dg.BackfillPolicy.single_run(),
     )
-    def compute(context: dg.AssetExecutionContext, store: StoreResource) -> Results:
+    def compute(context: dg.AssetExecutionContext, store: StoreResource, config: WhatIsStale) -> Results:
         with listener.hearing_errors(), store.limited():
-            yield from _compute(context, store, registry, listener)
+            yield from _compute(context, store, registry, listener, _wanted(context.run, config))
 
     return [compute]
 
@@ -196,16 +195,19 @@ def _table_spec(table: ComparedTable, registry: Registry) -> dg.AssetSpec:
 
 
 def _compute(
-    context: dg.AssetExecutionContext, store: StoreResource, registry: Registry, listener: Listener
+    context: dg.AssetExecutionContext,
+    store: StoreResource,
+    registry: Registry,
+    listener: Listener,
+    wanted: Wanted,
 ) -> Results:
-    tags = context.run.tags
     pairs = [pair_of(partition) for partition in context.partition_keys]
     with listener.watching() as progress:
         done = store_comparisons(
             store.project(registry, listener),
             pairs,
-            reasons=_wanted_reasons(tags),
-            force=not _only_stale(tags),
+            reasons=wanted.reasons,
+            force=not wanted.only_stale,
             dagster_run_id=context.run.run_id,
             progress=progress,
         )
@@ -218,7 +220,7 @@ def _compute(
             partition_of(*pair): _seen_from(table, one)
             | _why(done.reasons.get(pair) if pair in made else None)
             for pair, one in stored.items()
-            if pair in made or _is_answered_in_full(context.run)
+            if pair in made or wanted.is_in_full
         }
         yield from _shown_partitions(context, key_of(table.name), shown, version=version)
     if done.errors:

@@ -13,19 +13,11 @@ from typing import Any
 
 import dagster as dg
 
-from eval_pipeline.defs.tags import _only_stale
-
-BACKFILL = "dagster/backfill"
 WHY_IT_RAN = "why this partition ran"
 NOTHING_TO_COMPUTE = "asked for, and there was nothing to compute"
 
 Metadata = Mapping[str, Any]
 Results = Iterator[dg.MaterializeResult[None] | dg.DagsterEvent]
-
-
-def _is_answered_in_full(run: dg.DagsterRun) -> bool:
-    """Whether every partition of the range gets its event: asked for by hand, and of a backfill, which waits for it."""
-    return not _only_stale(run.tags) or BACKFILL in run.tags
 
 
 def _shown_partitions(

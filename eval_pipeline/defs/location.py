@@ -15,6 +15,7 @@ from eval_pipeline.defs.resources import BUSY_RETRIES, Listener, StoreResource
 from eval_pipeline.defs.schedule import nightly
 from eval_pipeline.defs.sensors import new_comparisons, new_runs, stale_metrics
 from eval_pipeline.defs.sources import _delivered_assets
+from eval_pipeline.defs.telling.failures import failed_runs
 from eval_pipeline.store.project import Project
 
 
@@ -28,7 +29,7 @@ def build_definitions(project: Project, *, listener: Listener | None = None) -> 
         jobs = make_jobs([_up_to_date_key(one) for one in computed_definitions(registry)])
         return dg.Definitions(
             assets=[
-                *_delivered_assets(hears),
+                *_delivered_assets(hears, registry.config),
                 _computed_assets(registry, hears),
                 *_comparison_assets(registry, hears),
                 *_report_assets(registry, hears),
@@ -39,6 +40,7 @@ def build_definitions(project: Project, *, listener: Listener | None = None) -> 
             sensors=[
                 new_runs(jobs, names),
                 new_comparisons(jobs),
+                failed_runs(registry.config),
                 stale_metrics(jobs, names, seconds=registry.config.stale_metrics_seconds),
             ],
             resources={"store": StoreResource.of(project.settings)},

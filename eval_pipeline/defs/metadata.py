@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import itertools
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -10,6 +11,7 @@ from typing import Any
 import dagster as dg
 
 from eval_pipeline.computing.progress import StaleRun
+from eval_pipeline.config import Config
 from eval_pipeline.formulas.catalogue import PLOTTED
 from eval_pipeline.formulas.definition import Definition, is_key_name
 from eval_pipeline.formulas.registry import ALL_FORMULAS, Registry
@@ -76,6 +78,11 @@ def _as_code(definition: Definition) -> str:
     language, code = ("python", definition.body) if definition.is_python else ("sql", definition.sql)
     fence = "`" * max(3, 1 + max(map(len, re.findall("`+", code)), default=0))
     return f"{fence}{language}\n{code.strip()}\n{fence}"
+
+
+def freshness(config: Config) -> dg.FreshnessPolicy:
+    """Nobody else notices a night that did not come."""
+    return dg.FreshnessPolicy.time_window(fail_window=dt.timedelta(hours=config.fresh_within_hours))
 
 
 def family_tags(definition: Definition) -> dict[str, str]:

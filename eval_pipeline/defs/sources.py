@@ -6,9 +6,10 @@ from typing import Any
 
 import dagster as dg
 
+from eval_pipeline.config import Config
 from eval_pipeline.defs.assets import CHUNK_ARCHIVES, GOLDEN_SETS, RAW_KEYS, RESULTS
-from eval_pipeline.defs.events import Results, _is_answered_in_full, _shown_partitions
-from eval_pipeline.defs.metadata import _name_runs
+from eval_pipeline.defs.events import Results, _shown_partitions
+from eval_pipeline.defs.metadata import _name_runs, freshness
 from eval_pipeline.defs.partitions import (
     EVAL_CHUNKER,
     EVAL_DATASET,
@@ -17,6 +18,7 @@ from eval_pipeline.defs.partitions import (
     register_sources,
 )
 from eval_pipeline.defs.resources import Listener, StoreResource
+from eval_pipeline.defs.tags import _wanted
 from eval_pipeline.loading.context import LoadReport
 from eval_pipeline.loading.inbox import Inbox, WaitingRun, digest, take_in_runs, take_in_sources, waiting_runs
 from eval_pipeline.showing.runs import RunPart, run_order, run_parts, unknown_runs
@@ -70,9 +72,9 @@ RAW_PARTS = (
 )
 
 
-def _delivered_assets(listener: Listener) -> list[dg.AssetsDefinition]:
+def _delivered_assets(listener: Listener, config: Config) -> list[dg.AssetsDefinition]:
     """Sources and raw parts."""
-    return [_golden_sets(), _chunk_archives(), _raw_parts(listener)]
+    return [_golden_sets(), _chunk_archives(), _raw_parts(listener, config)]
 
 
 def _golden_sets() -> dg.AssetsDefinition:
@@ -202,7 +204,7 @@ def _last_shown(
     return found.records[0].asset_materialization if found.records else None
 
 
-def _raw_parts(listener: Listener) -> dg.AssetsDefinition:
+def _raw_parts(listener: Listener, config: Config) -> dg.AssetsDefinition:
     @dg.multi_asset(
         name="raw",
         specs=[
@@ -212,6 +214,7 @@ def _raw_parts(listener: Listener) -> dg.AssetsDefinition:
                 kinds={"duckdb", "json"},
                 metadata={"dagster/table_name": part.tables},
                 description=part.description,
+                freshness_policy=freshness(config) if part.key == RESULTS else None,
             )
             for part in RAW_PARTS
         ],
@@ -233,7 +236,7 @@ def _raw_parts(listener: Listener) -> dg.AssetsDefinition:
         for part in RAW_PARTS:
             if part.key in context.selected_asset_keys:
                 there = [
-                    run_id for run_id in run_ids if run_id not in absent or _is_answered_in_full(context.run)
+                    run_id for run_id in run_ids if run_id not in absent or _wanted(context.run).is_in_full
                 ]
                 yield from _show_part(context, part.key, there, found[part.key], report)
 
@@ -257,7 +260,7 @@ def _show_part(
     """The runs whose part is not shown as the store has it, or where they were asked for by hand all of them."""
     parts = {one.run_id: one for one in found}
     shown = {run_id: _raw_metadata(parts.get(run_id), run_id, report) for run_id in run_ids}
-    if not _is_answered_in_full(context.run):
+    if not _wanted(context.run).is_in_full:
         seen = context.instance.get_materialized_partitions(key)
         shown = {
             run_id: metadata

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import datetime as dt
 from dataclasses import replace
 from pathlib import Path
 
@@ -141,6 +142,18 @@ def test_every_asset_begins_with_a_sentence_about_what_it_is(definitions):
         assert len(first) > 20 and first[-1] in ".?:" and first[0].isupper(), (key, first)
 
 
+def test_results_and_the_numbers_of_runs_are_fresh_for_as_many_hours_as_are_said(definitions, tmp_path):
+    (tmp_path / "eval-pipeline.toml").write_text("[dagster]\nfresh_within_hours = 1.5\n")
+    other = build_definitions(project_of(make_settings(tmp_path)))
+    for found, hours in ((definitions, 26), (other, 1.5)):
+        graph = graph_of(found)
+        policies = {
+            key: graph.get(key).freshness_policy_or_from_metadata for key in graph.get_all_asset_keys()
+        }
+        windows = {key.path[-1]: one.fail_window.to_timedelta() for key, one in policies.items() if one}
+        assert windows == dict.fromkeys(("results", "run_metrics"), dt.timedelta(hours=hours))
+
+
 def test_metrics_can_be_selected_by_their_family(definitions):
     selected = dg.AssetSelection.tag("family", "refusal").resolve(graph_of(definitions))
     assert {key.path[-1] for key in selected} == {"abstention", "hallucination", "refusal_correctness"}
@@ -178,10 +191,12 @@ def test_the_public_names_of_jobs_sensors_and_the_schedule_stand(definitions):
         "new_runs",
         "new_comparisons",
         "stale_metrics",
+        "failed_runs",
     }
     nightly = repository.get_schedule_def("nightly")
     assert (nightly.cron_schedule, nightly.default_status) == ("0 2 * * *", dg.DefaultScheduleStatus.STOPPED)
-    assert {sensor.default_status for sensor in repository.sensor_defs} == {dg.DefaultSensorStatus.RUNNING}
+    off = [one.name for one in repository.sensor_defs if one.default_status != dg.DefaultSensorStatus.RUNNING]
+    assert off == ["failed_runs"]
     assert "Takes the night in" in nightly.description
 
 

@@ -152,7 +152,7 @@ def test_after_an_upgrade_the_sensor_only_plans_and_somebody_applies(
         computed.config.write_text("[formulas.hit_at_k]\nks = [1]\n")
         (request,), _ = watch.tick()
         assert assets(request) == {"metrics.hit_at_k", "aggregates.run_metrics"}
-        assert "upgrade" not in request.tags["eval_pipeline/reasons"]
+        assert "upgrade" not in request.tags[".dagster/eval_pipeline.reasons"]
         compute(computed)
         assert watch.tick() == ([], NOTHING_STALE)
 
@@ -292,6 +292,9 @@ def test_the_check_up_to_date_can_be_asked_by_hand_and_is_in_no_run_of_a_job(com
         ('nightly = "25:00"', "02:00"),
         ("nightly = 2", "02:00"),
         ('timezone = "Mars/Olympus"', "Europe/Berlin"),
+        ("fresh_within_hours = 0", "hours above 0"),
+        ("fresh_within_hours = nan", "hours above 0"),
+        ("fresh_within_hours = true", "hours above 0"),
     ],
 )
 def test_a_table_for_dagster_that_cannot_be_meant_is_refused(tmp_path, entry, said):

@@ -180,3 +180,44 @@ def test_a_backfill_is_answered_for_every_partition_that_it_waits_for_and_prints
     assert {told["why this partition ran"] for told in shown.values()} == {
         "asked for, and there was nothing to compute"
     }
+
+
+def launched(settings, config, *, tags=None):
+    """What a run of the launchpad with this configuration computed and shows, table and run."""
+    asked = {"ops": {"tables": {"config": config}}}
+    with open_home(settings.dagster_home) as instance:
+        result = (
+            build_definitions(project_of(settings))
+            .resolve_job_def("recompute_stale")
+            .execute_in_process(
+                instance=instance,
+                asset_selection=[dg.AssetKey(["metrics", "reciprocal_rank"])],
+                tags={RANGE_START: "r01", RANGE_END: "r03", **(tags or {})},
+                run_config=asked,
+            )
+        )
+    computed, shown = computed_by(settings, [result.run_id]), shown_by(settings, [result.run_id])
+    assert computed.keys() == shown.keys()
+    return {run_id for _, run_id in computed}
+
+
+def test_the_launchpad_asks_for_what_is_stale_and_keeps_a_note_beside_what_is_replaced(settings):
+    assert launched(settings, {"only_stale": True, "note": "only two are shown"}) == {"r01", "r02"}
+    with open_reader(settings.db) as con:
+        notes = con.execute("select distinct note from ledger.cells where note is not null").fetchall()
+    assert notes == [("only two are shown",)]
+
+
+def test_the_launchpad_asks_for_one_reason_alone_and_for_everything_where_it_says_nothing(settings):
+    assert launched(settings, {"reasons": ["labels"]}) == set()
+    assert launched(settings, {"reasons": ["formula"]}) == {"r01", "r02"}
+    assert launched(settings, {}) == {"r01", "r02", "r03"}
+    assert launched(settings, {}, tags={"eval_pipeline/only_stale": "true"}) == set()
+
+
+def test_the_tags_of_a_launch_of_its_own_that_nobody_reads_are_hidden(settings):
+    found = run_in_dagster(project_of(settings), reasons=None, note="because")
+    with dg.DagsterInstance.from_config(str(settings.dagster_home)) as instance:
+        tags = instance.get_run_by_id(found.dagster_run_ids[0]).tags
+    ours = {name for name in tags if name.startswith("eval_pipeline/")}
+    assert ours == {"eval_pipeline/why", "eval_pipeline/note", "eval_pipeline/process"}

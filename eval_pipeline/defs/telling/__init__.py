@@ -1,0 +1,5 @@
+"""What people are told without having a run: that one has failed, and what was computed elsewhere.
+
+failures         The sensor that tells a webhook which Dagster run has failed, and why.
+webhook          One JSON document sent to one address, within seconds or not at all.
+"""
