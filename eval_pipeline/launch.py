@@ -13,12 +13,18 @@ from typing import TYPE_CHECKING
 from eval_pipeline.comparing.pairs import PAIRS, due_pairs, find_pairs, is_due
 from eval_pipeline.comparing.stored import compared_by
 from eval_pipeline.computing.measure import Progress
-from eval_pipeline.computing.progress import Computed, computed_by, failures_of, stale_runs
+from eval_pipeline.computing.progress import (
+    Computed,
+    computed_by,
+    failures_of,
+    outdated_tables,
+    stale_runs,
+)
 from eval_pipeline.computing.states import states_of_cells
 from eval_pipeline.defs.home_faults import EventsLost, events_lost, why_untold
 from eval_pipeline.loading.inbox import look_into
 from eval_pipeline.settings import CONFIG, OWN_SQL, Settings
-from eval_pipeline.store.project import Project
+from eval_pipeline.store.project import Project, Store
 from eval_pipeline.upkeep.dagster_home import missing_storage, prepare_home
 from eval_pipeline.words import failed_sentence
 
@@ -140,12 +146,23 @@ def _execute(
         computed = computed_by(store.con, work.started)
         pairs = compared_by(store.con, work.started)
         failed = failures_of(store, asked.definitions, asked.run_ids)
+        _answer_whether_up_to_date(work.instance, store)
     return Summary(
         _with_comparisons(computed, pairs),
         tuple(work.started),
         tuple(work.failed_checks),
         {name: failed_sentence(list(runs.items())) for name, runs in failed.items()},
     )
+
+
+def _answer_whether_up_to_date(instance: dg.DagsterInstance, store: Store) -> None:
+    """Tell Dagster, without a run, where the check up_to_date has another answer than before."""
+    from eval_pipeline.defs.checks import new_answers
+
+    with states_of_cells(store, only_due=True) as states:
+        tables = outdated_tables(states)
+    for answer in new_answers(instance, store.definitions(), tables):
+        instance.report_runless_asset_event(answer)
 
 
 def _with_comparisons(computed: Computed, pairs: Sequence[tuple[str, str]]) -> Computed:
@@ -318,6 +335,27 @@ def offer_storage(project: Project) -> None:
             f"{project.settings.dagster_home / 'dagster.yaml'} names no storage, so that a partition costs ten times "
             f"what it needs to; add:\n\n{lines}\n"
         )
+
+
+def show_what_was_computed(project: Project) -> None:
+    """Show in Dagster what was computed past it, so that nothing there is called never materialized which is.
+
+    Whatever is wrong with a store or a home is for the web interface to show.
+    """
+    from eval_pipeline.defs.telling.existing import show_existing
+
+    if not project.settings.db.exists():
+        return
+    try:
+        with (
+            _environment(EVENT_ENVIRONMENT),
+            open_instance(project.settings) as instance,
+            project.read() as store,
+        ):
+            show_existing(instance, store, project.settings)
+            _answer_whether_up_to_date(instance, store)
+    except Exception as error:
+        warnings.warn(f"Dagster does not show what was computed elsewhere: {error}", stacklevel=2)
 
 
 def ui_environment(settings: Settings, environ: Mapping[str, str]) -> dict[str, str]:

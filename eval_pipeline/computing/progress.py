@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -211,6 +212,42 @@ select definition, run_id, cast(sum(n_rows) as bigint),
     coalesce(sum(seconds) filter (where is_computed), 0), min(reason) filter (where is_computed)
 from named
 group by definition, run_id
+"""
+
+
+@dataclass(frozen=True)
+class KnownCell:
+    """What stands of a table and a run, whoever computed it; `version` changes with anything that it was made of."""
+
+    definition: str
+    run_id: str
+    rows: int
+    seconds: float
+    computed_at: dt.datetime
+    fingerprint: str
+    version: str
+    is_stale: bool
+
+
+def known_cells(store: Store, run_ids: Collection[str]) -> list[KnownCell]:
+    """Everything that the ledger has of these runs, but for what failed."""
+    with states_of_cells(store, only_due=True) as states:
+        rows = store.con.execute(_KNOWN.format(states=states.table), [list(run_ids)]).fetchall()
+    return [KnownCell(*row) for row in rows]
+
+
+_KNOWN = """
+select c.definition, r.run_id, cast(sum(c.n_rows) as bigint), sum(c.seconds), max(c.computed_at), max(c.fingerprint),
+    md5(string_agg(concat_ws(' ', c.source, c.fingerprint, c.results_hash, c.labels_hash, c.archive_hash), ','
+        order by c.source)),
+    exists (
+        from {states} s
+        where s.definition = c.definition and s.run_key = c.run_key and s.reason is not null and not s.is_pinned
+    )
+from ledger.cells c
+join raw.runs r using (run_key)
+where r.run_id in (select unnest(?))
+group by c.definition, r.run_id, c.run_key
 """
 
 

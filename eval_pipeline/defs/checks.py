@@ -1,9 +1,10 @@
 """Asset checks: one statement for the whole range, the failing runs by name."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import dagster as dg
+from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecord
 
 from eval_pipeline.computing.progress import Outdated, outdated_tables
 from eval_pipeline.computing.states import states_of_cells
@@ -191,9 +192,22 @@ def _up_to_date_key(definition: Definition) -> dg.AssetCheckKey:
     return dg.AssetCheckKey(key_of(definition.name), UP_TO_DATE)
 
 
-def _up_to_date_events(names: Iterable[str], tables: Mapping[str, Outdated]) -> list[dg.AssetCheckEvaluation]:
-    """The answers about these tables, to be reported without a run."""
-    return [dg.AssetCheckEvaluation(**_up_to_date_fields(key_of(name), tables)) for name in names]
+def new_answers(
+    instance: dg.DagsterInstance, registry: Registry, tables: Mapping[str, Outdated]
+) -> list[dg.AssetCheckEvaluation]:
+    """What is to be reported without a run: the answers of up_to_date that are others than Dagster has."""
+    checks_of = {_up_to_date_key(one): one.name for one in computed_definitions(registry)}
+    last = instance.event_log_storage.get_latest_asset_check_execution_by_key(list(checks_of))
+    found = [dg.AssetCheckEvaluation(**_up_to_date_fields(key.asset_key, tables)) for key in checks_of]
+    return [
+        one for one in found if _answer_of(last.get(one.asset_check_key)) != (one.passed, one.description)
+    ]
+
+
+def _answer_of(record: AssetCheckExecutionRecord | None) -> tuple[bool, str | None] | None:
+    event = record.event.dagster_event if record and record.event else None
+    said = event.event_specific_data if event else None
+    return (said.passed, said.description) if isinstance(said, dg.AssetCheckEvaluation) else None
 
 
 def _up_to_date_fields(key: dg.AssetKey, tables: Mapping[str, Outdated]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import dagster as dg
@@ -20,8 +20,7 @@ from eval_pipeline.computing.progress import (
 )
 from eval_pipeline.computing.states import states_of_cells
 from eval_pipeline.config import STALE_METRICS_SECONDS
-from eval_pipeline.defs.assets import computed_definitions
-from eval_pipeline.defs.checks import _up_to_date_events
+from eval_pipeline.defs.checks import new_answers
 from eval_pipeline.defs.comparisons import comparison_launches, launch_checks, names_of
 from eval_pipeline.defs.jobs import (
     NEW_CHUNK_ARCHIVES,
@@ -47,7 +46,6 @@ from eval_pipeline.defs.resources import StoreResource
 from eval_pipeline.defs.sources import report_existing
 from eval_pipeline.defs.stale_memory import (
     Memory,
-    _answers,
     _free_reasons,
     _meaning_of,
     _only_planned,
@@ -187,22 +185,18 @@ def stale_metrics(
             return dg.SensorResult(skip_reason=memory.said or NOTHING_NEW, cursor=context.cursor)
         registry = store.project().definitions()
         look = _look_for_stale(context.instance, store, registry, memory)
-        told = _answers(look.tables, [one.name for one in computed_definitions(registry)])
-        events = _up_to_date_events(
-            [name for name in told if told[name] != memory.told.get(name)], look.tables
-        )
+        events = new_answers(context.instance, registry, look.tables)
         launches = _launches(
             context.instance, {run_id: run.definitions & names for run_id, run in look.due.items()}, look.due
         )
         planned = _only_planned(registry.config, launches, look.due)
         requests = [] if planned else _stale_requests(context.instance, store, registry, look, launches)
         if requests:
-            memory = replace(memory, told=told)
             return dg.SensorResult(
                 run_requests=requests[:LAUNCHES_PER_TICK], cursor=memory.text(), asset_events=events
             )
         said = planned or _what_is_left(look.n_left, look.n_upgraded)
-        memory = Memory(seen, memory.meaning if planned else look.meaning, said, told)
+        memory = Memory(seen, memory.meaning if planned else look.meaning, said)
         return dg.SensorResult(skip_reason=said, cursor=memory.text(), asset_events=events)
 
     return watch

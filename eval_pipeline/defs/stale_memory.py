@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, fields
 from typing import Final
 
 from eval_pipeline.computing.ledger import DATA_REASONS, DEFINITION_REASONS
-from eval_pipeline.computing.progress import Outdated, StaleRun
+from eval_pipeline.computing.progress import StaleRun
 from eval_pipeline.config import Config
 from eval_pipeline.defs.launches import Launch
 from eval_pipeline.formulas.registry import Registry
@@ -27,15 +27,11 @@ SHOWN_TABLES: Final = 4
 
 @dataclass(frozen=True)
 class Memory:
-    """The sensor's cursor: what it saw last, what its definitions meant when all was computed, and what it said.
-
-    `told` holds of every table the last answer that the check up_to_date was given, empty where that is yes.
-    """
+    """The sensor's cursor: what it saw last, what its definitions meant when all was computed, and what it said."""
 
     seen: str = ""
     meaning: str = ""
     said: str = ""
-    told: Mapping[str, str] = field(default_factory=dict)
 
     def text(self) -> str:
         """As a cursor."""
@@ -43,9 +39,10 @@ class Memory:
 
 
 def _read_memory(cursor: str | None) -> Memory:
-    """A cursor that says nothing, or something older, is no memory."""
+    """Of a cursor that another version wrote, what is known; what is no memory says nothing."""
     try:
-        return Memory(**json.loads(cursor or "{}"))
+        said = json.loads(cursor or "{}")
+        return Memory(**{one.name: said[one.name] for one in fields(Memory) if one.name in said})
     except (TypeError, ValueError):
         return Memory()
 
@@ -105,16 +102,6 @@ def _only_planned(config: Config, launches: Sequence[Launch], due: Mapping[str, 
         f"runs, about {seconds:,.1f} s: {shown}{f'; and {more:,} more' if more > 0 else ''}. "
         "`eval-pipeline plan` shows it, `eval-pipeline apply` does it"
     )
-
-
-def _answers(tables: Mapping[str, Outdated], names: Iterable[str]) -> dict[str, str]:
-    """What is remembered of each table: it changes when the check up_to_date has something else to say."""
-    return {
-        name: digest([str(tables[name].n_outdated), *sorted(tables[name].reasons)])
-        if name in tables and tables[name].n_outdated
-        else ""
-        for name in names
-    }
 
 
 def _some(names: Iterable[str]) -> str:

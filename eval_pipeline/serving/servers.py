@@ -23,7 +23,13 @@ from eval_pipeline.defs.processes import (
     this_process,
 )
 from eval_pipeline.errors import NotAStore, StoreError, StoreNewer, UsageError
-from eval_pipeline.launch import HOST, offer_storage, open_instance, ui_environment
+from eval_pipeline.launch import (
+    HOST,
+    offer_storage,
+    open_instance,
+    show_what_was_computed,
+    ui_environment,
+)
 from eval_pipeline.serving.care import Care
 from eval_pipeline.serving.children import Child, Servers
 from eval_pipeline.serving.health import ANSWER_SECONDS, PATH, _web_faults, listen
@@ -65,6 +71,7 @@ def serve(project: Project, port: int, *, health_port: int | None = None, starte
             health_port = _free_port(health_port, "--health-port")
         instance = stack.enter_context(_opened(settings))
         offer_storage(project)
+        show_what_was_computed(project)
         # Below a folder that nobody else may enter: who reaches the code server can have code executed.
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="eval-pipeline-servers-")))
         servers = _servers(folder, port, settings)

@@ -118,6 +118,16 @@ def run_parts(con: Connection, part: str, run_ids: Collection[str]) -> list[RunP
     return [RunPart(*row) for row in rows]
 
 
+def delivery_times(con: Connection, run_ids: Collection[str]) -> dict[str, dt.datetime]:
+    """When anything of these runs was delivered last; what the store does not have is left out."""
+    rows = con.execute(
+        "select r.run_id, max(d.delivered_at) from raw.runs r join ledger.deliveries d using (run_id) "
+        "where r.run_id in (select unnest(?)) group by r.run_id",
+        [list(run_ids)],
+    ).fetchall()
+    return dict(rows)
+
+
 def unknown_runs(con: Connection, run_ids: Collection[str]) -> list[str]:
     """Those of these runs that the store does not have."""
     rows = con.execute(

@@ -1,5 +1,6 @@
 """What people are told without having a run: that one has failed, and what was computed elsewhere.
 
+existing         Cells that were computed past this Dagster are shown in it, without a run.
 failures         The sensor that tells a webhook which Dagster run has failed, and why.
 webhook          One JSON document sent to one address, within seconds or not at all.
 """
