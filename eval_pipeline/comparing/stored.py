@@ -28,7 +28,7 @@ from eval_pipeline.comparing.pair_states import PairInputs
 from eval_pipeline.documents import UNSET, as_json
 from eval_pipeline.errors import StoreError
 from eval_pipeline.settings import Settings, product_version
-from eval_pipeline.store.open import Connection, first_row, transaction
+from eval_pipeline.store.open import Connection, first_row, first_value, transaction
 from eval_pipeline.store.project import Project, Store
 
 TABLES: Final = ("pairs", "queries", "regressed_chunks", "deltas")
@@ -395,3 +395,8 @@ def keep_verdict(project: Project, document: GateReport) -> bool:
 
 def _can_be_written(settings: Settings) -> bool:
     return os.access(settings.db, os.W_OK) and os.access(settings.db.parent, os.W_OK)
+
+
+def troubled_gates(con: Connection) -> int:
+    """How many verdicts of the gate, in all of history, are anything but a pass."""
+    return int(first_value(con, "select count(*) from comparisons.gates where verdict <> 'pass'"))

@@ -1,7 +1,7 @@
 """Dagster and nothing else: what it shows and schedules, made from the registry.
 
 assets           Every fact, metric and aggregate as an asset, made from the registry.
-checks           Asset checks: one statement for the whole range, the failing runs by name.
+checks           Asset checks: one statement for the range and all of history, the failing runs by name.
 comparisons      Comparisons and published pages as assets, and the gate as a check.
 event_log        Dagster's SQLite storage for runs of many partitions: the events of a table are written together.
 events           What a step shows: one event for each partition that it computed, saying what is true of that one.

@@ -1,6 +1,7 @@
-"""Asset checks: one statement for the whole range, the failing runs by name."""
+"""Asset checks: one statement for the range and all of history, the failing runs by name."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import dagster as dg
@@ -21,6 +22,7 @@ from eval_pipeline.store.project import Store
 NOTHING_IN_QUARANTINE = "nothing_in_quarantine"
 LABELS_MAKE_SENSE = "labels_make_sense"
 LISTED = 20
+IN_HISTORY = "failing in all of history"
 VALUES_IN_RANGE = "values_in_range"
 UP_TO_DATE = "up_to_date"
 LABELLED = "facts.chunk_ranks"
@@ -51,10 +53,10 @@ def _nothing_in_quarantine() -> dg.AssetChecksDefinition:
         run_ids = _asked(context)
         asked = {check.asset_key for check in context.selected_asset_check_keys}
         with store.reading() as con:
-            found = checks.quarantined_rows(con, run_ids)
+            found = checks.quarantined_rows(con, None)
         for part in RAW_PARTS:
             if part.key in asked:
-                faults = found.get(part.part, {})
+                faults = _parted(found.get(part.part, {}), run_ids)
                 yield _warning(faults, part.key, NOTHING_IN_QUARANTINE, what="runs", n=run_ids)
 
     return check
@@ -69,7 +71,7 @@ def _labels_make_sense() -> dg.AssetChecksDefinition:
     def check(context: dg.AssetCheckExecutionContext, store: StoreResource) -> dg.AssetCheckResult:
         datasets = _asked(context)
         with store.reading() as con:
-            faults = checks.odd_labels(con, datasets)
+            faults = _parted(checks.odd_labels(con, None), datasets)
         return _warning(faults, GOLDEN_SETS, LABELS_MAKE_SENSE, what="datasets", n=datasets)
 
     return check
@@ -153,7 +155,7 @@ def _values_in_range(formulas: Sequence[Definition]) -> dg.AssetChecksDefinition
         asked = {check.asset_key for check in context.selected_asset_check_keys}
         with store.reading() as con:
             found = {
-                key_of(formula.name): checks.values_out_of_range(con, formula, run_ids)
+                key_of(formula.name): _parted(checks.values_out_of_range(con, formula, None), run_ids)
                 for formula in formulas
                 if key_of(formula.name) in asked
             }
@@ -254,6 +256,7 @@ def _query_check(definition: Definition, registry: Registry) -> dg.AssetChecksDe
         "every_query_scored_or_listed",
         "Every golden query with a result has its row in every metric; the others are counted as missing.",
         checks.unscored_queries,
+        history=checks.unscored_in_history,
         count=checks.missing_queries,
     )
 
@@ -270,6 +273,7 @@ def _check(
     description: str,
     find: Find,
     *,
+    history: Callable[[Store], checks.Faults] | None = None,
     count: Callable[[Connection, Collection[str] | None], Mapping[str, int]] | None = None,
     severity: dg.AssetCheckSeverity = dg.AssetCheckSeverity.ERROR,
 ) -> dg.AssetChecksDefinition:
@@ -277,11 +281,30 @@ def _check(
     def check(context: dg.AssetCheckExecutionContext, store: StoreResource) -> dg.AssetCheckResult:
         run_ids = _asked(context)
         with store.opened(registry) as opened:
-            faults = find(opened, run_ids)
+            everywhere = {} if run_ids is None else history(opened) if history else find(opened, None)
+            faults = Judged(find(opened, run_ids), everywhere)
             missing = count(opened.con, run_ids) if count else {}
         return _result(faults, missing, run_ids, key=key, name=name, severity=severity)
 
     return check
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What is wrong with what was asked about, and with all there is: a passing night covers no failing history."""
+
+    here: checks.Faults
+    everywhere: checks.Faults
+
+    @property
+    def all(self) -> checks.Faults:
+        """Everything once, what was asked about first."""
+        return {**self.here, **self.everywhere}
+
+
+def _parted(everywhere: checks.Faults, asked: Collection[str] | None) -> Judged:
+    here = {one: fault for one, fault in everywhere.items() if asked is None or one in asked}
+    return Judged(here, everywhere)
 
 
 def _asked(context: dg.AssetCheckExecutionContext) -> list[str] | None:
@@ -292,16 +315,17 @@ def _asked(context: dg.AssetCheckExecutionContext) -> list[str] | None:
 
 
 def _warning(
-    faults: checks.Faults, key: dg.AssetKey, name: str, *, what: str, n: Collection[str] | None
+    faults: Judged, key: dg.AssetKey, name: str, *, what: str, n: Collection[str] | None
 ) -> dg.AssetCheckResult:
     metadata: dict[str, Any] = {} if n is None else {f"{what} checked": len(n)}
-    if faults:
-        metadata |= {what: len(faults), "what is odd": dg.MetadataValue.md(_listed(faults))}
+    if faults.all:
+        metadata |= {what: len(faults.here), IN_HISTORY: len(faults.all)}
+        metadata["what is odd"] = dg.MetadataValue.md(_listed(faults.all))
     return _told(faults, metadata, key, name, dg.AssetCheckSeverity.WARN)
 
 
 def _result(
-    faults: checks.Faults,
+    faults: Judged,
     missing: Mapping[str, int],
     run_ids: Collection[str] | None,
     *,
@@ -312,9 +336,10 @@ def _result(
     metadata: dict[str, Any] = {}
     if run_ids is not None:
         metadata["runs checked"] = len(run_ids)
-    if faults:
-        metadata["failing runs"] = len(faults)
-        metadata["what is wrong"] = dg.MetadataValue.md(_listed(faults, of=" runs"))
+    if faults.all:
+        metadata["failing runs"] = len(faults.here)
+        metadata[IN_HISTORY] = len(faults.all)
+        metadata["what is wrong"] = dg.MetadataValue.md(_listed(faults.all, of=" runs"))
     if missing:
         metadata["queries without a result"] = sum(missing.values())
         metadata["runs with such queries"] = len(missing)
@@ -322,20 +347,23 @@ def _result(
 
 
 def _told(
-    faults: checks.Faults,
+    faults: Judged,
     metadata: dict[str, Any],
     key: dg.AssetKey,
     name: str,
     severity: dg.AssetCheckSeverity,
 ) -> dg.AssetCheckResult:
-    first = next(iter(faults.items()), None)
+    first = next(iter(faults.all.items()), None)
+    elsewhere = (
+        "" if faults.here or not first else f"not here, but failing in all of history: {len(faults.all):,}; "
+    )
     return dg.AssetCheckResult(
         asset_key=key,
         check_name=name,
-        passed=not faults,
+        passed=not faults.all,
         severity=severity,
         metadata=metadata,
-        description=f"{first[0]}: {first[1]}" if first else None,
+        description=f"{elsewhere}{first[0]}: {first[1]}" if first else None,
     )
 
 

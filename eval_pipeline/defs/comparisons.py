@@ -15,7 +15,7 @@ from eval_pipeline.comparing.pairs import (
     partition_of,
     store_comparisons,
 )
-from eval_pipeline.comparing.stored import KIND_COLUMNS, StoredPair, stored_pairs
+from eval_pipeline.comparing.stored import KIND_COLUMNS, StoredPair, stored_pairs, troubled_gates
 from eval_pipeline.defs.assets import key_of
 from eval_pipeline.defs.checks import _checks_of_runs
 from eval_pipeline.defs.events import (
@@ -289,7 +289,8 @@ def _comparison_checks() -> list[dg.AssetChecksDefinition]:
             partitions = registered_comparisons(context.instance)
         with store.reading() as con:
             stored = stored_pairs(con, [pair_of(partition) for partition in partitions])
-        return gate_result([one.gate for one in stored.values() if one.gate is not None])
+            n_troubled = troubled_gates(con)
+        return gate_result([one.gate for one in stored.values() if one.gate is not None], n_troubled)
 
     return [check]
 
@@ -301,10 +302,13 @@ def launch_checks(launch: Launch, registry: Registry) -> list[dg.AssetCheckKey]:
     return gates + _checks_of_runs(registry, keys)
 
 
-def gate_result(verdicts: Sequence[GateReport]) -> dg.AssetCheckResult:
-    """Failed where a verdict is anything but pass, in the words of its rules."""
+def gate_result(verdicts: Sequence[GateReport], n_troubled: int = 0) -> dg.AssetCheckResult:
+    """Failed where a verdict here is anything but pass, in the words of its rules.
+
+    A night that once failed cannot be mended: in all of history such verdicts are counted, and fail nothing.
+    """
     troubled = [one for one in verdicts if one.verdict != "pass"]
-    metadata: dict[str, Any] = {"runs judged": len(verdicts)}
+    metadata: dict[str, Any] = {"runs judged": len(verdicts), "not passed in all of history": n_troubled}
     if troubled:
         metadata["verdicts"] = dg.MetadataValue.md("\n\n".join(_told(one) for one in troubled[-LISTED:]))
     last = troubled[-1] if troubled else None

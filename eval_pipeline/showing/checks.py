@@ -131,9 +131,12 @@ def values_out_of_range(con: Connection, definition: Definition, run_ids: Collec
         f"count(*) filter (where {_is_wrong(definition, key)}) as {quoted(key)}" for key in keys
     )
     store = str(con.execute("select current_database()").fetchall()[0][0])
+    # What is wrong is found before it is grouped: over all of history that is a look at the columns' bounds.
+    is_any_wrong = " or ".join(_is_wrong(definition, key) for key in keys)
     rows = con.execute(
         f"select r.run_id, {counts} from {table_of(definition, store)} t join raw.runs r using (run_key) "
-        "where $run_ids is null or list_contains($run_ids, r.run_id) group by r.run_id order by r.run_id",
+        f"where ({is_any_wrong}) and ($run_ids is null or list_contains($run_ids, r.run_id)) "
+        "group by r.run_id order by r.run_id",
         {"run_ids": _asked(run_ids)},
     ).fetchall()
     faults: dict[str, str] = {}
@@ -169,6 +172,27 @@ def unscored_queries(store: Store, run_ids: Collection[str] | None) -> Faults:
             if registry.applies_to(one, dataset):
                 faults.setdefault(run_id, []).append(f"{one.name} has {scored} of {expected} queries")
     return {run_id: "; ".join(found) for run_id, found in sorted(faults.items())}
+
+
+def unscored_in_history(store: Store) -> Faults:
+    """The same over all runs, by what the ledger counted when each was computed: its rows are not counted again."""
+    registry = store.definitions()
+    scored = {one.name: one for one in registry.formulas if one.is_scored_per_query}
+    store.con.execute(_CHECKED, {"run_ids": None})
+    faults: dict[str, list[str]] = {}
+    for run_id, dataset, expected, name, counted in store.con.execute(_COUNTED, [list(scored)]).fetchall():
+        if registry.applies_to(scored[name], dataset):
+            faults.setdefault(run_id, []).append(f"{name} has {counted} of {expected} queries")
+    return {run_id: "; ".join(found) for run_id, found in sorted(faults.items())}
+
+
+_COUNTED = """
+select c.run_id, c.dataset, c.n, l.definition, l.n_rows
+from temp.checked_runs c
+join ledger.cells l on l.run_key = c.run_key and l.golden_key = c.golden_key and l.source = ''
+where l.definition in (select unnest(?)) and l.n_rows <> c.n
+order by c.run_id, l.definition
+"""
 
 
 # What was computed is checked against the golden set it was computed with: a newer one is for the ledger to say.

@@ -22,9 +22,9 @@ from eval_pipeline.showing.checks import (
 )
 from tests.bundle_files import hits, load, write_archive, write_golden, write_lines, write_run
 from tests.few_definitions import shipping, write_few
-from tests.projects import project_of
+from tests.projects import open_writer, project_of
 
-from .deliveries import compute, make_settings
+from .deliveries import compute, copied, make_settings
 
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 PINNED = {"model": "judge", "version": "2026-03-01", "temperature": 0, "prompt_version": "p1"}
@@ -43,7 +43,8 @@ CHECKED = (
     "aggregates.extraction_summary",
     "aggregates.run_metrics",
 )
-SHOWN = ("aggregates.latency_summary", "metrics.hit_at_k", "metrics.reciprocal_rank")
+RANK = "metrics.reciprocal_rank"
+SHOWN = ("aggregates.latency_summary", "metrics.hit_at_k", RANK)
 WARNINGS = {
     "judge_is_pinned": "aggregates.judge_summary",
     "judge_is_stable": "aggregates.judge_summary",
@@ -103,6 +104,10 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
 
 @pytest.fixture(scope="module")
 def done(settings: Settings) -> Any:
+    return executed(settings, RUNS[0], RUNS[-1])
+
+
+def executed(settings: Settings, first: str, last: str, *more: str) -> Any:
     """The range through Dagster, with its checks."""
     with dg.DagsterInstance.ephemeral() as instance:
         register_runs(instance, RUNS, may_move=True)
@@ -111,13 +116,13 @@ def done(settings: Settings) -> Any:
             .resolve_job_def("nightly_evaluation")
             .execute_in_process(
                 instance=instance,
-                tags={RANGE_START: RUNS[0], RANGE_END: RUNS[-1]},
-                asset_selection=[dg.AssetKey(name.split(".")) for name in CHECKED],
+                tags={RANGE_START: first, RANGE_END: last},
+                asset_selection=[dg.AssetKey(name.split(".")) for name in (*CHECKED, *more)],
                 run_config=QUIET,
             )
         )
         checks = {check.check_name: check for check in result.get_asset_check_evaluations()}
-        yield SimpleNamespace(result=result, checks=checks)
+    return SimpleNamespace(result=result, checks=checks)
 
 
 def faults(settings: Settings, find: Any, run_ids: list[str] | None = None) -> dict[str, str]:
@@ -183,6 +188,27 @@ def test_a_warning_names_the_runs_of_the_whole_range(done: Any) -> None:
     assert metadata["failing runs"].value == 2
     assert "`moving-judge`" in metadata["what is wrong"].value
     assert "`other-chunker`" in metadata["what is wrong"].value
+
+
+def test_a_night_that_passes_does_not_cover_a_history_that_fails(settings: Settings, tmp_path: Path) -> None:
+    own = copied(settings, tmp_path)
+    with open_writer(own.db) as con:
+        con.execute(
+            "update metrics.reciprocal_rank set mrr = 7 where run_key = "
+            "(select run_key from raw.runs where run_id = 'other-chunker')"
+        )
+    result = executed(own, "sound", "sound", RANK).result
+    found = {
+        (check.asset_key.path[-1], check.check_name): check for check in result.get_asset_check_evaluations()
+    }
+    target = found["extraction_summary", "extraction_target_met"]
+    wrong = found["reciprocal_rank", "values_in_range"]
+    for check in (target, wrong):
+        assert not check.passed
+        assert check.metadata["runs checked"].value == 1
+        assert check.metadata["failing runs"].value == 0
+    assert target.metadata["failing in all of history"].value == 2
+    assert wrong.description == "not here, but failing in all of history: 1; other-chunker: 1 of mrr"
 
 
 def test_what_is_plotted_over_the_runs_is_numbers_and_their_n_stand_in_one_table(done: Any) -> None:

@@ -75,10 +75,16 @@ def test_rejected_rows_are_a_warning_on_their_part_with_reasons_and_counts(setti
     assert found["every_row_accounted_for", "results"].passed
 
 
-def test_a_range_of_sound_runs_raises_no_warning(settings, instance):
+def test_a_sound_run_does_not_cover_what_the_runs_before_it_left_in_quarantine(settings, instance):
     register_runs(instance, RUNS, may_move=True)
     found = evaluations(settings, instance, "nightly_evaluation", "r1", "r1")
-    assert all(check.passed for check in found.values())
+    results = found.pop((NOTHING_IN_QUARANTINE, "results"))
+    assert not results.passed
+    assert results.description.startswith(
+        "not here, but failing in all of history: 1; r2: 3 rows in quarantine"
+    )
+    assert (results.metadata["runs"].value, results.metadata["failing in all of history"].value) == (0, 1)
+    assert {asset for (_, asset), check in found.items() if not check.passed} == {"extractions"}
 
 
 def test_odd_labels_are_a_warning_on_their_golden_set(settings, instance):
@@ -88,6 +94,7 @@ def test_odd_labels_are_a_warning_on_their_golden_set(settings, instance):
     assert odd.metadata["what is odd"].value == (
         "- `odd`: 'q1' is not answerable, but expected_doc_ids names documents that answer it"
     )
-    assert evaluations(settings, instance, "new_golden_sets", "kb", "kb")[
-        LABELS_MAKE_SENSE, "golden_sets"
-    ].passed
+    other = evaluations(settings, instance, "new_golden_sets", "kb", "kb")[LABELS_MAKE_SENSE, "golden_sets"]
+    assert not other.passed and other.description.startswith(
+        "not here, but failing in all of history: 1; odd"
+    )
