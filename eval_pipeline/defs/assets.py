@@ -20,12 +20,12 @@ from eval_pipeline.defs.events import (
 )
 from eval_pipeline.defs.metadata import (
     REASON_WORDS,
+    _family_tags,
+    _freshness,
     _headline_keys,
     _run_metadata,
     _static_metadata,
     describe,
-    family_tags,
-    freshness,
 )
 from eval_pipeline.defs.partitions import EVAL_RUN
 from eval_pipeline.defs.resources import Listener, StoreResource
@@ -104,8 +104,8 @@ def _spec(definition: Definition, registry: Registry) -> dg.AssetSpec:
         description=describe(definition),
         kinds={"duckdb", "python", "polars"} if definition.is_python else {"duckdb", "sql"},
         code_version=definition.fingerprint,
-        tags=family_tags(definition),
-        freshness_policy=freshness(registry.config) if ALL_FORMULAS in definition.reads else None,
+        tags=_family_tags(definition),
+        freshness_policy=_freshness(registry.config) if ALL_FORMULAS in definition.reads else None,
         metadata=_static_metadata(definition, registry),
     )
 

@@ -22,6 +22,7 @@ from eval_pipeline.store.project import Store
 NOTHING_IN_QUARANTINE = "nothing_in_quarantine"
 LABELS_MAKE_SENSE = "labels_make_sense"
 LISTED = 20
+SHORTEST = 0.1
 IN_HISTORY = "failing in all of history"
 VALUES_IN_RANGE = "values_in_range"
 UP_TO_DATE = "up_to_date"
@@ -217,7 +218,7 @@ def _up_to_date_fields(key: dg.AssetKey, tables: Mapping[str, Outdated]) -> dict
     table = tables.get(name, Outdated(0))
     metadata: dict[str, Any] = {"runs": table.n_runs, "runs to compute": table.n_outdated}
     if table.n_outdated:
-        metadata["seconds it would take"] = round(table.seconds, 1)
+        metadata["seconds it would take"] = round(table.seconds, 3)
         metadata["look at it"] = f"eval-pipeline plan --only {name}"
         metadata["do it"] = f"eval-pipeline apply --only {name}"
     return {
@@ -233,8 +234,9 @@ def _up_to_date_fields(key: dg.AssetKey, tables: Mapping[str, Outdated]) -> dict
 def _outdated_in_words(name: str, table: Outdated) -> str:
     """What is to be computed, why, how long that takes and by which command."""
     why = "; ".join(words for reason, words in REASON_WORDS.items() if reason in table.reasons)
+    took = f"about {table.seconds:.1f} s" if table.seconds >= SHORTEST else f"less than {SHORTEST} s"
     return (
-        f"{table.n_outdated:,} of {table.n_runs:,} runs to compute: {why}; about {table.seconds:.1f} s: "
+        f"{table.n_outdated:,} of {table.n_runs:,} runs to compute: {why}; {took}: "
         f"`eval-pipeline plan --only {name}` shows it, `eval-pipeline apply --only {name}` does it"
     )
 

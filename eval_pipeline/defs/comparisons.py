@@ -25,7 +25,7 @@ from eval_pipeline.defs.events import (
     _shown_partitions,
 )
 from eval_pipeline.defs.launches import Launch, plan_launches
-from eval_pipeline.defs.metadata import REASON_WORDS, N, table_of_n
+from eval_pipeline.defs.metadata import REASON_WORDS, N, _table_of_n
 from eval_pipeline.defs.partitions import EVAL_COMPARISON, registered_comparisons
 from eval_pipeline.defs.resources import Listener, StoreResource
 from eval_pipeline.defs.tags import Wanted, WhatIsStale, _wanted
@@ -261,7 +261,7 @@ def _pair_metadata(pair: StoredPair) -> dict[str, Any]:
             found[f"{one.name}: 95 % from"] = one.tested.ci_low
             found[f"{one.name}: 95 % to"] = one.tested.ci_high
     if counted:
-        found[N] = table_of_n(counted)
+        found[N] = _table_of_n(counted)
     counts = document.counts.by_kind()
     for name in ("regressions", "win", "loss", "draw", "rank_up", "rank_down"):
         found[name.replace("_", " ")] = counts[name]

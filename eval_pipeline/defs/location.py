@@ -15,7 +15,7 @@ from eval_pipeline.defs.resources import BUSY_RETRIES, Listener, StoreResource
 from eval_pipeline.defs.schedule import nightly
 from eval_pipeline.defs.sensors import new_comparisons, new_runs, stale_metrics
 from eval_pipeline.defs.sources import _delivered_assets
-from eval_pipeline.defs.telling.existing import show_existing_job
+from eval_pipeline.defs.telling.existing import _show_existing_job
 from eval_pipeline.defs.telling.failures import failed_runs
 from eval_pipeline.store.project import Project
 
@@ -36,7 +36,7 @@ def build_definitions(project: Project, *, listener: Listener | None = None) -> 
                 *_report_assets(registry, hears),
             ],
             asset_checks=[*_all_checks(registry), *_comparison_checks()],
-            jobs=[*jobs.all(), show_existing_job()],
+            jobs=[*jobs.all(), _show_existing_job()],
             schedules=[nightly(jobs, names, registry.config)],
             sensors=[
                 new_runs(jobs, names),

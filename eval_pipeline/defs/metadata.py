@@ -80,12 +80,12 @@ def _as_code(definition: Definition) -> str:
     return f"{fence}{language}\n{code.strip()}\n{fence}"
 
 
-def freshness(config: Config) -> dg.FreshnessPolicy:
+def _freshness(config: Config) -> dg.FreshnessPolicy:
     """Nobody else notices a night that did not come."""
     return dg.FreshnessPolicy.time_window(fail_window=dt.timedelta(hours=config.fresh_within_hours))
 
 
-def family_tags(definition: Definition) -> dict[str, str]:
+def _family_tags(definition: Definition) -> dict[str, str]:
     """The family as a tag, by which assets are selected; facts have none."""
     if definition.schema != "metrics" and not definition.header.family:
         return {}
@@ -199,7 +199,7 @@ def _headline_keys(registry: Registry) -> list[str]:
     return [key for key in PLOTTED if key in known]
 
 
-def table_of_n(counts: Mapping[str, int]) -> dg.MetadataValue:
+def _table_of_n(counts: Mapping[str, int]) -> dg.MetadataValue:
     """How many queries each value is the mean of: a table, since a number would get a plot of its own."""
     return dg.MetadataValue.table(
         [dg.TableRecord({"metric": name, "n": n}) for name, n in counts.items()],
@@ -212,7 +212,7 @@ def _run_metadata(run_id: str, summary: RunSummary, parts: Mapping[str, tuple[fl
     values = {**dict(sorted(summary.metrics.items())), **parts}
     found: dict[str, Any] = {key: value for key, (value, _) in values.items()}
     if values:
-        found[N] = table_of_n({key: n for key, (_, n) in values.items()})
+        found[N] = _table_of_n({key: n for key, (_, n) in values.items()})
     counts = ("results", "errors", "timeouts", "quarantined")
     found |= {name: getattr(summary, name) for name in counts}
     return found | {"page": dg.MetadataValue.md(run_link(run_id))}

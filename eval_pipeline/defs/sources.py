@@ -9,7 +9,7 @@ import dagster as dg
 from eval_pipeline.config import Config
 from eval_pipeline.defs.assets import CHUNK_ARCHIVES, GOLDEN_SETS, RAW_KEYS, RESULTS
 from eval_pipeline.defs.events import Results, _shown_partitions
-from eval_pipeline.defs.metadata import _name_runs, freshness
+from eval_pipeline.defs.metadata import _freshness, _name_runs
 from eval_pipeline.defs.partitions import (
     EVAL_CHUNKER,
     EVAL_DATASET,
@@ -214,7 +214,7 @@ def _raw_parts(listener: Listener, config: Config) -> dg.AssetsDefinition:
                 kinds={"duckdb", "json"},
                 metadata={"dagster/table_name": part.tables},
                 description=part.description,
-                freshness_policy=freshness(config) if part.key == RESULTS else None,
+                freshness_policy=_freshness(config) if part.key == RESULTS else None,
             )
             for part in RAW_PARTS
         ],

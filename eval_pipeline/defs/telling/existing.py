@@ -197,7 +197,7 @@ class HowMany(dg.Config):
     newest: int = Field(default=0, ge=0, description="Of the newest so many runs; 0: of all.")
 
 
-def show_existing_job() -> dg.JobDefinition:
+def _show_existing_job() -> dg.JobDefinition:
     """On demand, what `ui` shows of the newest runs when it starts."""
 
     @dg.op(name="report_cells")
