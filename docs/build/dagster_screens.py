@@ -33,7 +33,8 @@ ops:
       note: only three are shown
 """
 RANK: Final = "/assets/metrics/reciprocal_rank"
-LAUNCHPAD: Final = "/locations/__repository__@eval_pipeline.definitions/jobs/recompute_stale/launchpad"
+RUN_METRICS: Final = "/assets/aggregates/run_metrics?view=overview"
+LAUNCHPAD: Final = "/locations/__repository__@eval_pipeline.definitions/jobs/recompute_stale/playground"
 PARTITION: Final = f"{RANK}?view=partitions&partition=nightly-2026-09-18"
 # A page is there when this text is; its rows come a little later.
 SECONDS: Final = 120
@@ -51,7 +52,8 @@ def main() -> None:
             with web_interface(folder) as address:
                 take(browser, f"{address}{RANK}?view=checks", "its formula changed", "dagster-check")
                 take(browser, f"{address}{RANK}?view=lineage", "chunk_ranks", "dagster-lineage")
-                take(browser, f"{address}{LAUNCHPAD}", "Launch run", "dagster-launchpad", config=CONFIG)
+                take(browser, f"{address}{LAUNCHPAD}", "Launch Run", "dagster-launchpad", config=CONFIG)
+                take(browser, f"{address}{RUN_METRICS}", "Plots", "dagster-plots", click="Plots")
                 call(folder, "apply", "--reason", "only three are shown")
                 take(browser, f"{address}{PARTITION}", "its formula changed", "dagster-formula-changed")
         finally:
@@ -94,7 +96,15 @@ def wait_for(address: str) -> None:
             time.sleep(0.5)
 
 
-def take(browser: webdriver.Chrome, address: str, text: str, name: str, *, config: str | None = None) -> None:
+def take(
+    browser: webdriver.Chrome,
+    address: str,
+    text: str,
+    name: str,
+    *,
+    config: str | None = None,
+    click: str | None = None,
+) -> None:
     browser.get(address)
     body = (By.TAG_NAME, "body")
     WebDriverWait(browser, SECONDS).until(
@@ -104,6 +114,9 @@ def take(browser: webdriver.Chrome, address: str, text: str, name: str, *, confi
         browser.execute_script(
             "document.querySelector('.CodeMirror').CodeMirror.setValue(arguments[0])", config
         )
+    if click:
+        button = browser.find_element(By.XPATH, f"//button[.//*[text()='{click}']]")
+        browser.execute_script("arguments[0].click(); arguments[0].scrollIntoView()", button)
     time.sleep(SETTLED_SECONDS)
     path = IMAGES / f"{name}.png"
     browser.save_screenshot(str(path))

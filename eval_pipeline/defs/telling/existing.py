@@ -2,7 +2,7 @@
 
 import datetime as dt
 import uuid
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -23,7 +23,7 @@ from eval_pipeline.defs.assets import computed_definitions, key_of
 from eval_pipeline.defs.comparisons import COMPARED, _seen_from
 from eval_pipeline.defs.events import WHY_IT_RAN
 from eval_pipeline.defs.metadata import _headline_keys, _run_metadata
-from eval_pipeline.defs.partitions import register_comparisons
+from eval_pipeline.defs.partitions import EVAL_COMPARISON, EVAL_RUN, register_comparisons, registered_runs
 from eval_pipeline.defs.processes import runs_under_way
 from eval_pipeline.defs.resources import StoreResource
 from eval_pipeline.defs.sources import DATA_VERSION, IS_OWN_VERSION, RAW_PARTS, _raw_metadata, report_existing
@@ -60,7 +60,7 @@ def show_existing(
     may_move = not runs_under_way(instance)
     waiting = report_existing(instance, store, look_into(settings.inbox), may_move=may_move)
     waits = {run.run_id for run in waiting}
-    order = [run_id for run_id in instance.get_dynamic_partitions("eval_run") if run_id not in waits]
+    order = [run_id for run_id in registered_runs(instance) if run_id not in waits]
     run_ids = order[-newest:] if newest else order
     missing = _Missing(instance)
     return (
@@ -149,33 +149,26 @@ def _pairs(
 
 
 def _report(instance: dg.DagsterInstance, shown: Iterable[Shown]) -> int:
-    """The newest partition is reported last, so it is the latest; the events of one partition are written together."""
-    by_partition: dict[str, list[Shown]] = {}
+    """Asset by asset, since what is kept of a whole asset is written once per batch; the newest partition last."""
+    by_asset: dict[dg.AssetKey, list[Shown]] = {}
     for one in shown:
-        by_partition.setdefault(one.partition, []).append(one)
-    order = {name: place for place, name in enumerate(_in_order(instance, by_partition))}
-    at = dt.datetime.min
-    for partition in sorted(by_partition, key=lambda name: order.get(name, -1)):
-        ones = by_partition[partition]
-        # The web interface keeps one event of an asset per millisecond.
-        at = max(at + STEP, max(one.at for one in ones))
-        _store(instance, ones, at)
-    return sum(map(len, by_partition.values()))
+        by_asset.setdefault(one.key, []).append(one)
+    places = {
+        name: place
+        for definition in (EVAL_RUN, EVAL_COMPARISON)
+        for place, name in enumerate(instance.get_dynamic_partitions(str(definition.name)))
+    }
+    for ones in by_asset.values():
+        _store(instance, sorted(ones, key=lambda one: places[one.partition]))
+    return sum(map(len, by_asset.values()))
 
 
-def _in_order(instance: dg.DagsterInstance, partitions: Collection[str]) -> list[str]:
-    known = [
-        name
-        for definition in ("eval_run", "eval_comparison")
-        for name in instance.get_dynamic_partitions(definition)
-    ]
-    return [name for name in known if name in partitions]
-
-
-def _store(instance: dg.DagsterInstance, ones: Sequence[Shown], at: dt.datetime) -> None:
-    """As `report_runless_asset_event` does, in one batch and at the time when it was computed."""
-    batch = str(uuid.uuid4())
+def _store(instance: dg.DagsterInstance, ones: Sequence[Shown]) -> None:
+    """As `report_runless_asset_event` does, in a batch, each at the time when it was computed."""
+    batch, at = str(uuid.uuid4()), dt.datetime.min
     for place, one in enumerate(ones, start=1):
+        # The web interface keeps one event of an asset per millisecond.
+        at = max(at + STEP, one.at)
         event = dg.AssetMaterialization(
             one.key, partition=one.partition, metadata=one.metadata, tags=one.tags
         )
