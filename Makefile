@@ -43,7 +43,7 @@ lock:
 	    --python-version 3.11 --universal -o requirements.lock
 	# Apart: it wants an older SQLAlchemy. Only what differs from the other.
 	printf 'dagster-postgres>=0.29.27,<0.30\npsycopg2-binary>=2.9.10\nsqlalchemy<2.1\n' | uv pip compile - --no-deps --generate-hashes \
-	    --no-emit-index-url --no-header --no-annotate --python-version 3.11 --universal -o requirements-postgres.lock
+	    --no-emit-index-url --no-header --no-annotate --python-version 3.11 --universal -o deploy/postgres.lock
 
 $(READY): requirements.lock pyproject.toml
 	$(PYTHON) -m venv $(VENV)

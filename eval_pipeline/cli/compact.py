@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 @click.command("compact")
 @click.option(
     "--dagster",
-    "is_of_dagster",
+    "with_dagster",
     is_flag=True,
-    help="Dagster's home instead of the store: remove logs of runs that ended long ago, and replaced events.",
+    help="Also Dagster's home: remove logs of runs that ended long ago, and replaced events.",
 )
 @click.option(
     "--days",
@@ -31,38 +31,31 @@ if TYPE_CHECKING:
 )
 @with_store
 @as_json
-def command(project: Project, is_of_dagster: bool, days: float, as_json: bool) -> None:
+def command(project: Project, with_dagster: bool, days: float, as_json: bool) -> None:
     """Rewrite the store file without the blocks that removed rows have left, and what is still in them.
 
-    It needs as much free space as the file takes; interrupted, it leaves the file as it was. With --dagster the store
-    stays as it is: runs keep their status, every partition its latest materialization.
+    It needs as much free space as the file takes; interrupted, it leaves the file as it was. In Dagster runs keep their
+    status, every partition its latest materialization.
     """
-    if is_of_dagster:
-        _compact_dagster(project, days, as_json=as_json)
-        return
+    from eval_pipeline.upkeep.compact_home import check_home, compact_home
     from eval_pipeline.upkeep.forget import compact_store
 
+    home = project.settings.dagster_home
+    if with_dagster:
+        check_home(home)
     with progress_bar("copying bytes") as progress:
         done = compact_store(project, progress=progress)
+    of_home = compact_home(home, now=project.clock(), days=days) if with_dagster else None
     if as_json:
-        print_json({"format": 1, **asdict(done)})
+        print_json({"format": 1, **asdict(done)} | ({"dagster": asdict(of_home)} if of_home else {}))
         return
     db = project.settings.db
     print_line(
         f"Compacted {db.name}: {megabytes(done.bytes_before)} before, {megabytes(done.bytes_after)} now; "
         f"{count(done.tables, 'table')} and {count(done.rows, 'row')} are the same."
     )
-
-
-def _compact_dagster(project: Project, days: float, *, as_json: bool) -> None:
-    from eval_pipeline.upkeep.compact_home import compact_home
-
-    done = compact_home(project.settings.dagster_home, now=project.clock(), days=days)
-    if as_json:
-        print_json({"format": 1, **asdict(done)})
-        return
-    print_line(
-        f"Compacted {project.settings.dagster_home}: {megabytes(done.bytes_before)} before, "
-        f"{megabytes(done.bytes_after)} now; the logs of {count(done.runs, 'run')} and {count(done.events, 'event')} "
-        "are gone."
-    )
+    if of_home:
+        print_line(
+            f"Compacted {home}: {megabytes(of_home.bytes_before)} before, {megabytes(of_home.bytes_after)} now; the "
+            f"logs of {count(of_home.runs, 'run')} and {count(of_home.events, 'event')} are gone."
+        )

@@ -38,14 +38,23 @@ class CompactedHome:
     events: int
 
 
-def compact_home(home: Path, *, now: dt.datetime, days: float) -> CompactedHome:
-    """Remove the logs of runs that ended more than `days` ago, and from the index what was replaced since."""
-    index, history = home / "history" / "runs" / INDEX, home / "history" / "runs.db"
-    if not index.is_file() or not history.is_file():
+def check_home(home: Path) -> None:
+    """Raise where Dagster keeps no events in files."""
+    if not all(path.is_file() for path in _files_of(home)):
         raise UsageError(
             f"{home} (DAGSTER_HOME) holds no events in files: nothing to compact there. Where Dagster keeps them in a "
             "database, that has means of its own"
         )
+
+
+def _files_of(home: Path) -> tuple[Path, Path]:
+    return home / "history" / "runs" / INDEX, home / "history" / "runs.db"
+
+
+def compact_home(home: Path, *, now: dt.datetime, days: float) -> CompactedHome:
+    """Remove the logs of runs that ended more than `days` ago, and from the index what was replaced since."""
+    check_home(home)
+    index, history = _files_of(home)
     before = _bytes_of(home)
     ended, long_ended = _ended_runs(history, now.replace(tzinfo=dt.UTC).timestamp() - days * 86_400)
     with _opened(index) as con:

@@ -99,7 +99,7 @@ def python(tmp_path):
     below = sysconfig.get_path("purelib")
     (packages / "below.pth").write_text(f"import site; site.addsitedir({below!r})\n")
     command = [tmp_path / "venv" / "bin" / "pip", "install", "--quiet", "--no-deps", "--require-hashes", "-r"]
-    done = subprocess.run([*command, ROOT / "requirements-postgres.lock"], capture_output=True, text=True)
+    done = subprocess.run([*command, ROOT / "deploy" / "postgres.lock"], capture_output=True, text=True)
     if done.returncode:
         pytest.skip(f"the extra cannot be installed: {done.stderr.strip().splitlines()[-1]}")
     return tmp_path / "venv" / "bin" / "python"
