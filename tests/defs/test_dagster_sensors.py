@@ -14,7 +14,7 @@ from eval_pipeline.defs.partitions import registered_runs
 from eval_pipeline.defs.resources import StoreResource
 from eval_pipeline.defs.schedule import nightly
 from eval_pipeline.defs.sensors import new_comparisons, new_runs, stale_metrics
-from eval_pipeline.defs.tags import LAUNCH, ONLY_STALE, REASONS
+from eval_pipeline.defs.tags import HIDDEN_ONLY_STALE, HIDDEN_REASONS, LAUNCH
 from eval_pipeline.errors import InvalidConfig
 from eval_pipeline.loading.inbox import look_into, take_in_runs, take_in_sources
 from eval_pipeline.report.pages.writing import publish_pages
@@ -137,8 +137,8 @@ def test_sources_go_first_and_the_runs_follow_in_one_range_in_run_order(inbox_wa
     assert ranges(requests) == [("c-early", "b-late")]
     assert requests[0].job_name == "nightly_evaluation"
     assert {"raw.results", "metrics.hit_at_k", "aggregates.run_metrics"} <= assets(requests[0])
-    assert requests[0].tags[ONLY_STALE] == "true"
-    assert requests[0].tags[REASONS] == "missing,results"
+    assert requests[0].tags[HIDDEN_ONLY_STALE] == "true"
+    assert requests[0].tags[HIDDEN_REASONS] == "missing,results"
 
 
 def test_a_folder_without_run_json_is_not_looked_at(inbox_watch, golden_inbox, instance):
