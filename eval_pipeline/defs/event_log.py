@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -130,9 +131,11 @@ def apart(events: Sequence[dg.EventLogEntry]) -> list[dg.EventLogEntry]:
 
     Dagster's page of events keeps one of every millisecond, and takes the last one for the latest.
     """
-    n_shown = sum(event.dagster_event_type in SHOWN for event in events)
-    if n_shown < 2:
+    shown = [int(event.timestamp * 1000) for event in events if event.dagster_event_type in SHOWN]
+    # What was reported with times of its own keeps them.
+    if all(before < after for before, after in itertools.pairwise(shown)):
         return list(events)
+    n_shown = len(shown)
     now = int(max(event.timestamp for event in events) * 1000)
     found = []
     for event in events:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+
 import dagster as dg
 import pytest
 
@@ -9,7 +11,7 @@ from eval_pipeline.defs.location import build_definitions
 from eval_pipeline.defs.sources import RAW_PARTS
 from eval_pipeline.defs.telling.existing import SHOW_EXISTING, show_existing
 from eval_pipeline.formulas.registry import load_registry
-from eval_pipeline.launch import run_in_dagster, show_what_was_computed
+from eval_pipeline.launch import open_instance, run_in_dagster, show_what_was_computed
 from tests.projects import project_of
 
 from .deliveries import CHANGED, change_a_formula, copied
@@ -49,6 +51,21 @@ def test_every_cell_is_shown_at_the_time_when_it_was_computed_and_the_newest_run
     assert metadata["mrr"].value == 0.75
     assert metadata["why this partition ran"].value.startswith("it did not")
     assert shown(computed, instance) == 0
+
+
+def test_a_home_of_files_keeps_the_times_at_which_cells_were_computed(computed):
+    with open_instance(computed) as instance:
+        shown(computed, instance)
+        found = events_of(instance, RANK)
+    with project_of(computed).read() as store:
+        rows = store.con.execute(
+            "select r.run_id, c.computed_at from ledger.cells c join raw.runs r using (run_key) where c.definition = ?",
+            ["metrics.reciprocal_rank"],
+        ).fetchall()
+    expected = {run_id: at.replace(tzinfo=dt.UTC).timestamp() for run_id, at in rows}
+    assert expected.keys() == set(RUNS)
+    # Cells of one computation carry one time: then each has a millisecond more than the one before.
+    assert {one: found[one].timestamp for one in RUNS} == pytest.approx(expected, abs=0.01)
 
 
 def test_the_newest_runs_are_shown_at_once_and_the_rest_on_demand(computed, instance):
