@@ -42,6 +42,8 @@ AGGREGATES = "aggregates.run_metrics"
 CHANGED = (FORMULA, f"{AGGREGATES}:{FORMULA}")
 PATIENCE_SECONDS = 1_800
 HISTORY_RUNS = 1_000
+# Seldom, since the web server has to answer every look.
+LOOK_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,9 @@ def fill(folder: Path, shape: Shape, *, everything: bool) -> Settings:
 
 
 def size_of(home: Path) -> int:
-    return sum(path.stat().st_size for path in home.rglob("*") if path.is_file()) if home.exists() else 0
+    """Bytes of a home, but for what servers have not yet taken from their logs into the files."""
+    paths = home.rglob("*") if home.exists() else ()
+    return sum(path.stat().st_size for path in paths if path.is_file() and path.suffix != ".db-wal")
 
 
 def materialized(home: Path) -> int:
@@ -223,7 +227,9 @@ def bench_backfill(work: Path, shape: Shape) -> None:
     settings = fill(folder, shape, everything=False)
     step("apply", folder, 9, 0)
     configure(settings, 8)
-    with served(settings, quiet_sensors=True) as server:
+    with served(settings) as server:
+        server.stop_sensors()
+        server.settle()
         server.backfill(names(settings)[:1])
         spent = [server.backfill(names(settings)[:n]) for n in (shape.runs // 10, shape.runs)]
     cpu, wall = priced(*spent)
@@ -239,7 +245,7 @@ def bench_inbox(work: Path, shape: Shape) -> None:
     questions = draw_questions(shape)
     write_runs(folder / "next", shape, questions, range(2, 3))
     settings.inbox.mkdir()
-    with served(settings, quiet_sensors=False) as server:
+    with served(settings) as server:
         server.settle()
         before = time.perf_counter()
         (folder / "next").rename(settings.inbox / "next")
@@ -247,6 +253,16 @@ def bench_inbox(work: Path, shape: Shape) -> None:
             lambda: any("run-00001..run-00002" in path.name for path in settings.reports.glob("*.html"))
         )
         say("from the inbox to computed, compared and published", time.perf_counter() - before, "s", 30)
+
+
+def _is_of_a_run(process: psutil.Process) -> bool:
+    try:
+        return "spawn_main" in " ".join(process.cmdline())
+    except psutil.ZombieProcess:
+        # Its time is not yet that of its parent.
+        return True
+    except psutil.NoSuchProcess:
+        return False
 
 
 @dataclass
@@ -268,7 +284,7 @@ class Server:
         while not condition():
             if self.process.poll() is not None or time.monotonic() > until:
                 raise SystemExit("the servers ended, or it took too long")
-            time.sleep(0.1)
+            time.sleep(LOOK_SECONDS)
 
     def is_up(self) -> bool:
         try:
@@ -288,9 +304,23 @@ class Server:
             )
             under_way = self.ask(asked)["data"]["runsOrError"]["count"]
             still = 0 if under_way else still + 1
-            return still > 100
+            return still > 20
 
         self.wait(is_settled)
+
+    def has_no_run(self) -> bool:
+        """Whether no process of a run is left; what Python keeps beside them may stay."""
+        return not any(map(_is_of_a_run, psutil.Process(self.process.pid).children(recursive=True)))
+
+    def stop_sensors(self) -> None:
+        """Nothing but what is asked for."""
+        asked = '{ sensorsOrError(repositorySelector: {repositoryName: "__repository__", ' + (
+            'repositoryLocationName: "eval_pipeline.definitions"}) '
+            "{ ... on Sensors { results { sensorState { id } } } } }"
+        )
+        stop = "mutation S($i: String!) { stopSensor(id: $i) { ... on PythonError { message } } }"
+        for one in self.ask(asked)["data"]["sensorsOrError"]["results"]:
+            self.ask(stop, i=one["sensorState"]["id"])
 
     def spent(self) -> float:
         """Seconds of the processor of all of them, and of what they have started and is over."""
@@ -301,7 +331,6 @@ class Server:
 
     def backfill(self, partitions: list[str]) -> Spent:
         keys = [{"path": name.split(".")} for name in (FORMULA, AGGREGATES)]
-        servers = len(psutil.Process(self.process.pid).children(recursive=True))
         size, cpu, clock = size_of(self.settings.dagster_home), self.spent(), time.perf_counter()
         launched = self.ask(
             "mutation L($p: LaunchBackfillParams!) { launchPartitionBackfill(backfillParams: $p) "
@@ -328,7 +357,7 @@ class Server:
         self.wait(is_over)
         wall = time.perf_counter() - clock
         # What a run has spent counts once its process is gone.
-        self.wait(lambda: len(psutil.Process(self.process.pid).children(recursive=True)) <= servers)
+        self.wait(self.has_no_run)
         return Spent(
             wall,
             self.spent() - cpu,
@@ -338,13 +367,9 @@ class Server:
 
 
 @contextmanager
-def served(settings: Settings, *, quiet_sensors: bool) -> Iterator[Server]:
+def served(settings: Settings) -> Iterator[Server]:
     """Dagster's servers as `ui` starts them; ended by their group."""
     prepare_home(settings)
-    if quiet_sensors:
-        settings.config.write_text(
-            settings.config.read_text("utf-8") + '[dagster]\nstale_metrics = "plan"\n', "utf-8"
-        )
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
