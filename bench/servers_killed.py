@@ -41,7 +41,13 @@ def kill_in_a_backfill(served: Served, name: str | None, moment: str) -> float:
     under_way = [run_id for run_id, run in served.runs().items() if run.is_under_way]
     if name:
         served.kill(name)
-    took = until(lambda: served.has_ended(backfill, under_way), f"the end, {name} killed", seconds=PATIENCE)
+    try:
+        took = until(
+            lambda: served.has_ended(backfill, under_way), f"the end, {name} killed", seconds=PATIENCE
+        )
+    except AssertionError:
+        print(served.backfills()[backfill], *(served.runs()[run_id] for run_id in under_way), sep="\n")
+        raise
     healthy = until(lambda: served.is_healthy, "everything answers again", seconds=PATIENCE)
     runs = ", ".join(run.status for run in served.runs_of(backfill))
     print(
