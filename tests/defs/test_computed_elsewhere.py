@@ -86,7 +86,7 @@ def test_what_was_made_by_another_version_of_a_formula_is_shown_as_made_by_that(
 
 def answer(settings, table):
     key = dg.AssetCheckKey(dg.AssetKey(table.split(".")), "up_to_date")
-    with dg.DagsterInstance.from_config(str(settings.dagster_home)) as instance:
+    with open_instance(settings) as instance:
         history = instance.event_log_storage.get_asset_check_execution_history(key, limit=20)
     return [one.event.dagster_event.event_specific_data.passed for one in history]
 

@@ -14,7 +14,7 @@ from eval_pipeline.defs.location import build_definitions
 from eval_pipeline.defs.resources import StoreResource
 from eval_pipeline.defs.sensors import stale_metrics
 from eval_pipeline.defs.tags import RANGE_END, RANGE_START
-from eval_pipeline.launch import run_in_dagster
+from eval_pipeline.launch import open_instance, run_in_dagster
 from tests.projects import open_reader, project_of
 
 from .deliveries import (
@@ -217,7 +217,7 @@ def test_the_launchpad_asks_for_one_reason_alone_and_for_everything_where_it_say
 
 def test_the_tags_of_a_launch_of_its_own_that_nobody_reads_are_hidden(settings):
     found = run_in_dagster(project_of(settings), reasons=None, note="because")
-    with dg.DagsterInstance.from_config(str(settings.dagster_home)) as instance:
+    with open_instance(settings) as instance:
         tags = instance.get_run_by_id(found.dagster_run_ids[0]).tags
     ours = {name for name in tags if name.startswith("eval_pipeline/")}
     assert ours == {"eval_pipeline/why", "eval_pipeline/note", "eval_pipeline/process"}
