@@ -15,6 +15,8 @@ EvalPipelineError
 │       ├── NotAStore        another program's, or of another format: every command leaves it alone
 │       └── StoreNewer       a newer version of this program wrote it          exit code 5, as RefusedError
 ├── ServersFailed            a server ends again and again: somebody has to look   exit code 70
+├── CallStoreError           the file of paid answers cannot be used          exit code 2
+├── NotFinished              asking has stopped, and all paid for is kept      exit code 6
 └── InputRejected            a whole part of a bundle cannot be taken in       becomes a quarantine row
 """
 
@@ -120,6 +122,16 @@ class ServersFailed(EvalPipelineError):
     """A supervised server ended again and again, so all are ended: somebody has to look."""
 
     exit_code = 70
+
+
+class CallStoreError(EvalPipelineError):
+    """The file in which answers that were paid are kept cannot be used."""
+
+
+class NotFinished(EvalPipelineError):
+    """Asking targets or judges stopped before its end: all that was paid is kept, and the same command goes on."""
+
+    exit_code = 6
 
 
 class InputRejected(EvalPipelineError):

@@ -21,7 +21,7 @@ PYTHON: Final = "EVAL_PIPELINE_PYTHON"
 REFUSE: Final = "refuse"
 SAFE_NAME: Final = re.compile(r"[^\w.@+-]+", re.ASCII)
 VARIABLES: Final = tuple(
-    f"EVAL_PIPELINE_{name}" for name in ("DB", "INBOX", "REPORTS", "CONFIG", "SQL", "PYTHON")
+    f"EVAL_PIPELINE_{name}" for name in ("DB", "INBOX", "REPORTS", "CONFIG", "SQL", "PYTHON", "CALLS")
 )
 
 
@@ -30,7 +30,7 @@ class Settings:
     """Paths the product works with; `named` are the variables of the environment that chose one which must be there.
 
     `cache` is where copies of what was read lie; nothing but time is lost where it is None or cannot be written to.
-    `patience` is how many seconds whoever reads waits for a writer.
+    `patience` is how many seconds whoever reads waits for a writer. `calls` is where answers that were paid are kept.
     """
 
     db: Path
@@ -42,6 +42,17 @@ class Settings:
     named: tuple[str, ...] = field(default=(), compare=False)
     cache: Path | None = field(default=None, compare=False)
     patience: float = field(default=60.0, compare=False)
+    calls: Path = field(default=Path("data/calls.sqlite"), compare=False)
+
+    @property
+    def evaluations(self) -> Path:
+        """Where the bundles of runs lie that are asked for from here: beside the store."""
+        return self.db.parent / "evaluations"
+
+    @property
+    def rejudged(self) -> Path:
+        """Where the bundles of runs lie whose stored answers were judged again; no run is called so."""
+        return self.evaluations / ".rejudged"
 
 
 def product_version() -> str:
@@ -52,6 +63,11 @@ def product_version() -> str:
 def utc_now() -> dt.datetime:
     """The time as the store keeps it."""
     return dt.datetime.now(dt.UTC).replace(tzinfo=None)
+
+
+def local_now() -> dt.datetime:
+    """The time on the clock of whoever looks at the screen."""
+    return dt.datetime.now()
 
 
 def who_calls() -> str:
@@ -101,6 +117,7 @@ def load_settings(environ: Mapping[str, str] | None = None, *, db: str | Path | 
         dagster_home=Path(home).absolute(),
         named=named,
         cache=_cache_folder(env),
+        calls=Path(env.get("EVAL_PIPELINE_CALLS") or "data/calls.sqlite").absolute(),
     )
 
 
@@ -136,6 +153,11 @@ def check_places(settings: Settings) -> None:
         raise UsageError(
             f"{'; '.join(missing)}: correct the name, wait for the mount, or remove what names it"
         )
+
+
+def variable(name: str) -> str | None:
+    """What a variable of the environment says, which eval-pipeline.toml names as ${NAME}."""
+    return os.environ.get(name)
 
 
 def refuses_python(environ: Mapping[str, str] | None = None) -> bool:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from eval_pipeline.stats.adjust import adjust_by_family, benjamini_hochberg, holm, simes
+from eval_pipeline.stats.agreement import Agreement, quadratic_kappa
 from eval_pipeline.stats.noise import NoiseBand, drift_anchor, noise_band, pairs_needed_for_band
 from eval_pipeline.stats.paired import compare_paired, mean_of_run
 from eval_pipeline.stats.power import queries_needed, resolution
@@ -13,6 +14,7 @@ from eval_pipeline.stats.results import Alternative, MeanResult, PairedResult, S
 from eval_pipeline.stats.spot_check import draw_spot_check, seed_for, spot_check_size
 
 __all__ = [
+    "Agreement",
     "Alternative",
     "MeanResult",
     "NoiseBand",
@@ -28,6 +30,7 @@ __all__ = [
     "mean_of_run",
     "noise_band",
     "pairs_needed_for_band",
+    "quadratic_kappa",
     "queries_needed",
     "resolution",
     "seed_for",

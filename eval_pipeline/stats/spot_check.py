@@ -17,10 +17,14 @@ def spot_check_size(n_queries: int) -> int:
     return min(n_queries, max(FEWEST, min(MOST, n_queries // SHARE)))
 
 
-def draw_spot_check(query_ids: Sequence[str], *, seed: int) -> list[str]:
-    """The ids to judge again, in the order of the set; neither that order nor a duplicate changes which ones."""
+def draw_spot_check(query_ids: Sequence[str], *, seed: int, size: int | None = None) -> list[str]:
+    """The ids to judge again, in the order of the set; neither that order nor a duplicate changes which ones.
+
+    `size` is how many somebody wants; there are never more than are known.
+    """
     known = sorted(set(query_ids))
-    drawn = set(random.Random(seed).sample(known, spot_check_size(len(known))))
+    wanted = spot_check_size(len(known)) if size is None else min(size, len(known))
+    drawn = set(random.Random(seed).sample(known, wanted))
     return [query_id for query_id in dict.fromkeys(query_ids) if query_id in drawn]
 
 
