@@ -1,4 +1,4 @@
-"""eval-pipeline.toml: parameters, variants, datasets, comparisons, gates, Dagster."""
+"""eval-pipeline.toml: parameters, variants, datasets, comparisons, gates, Dagster, who is asked."""
 
 from __future__ import annotations
 
@@ -16,7 +16,12 @@ from urllib.parse import urlsplit
 
 from eval_pipeline.errors import InvalidConfig
 
-TABLES = ("formulas", "datasets", "comparison", "gate", "baselines", "dagster", "load", "scores")
+TABLES = (
+    *("formulas", "datasets", "comparison", "gate", "baselines", "dagster", "load", "scores"),
+    *("targets", "judges", "suites"),
+)
+# Tables whose every entry is a table of its own. What the last three say is read where somebody is asked.
+_NAMED = ("formulas", "datasets", "scores", "targets", "judges", "suites")
 COMPLETE = "complete"
 JUDGED = "judged"
 LAUNCH = "launch"
@@ -24,6 +29,7 @@ PLAN = "plan"
 STALE_METRICS_SECONDS = 60
 STALE_METRICS_MOST_SECONDS = 600
 NIGHTLY = "02:00"
+CANARY_ALARM = 0.2
 TIMEZONE = "UTC"
 FRESH_WITHIN_HOURS = 26
 ENV = "env:"
@@ -47,6 +53,9 @@ class Config:
     dagster: Mapping[str, Any] = field(default_factory=dict)
     load: Mapping[str, Any] = field(default_factory=dict)
     scores: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    targets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    judges: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    suites: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @property
     def inverted_spans(self) -> Literal["error", "drop"]:
@@ -106,6 +115,28 @@ class Config:
         """The scores of which it is said what their texts stand for."""
         return tuple(sorted(name for name, entry in self.scores.items() if entry.get("labels")))
 
+    def judges_of(self, suite: str | None) -> list[str]:
+        """The judges that a suite names, the one that scores it first."""
+        judges = self.suites.get(suite, {}).get("judges", []) if suite is not None else []
+        return [one for one in judges if isinstance(one, str)] if isinstance(judges, list) else []
+
+    def canary_alarm(self, suite: str | None) -> float:
+        """The share of the season's first answers that may be judged otherwise before the judge counts as changed."""
+        canary = self.suites.get(suite, {}).get("canary") if suite is not None else None
+        alarm = canary.get("alarm", CANARY_ALARM) if isinstance(canary, dict) else CANARY_ALARM
+        return float(alarm) if isinstance(alarm, int | float) and 0 <= alarm <= 1 else CANARY_ALARM
+
+    def judges_of_suites(self, suite: str | None = None, judges: Collection[str] | None = None) -> str:
+        """Which judge stands where in which suite, or these in this one, as JSON in a fixed order."""
+        rows = [
+            {"suite": name, "judge": judge, "place": place}
+            for name in (sorted(self.suites) if suite is None else [suite])
+            for place, judge in enumerate(
+                one for one in self.judges_of(name) if judges is None or one in judges
+            )
+        ]
+        return json.dumps(rows, ensure_ascii=False)
+
     def extraction_cases_of(self, dataset: str) -> int | None:
         """How many extraction cases every run of the dataset should hold, where it is said."""
         found: int | None = self.datasets.get(dataset, {}).get("extraction_cases")
@@ -151,7 +182,7 @@ def load_config(path: Path) -> Config:
     for table, entries in values.items():
         if not isinstance(entries, dict):
             raise InvalidConfig(f"{path}: {table} is a table: [{table}]")
-    for table in ("formulas", "datasets", "scores"):
+    for table in _NAMED:
         for name, entry in values.get(table, {}).items():
             if not isinstance(entry, dict):
                 raise InvalidConfig(f"{path}: {table}.{name} is a table of its own: [{table}.{name}]")

@@ -28,12 +28,12 @@ class Text(NamedTuple):
     """Declares that a field holds a text, of which kind, the column it is stored in, and what stays without it.
 
     `mark`: as many marks as there were texts. `fields`: the names of fields. `number`: a number, which is no text.
-    `id`: what is known as an id. `word`: a number, and what is one word.
+    `id`: what is known as an id. `word`: a number, and what is one word. `verdict`: what was read of it.
     """
 
     kind: Kind
     column: str
-    stays: Literal["nothing", "mark", "fields", "number", "id", "word"] = "nothing"
+    stays: Literal["nothing", "mark", "fields", "number", "id", "word", "verdict"] = "nothing"
 
 
 # Every text of a record is one of these, or declared as a text. Versions, models, times, paths, headings and languages
@@ -51,6 +51,14 @@ Source = Literal["judge", "human", "code"]
 DiscrepantValue = Annotated[Any, Text("passage", "raw.extraction_cases.discrepancies")]
 GroundTruth = Annotated[dict[str, Any], Text("passage", "raw.extraction_cases.ground_truth", "fields")]
 Extracted = Annotated[dict[str, Any], Text("passage", "raw.extraction_cases.extracted", "fields")]
+RequestBody = Annotated[Any, Text("passage", "raw.judge_requests.body_key")]
+# What became of asking a judge: an answer came, none came, it was not asked; with answers taken in without their
+# texts what was read of them stands here.
+JudgementStatus = Literal[
+    "ok", "error", "skipped", "repaired", "unparsed", "truncated", "refused", "filtered"
+]
+# Why a judge was asked: to score the run, to see how far another agrees, to see whether it is still the same.
+Purpose = Literal["main", "spot_check", "canary"]
 ExpectedTruth = Annotated[dict[str, Any], Text("passage", "ledger.expected_cases.ground_truth_hash")]
 
 
@@ -113,6 +121,8 @@ class GoldenRow(Record):
 
 # The dimensions that queries are sliced by, in the order in which they are shown.
 SLICES: Final = ("tag", "category", "difficulty", "vault", "answerable")
+# What judges are asked for that is answered by a score of ours.
+SCORED_ASKS: Final = ("groundedness", "correctness")
 
 
 class Hit(Record):
@@ -289,6 +299,7 @@ class Run(Record):
     suite_time_ms: float | None = None
     config: RunConfig | None = None
     scores: dict[Id, RunScore] | None = None
+    evaluation: Evaluation | None = None
 
 
 class Discrepancy(Record):
@@ -354,6 +365,57 @@ class SpotCheck(Record):
     first: Verdict | None = None
     second: Verdict | None = None
     kind: Name | None = None
+
+
+class Judgement(Record):
+    """What a judge was asked of one answer and what it said, as it came.
+
+    `version` and `temperature` are those that it was set up with.
+    """
+
+    query_id: Id
+    ask: Name
+    judge: Name
+    request: Id | None = None
+    status: JudgementStatus = "ok"
+    raw: Annotated[str, Text("words", "raw.judgements.raw_answer", "verdict")] | None = None
+    reason: Annotated[str, Text("words", "raw.judgements.reason")] | None = None
+    model: Name | None = None
+    version: Name | None = None
+    temperature: float | None = None
+    fingerprint: Name | None = None
+    prompt_version: Name | None = None
+    season: Name | None = None
+    usage: Tokens | None = None
+    usd: float | None = None
+    latency_ms: float | None = None
+    attempts: int | None = None
+    from_cache: bool | None = None
+    repeat: int | None = None
+    purpose: Purpose = "main"
+
+
+class JudgeRequest(Record):
+    """What was sent to a judge, by its hash: enough to ask it again."""
+
+    request: Id
+    body: RequestBody = None
+
+
+class Evaluation(Record):
+    """How far an evaluation came that asked the system and the judges itself."""
+
+    run_id: Id | None = None
+    state: Literal["complete", "incomplete"] | None = None
+    stopped: Name | None = None
+    bundle: Name | None = None
+    target_calls: int | None = None
+    judge_calls: int | None = None
+    cached: int | None = None
+    failed: int | None = None
+    uncertain: int | None = None
+    usd: float | None = None
+    waited_s: float | None = None
 
 
 @cache

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 # Of what is stored, and of what people read of it; `rounded` and `rounded_by` of sql/functions have as many.
@@ -13,6 +13,13 @@ DECIMALS: Final = 4
 def count(number: int, noun: str, *, plural: str | None = None) -> str:
     """`1 query`, `1,200 queries`."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def usd(value: float | None) -> str:
+    """`0.31 USD`; without a price nobody knows."""
+    if value is None:
+        return "price unknown"
+    return f"{value:.2g} USD" if 0 < value < 0.1 else f"{value:,.2f} USD"
 
 
 def failed_sentence(failed: Sequence[tuple[str, str]]) -> str:
@@ -41,3 +48,8 @@ def decimal(value: float) -> str:
 def signed(value: float) -> str:
     """As people read how far it moved."""
     return f"{value:+.{DECIMALS}f}"
+
+
+def each_counted(counts: Mapping[str, int]) -> str:
+    """`38 ok, 3 unparsed, 1 refused`."""
+    return ", ".join(f"{n:,} {name}" for name, n in counts.items())

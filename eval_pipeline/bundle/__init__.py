@@ -10,7 +10,7 @@ lines         One line, one record: read with care, and with a reason for every 
 near_misses   Fields that no record has and that are named almost like one.
 packed_lines  Rows written as packed JSON Lines, each on the line number it came from.
 parquet       A Parquet file's rows in batches: as the columns of a record, or as lines of JSON.
-parts         The smaller parts of a bundle: run.json, archives, index reports, spot checks.
+parts         The smaller parts of a bundle: run.json, archives, index reports, spot checks, judgements.
 problems      What was wrong with a piece of input, and where it stood.
 results       results.jsonl and results.parquet as flat tables, read in bulk or line by line; odd spans.
 scores        Scores of others under their own names: as a number or text alone, or with a reason and who said it.

@@ -13,7 +13,9 @@ from eval_pipeline.errors import InputRejected, UsageError
 from eval_pipeline.records import CASES
 
 # The parts of a run that have rows, and texts in them; the report of the indexing has neither.
-ROW_PARTS = ("results", "extractions", "judge_spot_check")
+ROW_PARTS = ("results", "extractions", "judge_spot_check", "judgements", "requests")
+# Those of which several deliveries stand side by side: a new one takes the place of what it names, and of no more.
+ADDED_PARTS = ("judgements", "requests")
 INDEX_REPORT = "index_report"
 # The file of another tool that a run or a golden set was made from, where deliveries are kept.
 ORIGINAL = "original"

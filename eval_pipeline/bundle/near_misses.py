@@ -11,7 +11,7 @@ from pathlib import Path
 
 from eval_pipeline.bundle.files import BLOCK_BYTES, PARQUET, line_blocks
 from eval_pipeline.errors import InputRejected
-from eval_pipeline.records import GoldenRow, Record, Result
+from eval_pipeline.records import GoldenRow, Judgement, Record, Result
 
 SAMPLED_ROWS = 100
 CLOSE = 0.8
@@ -19,6 +19,7 @@ CLOSE = 0.8
 _OTHERS: dict[type[Record], frozenset[str]] = {
     Result: frozenset({"query", "question"}),
     GoldenRow: frozenset({"id", "question"}),
+    Judgement: frozenset(),
 }
 _MEANT: dict[type[Record], dict[str, str]] = {
     Result: {
@@ -34,6 +35,15 @@ _MEANT: dict[type[Record], dict[str, str]] = {
         **dict.fromkeys(("expected_docs", "expected_documents", "relevant_docs"), "expected_doc_ids"),
         **dict.fromkeys(("qid", "queryid", "question_id"), "query_id"),
         **dict.fromkeys(("required", "contains"), "must_contain"),
+    },
+    Judgement: {
+        **dict.fromkeys(("response", "output", "answer", "raw_answer", "raw_response"), "raw"),
+        **dict.fromkeys(("qid", "queryid", "question_id"), "query_id"),
+        **dict.fromkeys(("metric", "question", "criterion"), "ask"),
+        **dict.fromkeys(("request_hash", "hash"), "request"),
+        **dict.fromkeys(("tokens", "token_usage"), "usage"),
+        **dict.fromkeys(("cost", "cost_usd"), "usd"),
+        **dict.fromkeys(("system_fingerprint",), "fingerprint"),
     },
 }
 

@@ -1,4 +1,4 @@
-"""The smaller parts of a bundle: run.json, archives, index reports, spot checks."""
+"""The smaller parts of a bundle: run.json, archives, index reports, spot checks, judgements."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from eval_pipeline.bundle.results import (
 )
 from eval_pipeline.bundle.scores import _full_scores
 from eval_pipeline.errors import InputRejected
-from eval_pipeline.records import ArchiveChunk, IndexReport, Record, Run, SpotCheck
+from eval_pipeline.records import ArchiveChunk, IndexReport, Judgement, JudgeRequest, Record, Run, SpotCheck
 
 R = TypeVar("R", bound=Record)
 T = TypeVar("T")
@@ -173,6 +173,39 @@ def _read_spot_check(row: dict[str, Any]) -> SpotCheck:
             raise BadRow(f"{side}.score", text_fault[1])
         getattr(check, side).score = verdict.get("score")
     return check
+
+
+def read_judgements(path: Path) -> Iterator[Line[Judgement]]:
+    """What judges said of the answers of a run."""
+    return each_line(path, _read_judgement)
+
+
+def _read_judgement(row: dict[str, Any]) -> Judgement:
+    """What the judge answered is taken whatever it is; what names the judgement is checked."""
+    judgement = _to_record({name: value for name, value in row.items() if value is not None}, Judgement)
+    named = {name: getattr(judgement, name) for name in ("query_id", "ask", "judge", "request")}
+    for name, value in named.items():
+        fault = _id_fault(value) if value is not None else None
+        if fault:
+            raise BadRow(name, fault)
+    for name in ("repeat", "attempts"):
+        number = getattr(judgement, name)
+        if number is not None and not 0 <= number <= LARGEST_COUNT:
+            raise BadRow(name, f"is {number}: it counts from 0")
+    return judgement
+
+
+def read_judge_requests(path: Path) -> Iterator[Line[JudgeRequest]]:
+    """What judges were sent."""
+    return each_line(path, _read_judge_request)
+
+
+def _read_judge_request(row: dict[str, Any]) -> JudgeRequest:
+    sent = _to_record(row, JudgeRequest)
+    fault = _id_fault(sent.request)
+    if fault:
+        raise BadRow("request", fault)
+    return sent
 
 
 def each_line(path: Path, read: Callable[[dict[str, Any]], T]) -> Iterator[Line[T]]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 
@@ -19,7 +19,13 @@ from eval_pipeline.bundle.extractions import _read_case, _read_expected_case, ha
 from eval_pipeline.bundle.golden import _golden_lines
 from eval_pipeline.bundle.lines import Line, problem_of
 from eval_pipeline.bundle.packed_lines import write_numbered
-from eval_pipeline.bundle.parts import each_line, read_archive, read_spot_checks
+from eval_pipeline.bundle.parts import (
+    each_line,
+    read_archive,
+    read_judge_requests,
+    read_judgements,
+    read_spot_checks,
+)
 from eval_pipeline.bundle.problems import Problem
 from eval_pipeline.bundle.results import read_result
 from eval_pipeline.bundle.scores import _full_scores
@@ -29,8 +35,11 @@ from eval_pipeline.records import (
     KINDS,
     Answer,
     Discrepancy,
+    Evaluation,
     ExtractionCase,
     JudgeConfig,
+    Judgement,
+    JudgementStatus,
     Kind,
     Record,
     Result,
@@ -48,27 +57,36 @@ PASSAGES: Final[tuple[Kind, ...]] = ("passage",)
 Document = dict[str, Any]
 
 
+# What a judge's answer comes to without its words: (ask, status, answer, mark) → status, and an answer that holds no
+# more than its verdict.
+ReadJudgement = Callable[[str, str, str | None, str], tuple[str, str | None]]
+
+
 @dataclass(frozen=True)
 class Removal:
-    """The kinds of texts that go, and which citations are ids and stay."""
+    """The kinds of texts that go, which citations are ids and stay, and who reads what a judge answered."""
 
     kinds: Collection[Kind]
     is_id: Callable[[str], bool]
+    read: ReadJudgement | None = None
 
 
-def _removal_on_load(ids: Collection[str]) -> Removal:
+def _removal_on_load(ids: Collection[str], read: ReadJudgement | None) -> Removal:
     """A citation of one word is an id, and so is one among these, or among the chunks of its own row."""
-    return Removal(LEFT_OUT, lambda text: text in ids or len(text.split()) < 2)
+    return Removal(LEFT_OUT, lambda text: text in ids or len(text.split()) < 2, read)
 
 
-def removal_for_good(ids: Collection[str]) -> Removal:
+def removal_for_good(ids: Collection[str], read: ReadJudgement | None = None) -> Removal:
     """Every text; of citations nothing stays but what is known as an id elsewhere."""
-    return Removal(KINDS, lambda text: text in ids)
+    return Removal(KINDS, lambda text: text in ids, read)
 
 
 def _without_texts(record: Record, removal: Removal) -> None:
     if isinstance(record, ExtractionCase):
         _compare_documents(record)
+    if isinstance(record, Judgement) and removal.read:
+        status, record.raw = removal.read(record.ask, record.status, record.raw, FORGOTTEN)
+        record.status = cast(JudgementStatus, status)
     texts = texts_of(type(record))
     for name in record.__struct_fields__:
         value, text = getattr(record, name), texts.get(name)
@@ -105,6 +123,8 @@ def _left_of(value: Any, text: Text, removal: Removal) -> Any:
             return value if isinstance(value, int | float) or removal.is_id(value) else FORGOTTEN
         case "id":
             return value if not value or removal.is_id(value) else None
+        case "verdict":
+            return value if removal.read else None
         case "nothing":
             return value if isinstance(value, str) and not value.strip() else None
 
@@ -125,6 +145,7 @@ _RUN_PARTS: Mapping[str, type[Record]] = {
     "config": RunConfig,
     "config.judge": JudgeConfig,
     "config.judge_price_per_1k": Tokens,
+    "evaluation": Evaluation,
 }
 
 
@@ -163,7 +184,7 @@ def run_on_load(document: str) -> str:
     said = json.loads(document)
     if not isinstance(said.get("scores"), dict):
         return document
-    said["scores"] = _scores_without_texts(said["scores"], _removal_on_load(()))
+    said["scores"] = _scores_without_texts(said["scores"], _removal_on_load((), None))
     return json.dumps(said, ensure_ascii=False)
 
 
@@ -190,6 +211,7 @@ def write_without_texts(
     ids: Collection[str] = (),
     run_id: str | None = None,
     called: Path | None = None,
+    read: ReadJudgement | None = None,
 ) -> list[Problem]:
     """Write a part to `target`; returns what of it could not be taken, without the text it had."""
     named = called or source
@@ -197,7 +219,8 @@ def write_without_texts(
     def refused(line: Line[Any]) -> Problem:
         return replace(problem_of(line, named, run_id=run_id), text="")
 
-    return write_numbered(target, rows_without_texts(part, source, _removal_on_load(ids)), dict, refused)
+    removal = _removal_on_load(ids, read)
+    return write_numbered(target, rows_without_texts(part, source, removal), dict, refused)
 
 
 def write_without_passages(part: str, source: Path, target: Path) -> None:
@@ -239,4 +262,6 @@ _ROWS: Mapping[str, Callable[[Path, Removal], Iterable[Line[Any]]]] = {
     "results": _results,
     "extractions": lambda path, _: each_line(path, _read_case),
     "judge_spot_check": lambda path, _: read_spot_checks(path),
+    "judgements": lambda path, _: read_judgements(path),
+    "requests": lambda path, _: read_judge_requests(path),
 }

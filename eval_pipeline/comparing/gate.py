@@ -32,12 +32,14 @@ from eval_pipeline.comparing.states import (
     _unusable,
 )
 from eval_pipeline.comparing.warnings import _is_judged, _matched_by_id, _why_unstable, chunk_level_metrics
+from eval_pipeline.computing.judges import asks_of, differing_asks
 from eval_pipeline.computing.ledger import FAILED
 from eval_pipeline.config import Config, load_config
 from eval_pipeline.errors import InvalidConfig, RefusedError, UsageError
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.formulas.scores import PREFIX
 from eval_pipeline.loading.cases import ExpectedCases, expected_cases
+from eval_pipeline.records import SCORED_ASKS
 from eval_pipeline.showing.checks import ExtractionScores, extraction_scores
 from eval_pipeline.showing.show import EXTRACTION as EXTRACTION_CASES
 from eval_pipeline.stats import drift_anchor
@@ -308,7 +310,13 @@ def _preconditions(
         yield f"no rule applies: {_why_none(paired, skipped)}"
     yield from (f"{run.run_id} is {run.implausible.why}" for run in (a, b) if run.implausible)
     yield from _unlike_values(paired, registry, rules)
-    if asks_queries and a.judge != b.judge:
+    yield from (
+        f"the evaluation of {run.run_id} has not come to its end: the same `eval-pipeline evaluate` goes on with it"
+        for run in (a, b)
+        if run.is_unfinished
+    )
+    differing = differing_asks(a.judges, b.judges) if asks_queries else []
+    if any(ask in SCORED_ASKS for ask in differing) or any(asks_of(rule.metric, differing) for rule in rules):
         yield "the judge configurations differ (model, version, temperature or prompt version)"
 
 

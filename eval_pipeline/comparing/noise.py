@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from eval_pipeline.comparing.documents import FlakyQuery, IdenticalPairs, NoiseBand
 from eval_pipeline.comparing.pair_rows import ComparedRun
+from eval_pipeline.computing.judges import Setup, judge_setups
 from eval_pipeline.showing.plausibility import implausible_runs
 from eval_pipeline.stats import noise_band, pairs_needed_for_band
 from eval_pipeline.store.open import Connection, first_value
@@ -84,14 +85,18 @@ def recent_runs(
     ).fetchall()
     # Zeros that say nothing would pass for runs that do not move.
     unknown = implausible_runs(con, [row[0] for row in rows]).keys() - asked
-    return [_recent_run(row[:-1], row[-1]) for row in reversed(rows) if row[0] not in unknown]
+    setups = judge_setups(con, [row[0] for row in rows])
+    return [
+        _recent_run(row[:-1], row[-1], setups.get(row[0])) for row in reversed(rows) if row[0] not in unknown
+    ]
 
 
-def _recent_run(columns: Sequence[Any], document: str) -> RecentRun:
-    """With its configuration as text that does not depend on the order of keys."""
+def _recent_run(columns: Sequence[Any], document: str, setups: Mapping[str, Setup] | None) -> RecentRun:
+    """With its configuration as text that does not depend on the order of keys; who judged it is part of it."""
     config = json.loads(document).get("config") or {}
-    parts = [json.dumps(part, sort_keys=True) for part in (config, config.get("judge"))]
-    return RecentRun(*[*columns, *parts])
+    judge = setups or config.get("judge")
+    whole = {**config, "judgements": setups} if setups else config
+    return RecentRun(*columns, *(json.dumps(part, sort_keys=True) for part in (whole, judge)))
 
 
 def _stored_values(

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eval_pipeline.bundle.secrets import masked
+from eval_pipeline.computing.judges import Canary, Setup, canaries, judge_setups, setups_of_run
 from eval_pipeline.formulas.definition import Definition, quoted
 from eval_pipeline.showing.plausibility import Implausible, implausible_runs
 from eval_pipeline.store.open import Connection, first_row, first_value, own_table
@@ -19,12 +20,16 @@ FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 IntArray = npt.NDArray[np.int64]
 
+UNFINISHED = "incomplete"
 JUDGE = ("judge_model", "judge_version", "judge_temperature", "judge_prompt_version")
 
 
 @dataclass(frozen=True)
 class ComparedRun:
-    """One of the two runs; `golden_key` is below 0 without a golden set, 0 where nothing is asked."""
+    """One of the two runs; `golden_key` is below 0 without a golden set, 0 where nothing is asked.
+
+    `judges`: by what it was asked, each with its configuration.
+    """
 
     run_key: int
     run_id: str
@@ -33,11 +38,13 @@ class ComparedRun:
     golden_key: int
     suite: str | None
     config: Mapping[str, Any]
-    judge: tuple[Any, ...]
+    judges: Mapping[str, Setup]
+    canary: Canary | None
     n_golden: int
     n_results: int
     n_quarantined: int
     is_without_results: bool
+    is_unfinished: bool
     implausible: Implausible | None
 
 
@@ -86,7 +93,7 @@ def find_compared_run(con: Connection, run_id: str) -> ComparedRun:
     names = ("chunker_version", "embedding_model", "prompt_version", "llm_model", "top_k", *JUDGE)
     row = first_row(
         con,
-        f"select dataset_key, suite, {', '.join(names)} from raw.runs where run_key = ?",
+        f"select dataset_key, evaluation_state, suite, {', '.join(names)} from raw.runs where run_key = ?",
         [run.run_key],
     )
     counts = first_row(
@@ -98,7 +105,7 @@ def find_compared_run(con: Connection, run_id: str) -> ComparedRun:
     )
     assert row is not None and counts is not None
     # The chunker's version finds its archives; nobody writes a user into it.
-    chunker, *others = row[2:]
+    chunker, *others = row[3:]
     config = dict(zip(names, (chunker, *masked(others)), strict=True))
     return ComparedRun(
         run_key=run.run_key,
@@ -106,13 +113,17 @@ def find_compared_run(con: Connection, run_id: str) -> ComparedRun:
         dataset=run.dataset,
         dataset_key=row[0],
         golden_key=run.golden_key,
-        suite=row[1],
+        suite=row[2],
         config=config,
-        judge=tuple(config[name] for name in JUDGE),
+        judges=setups_of_run(
+            tuple(config[name] for name in JUDGE), judge_setups(con, [run.run_key]).get(run.run_key, {})
+        ),
+        canary=canaries(con, [run.run_key]).get(run.run_key),
         n_golden=_golden_size(con, run.golden_key),
         n_results=int(counts[0]),
         n_quarantined=int(counts[1]),
         is_without_results=is_without_results(con, run.run_key),
+        is_unfinished=row[1] == UNFINISHED,
         implausible=implausible_runs(con, [run.run_key]).get(run.run_key),
     )
 

@@ -9,10 +9,13 @@ from eval_pipeline.comparing._whole_runs import compare_cases
 from eval_pipeline.comparing.documents import SAYS_IMPLAUSIBLE, UNRECORDED, Counts
 from eval_pipeline.comparing.material import Material, Paired
 from eval_pipeline.comparing.states import FROZEN, _computed_alike, _formula_differences
+from eval_pipeline.computing.judges import Setup, asks_of, differing_asks
 from eval_pipeline.computing.ledger import FAILED
+from eval_pipeline.config import Config
 from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.registry import Registry
-from eval_pipeline.showing.blocks import judge_config_problems
+from eval_pipeline.records import SCORED_ASKS
+from eval_pipeline.showing.blocks import problems_of_setups
 from eval_pipeline.store.runs import NightRun
 from eval_pipeline.words import count, decimal, signed
 
@@ -40,7 +43,7 @@ def _warnings_of(material: Material, registry: Registry, counts: Counts) -> list
         *_about_chunkers(material, registry, counts),
         *_about_definitions([*paired.formulas, *registry.summaries], paired),
         *_about_values(paired),
-        *_about_config(paired),
+        *_about_config(paired, registry),
         *_about_queries(paired),
         *cases,
     ]
@@ -49,10 +52,8 @@ def _warnings_of(material: Material, registry: Registry, counts: Counts) -> list
 def _caveats_of(paired: Paired, registry: Registry) -> dict[str, str]:
     """Metric → why its difference does not say what it seems to say."""
     found: dict[str, str] = {}
-    if paired.a.judge != paired.b.judge:
-        found |= dict.fromkeys(
-            (one.metric for one in paired.compared if _is_judged(one.metric)), JUDGES_DIFFER
-        )
+    differing = differing_asks(paired.a.judges, paired.b.judges)
+    found |= {one.metric: JUDGES_DIFFER for one in paired.compared if asks_of(one.metric, differing)}
     if not paired.is_exact and not paired.is_unlabelled:
         found |= dict.fromkeys(chunk_level_metrics(registry, paired), _why_unstable(paired))
     return found
@@ -110,6 +111,9 @@ def _about_attempt(run: NightRun) -> Iterator[str]:
         yield f"{run.run_id} was replaced by {run.superseded_by}"
     if not run.is_complete and run.n_results:
         asked, missing = run.n_golden - run.n_not_asked, run.n_missing - run.n_not_asked
+        if not missing:
+            yield f"{run.run_id} is incomplete: its evaluation has not come to its end; it stands for no night"
+            return
         yield (
             f"{run.run_id} is incomplete: {_queries(missing)} of {asked:,} without a result; "
             "it stands for no night"
@@ -226,21 +230,37 @@ def _about_values(paired: Paired) -> Iterator[str]:
             yield f"without values for {name}, whose texts were forgotten: {_named(forgotten)}"
 
 
-def _about_config(paired: Paired) -> Iterator[str]:
+def _about_judges(paired: Paired, config: Config) -> Iterator[str]:
     a, b = paired.a, paired.b
-    if a.judge != b.judge:
-        differing = [
-            f"{name} {_recorded(before)} and {_recorded(after)}"
-            for name, before, after in zip(JUDGE_SETTINGS, a.judge, b.judge, strict=True)
-            if before != after
-        ]
-        yield f"judge configurations differ ({', '.join(differing)}): judge metrics are not comparable"
+    differing: dict[str, list[str]] = {}
+    for ask in differing_asks(a.judges, b.judges):
+        differing.setdefault(_differing_settings(a.judges.get(ask), b.judges.get(ask)), []).append(ask)
+    for settings, asks in differing.items():
+        about = "" if asks == list(SCORED_ASKS) else f" for {', '.join(asks)}"
+        yield f"judge configurations differ{about} ({settings}): judge metrics are not comparable"
     is_judged_at_all = any(_is_judged(one.metric) and one.pairs.on_both.any() for one in paired.compared)
-    for name, run in ((a.run_id, a), (b.run_id, b)):
-        judge = dict(zip(JUDGE_SETTINGS, run.judge, strict=True))
-        problems = judge_config_problems({"judge": judge}, is_judged=True) if is_judged_at_all else []
+    for run in (a, b):
+        problems = problems_of_setups(run.judges) if is_judged_at_all else []
         if problems:
-            yield f"the judge of {name} is not pinned ({', '.join(problems)})"
+            yield f"the judge of {run.run_id} is not pinned ({', '.join(problems)})"
+        alarm = run.canary.problem(config.canary_alarm(run.suite)) if run.canary else None
+        if alarm:
+            yield f"the judge of {run.run_id} has changed within its season ({alarm})"
+
+
+def _differing_settings(a: Setup | None, b: Setup | None) -> str:
+    """`version 'v1' and 'v2'`, of a judge that only one run has all of them."""
+    nothing = (None,) * len(JUDGE_SETTINGS)
+    return ", ".join(
+        f"{name} {_recorded(before)} and {_recorded(after)}"
+        for name, before, after in zip(JUDGE_SETTINGS, a or nothing, b or nothing, strict=True)
+        if before != after
+    )
+
+
+def _about_config(paired: Paired, registry: Registry) -> Iterator[str]:
+    a, b = paired.a, paired.b
+    yield from _about_judges(paired, registry.config)
     top_a, top_b = a.config["top_k"], b.config["top_k"]
     if top_a != top_b:
         yield f"{a.run_id} was configured to retrieve {_hits(top_a)}, {b.run_id} {_hits(top_b)}"
@@ -353,10 +373,12 @@ def _in_both(paired: Paired) -> str:
 
 
 def _judges(paired: Paired) -> str:
-    a, b = paired.a.judge, paired.b.judge
-    if a != b:
+    a, b = paired.a.judges, paired.b.judges
+    if differing_asks(a, b):
         return "judges differ"
-    return "same judge" if any(one is not None for one in a) else "no judge recorded"
+    return (
+        "same judge" if any(one is not None for setup in a.values() for one in setup) else "no judge recorded"
+    )
 
 
 def _settings(paired: Paired) -> Iterator[str]:

@@ -7,6 +7,7 @@ derived              Derived tables: computed from a definition, replaced run by
 examples             The worked examples of the definitions, loaded and measured as any bundle is.
 failures             What a definition fails on: once it has failed, it is computed for fewer and fewer queries.
 history              What derived tables said at a point of time or under a fingerprint; pins, and what is replaced.
+judges               Who judged a run, what became of the answers, and whether a judge has changed.
 ledger               Which cells are to be computed, why, and in which batches and steps.
 measure              What is due is computed: facts, metrics and aggregates, in ranges of runs.
 progress             How far the computing is: due runs, the states of a range, what a Dagster run has computed.

@@ -16,7 +16,9 @@ from eval_pipeline.records import GoldenRow, Result
 ONLY_ARCHIVE = "only"
 GOLDEN_NAMES = frozenset(one.name for one in msgspec.structs.fields(GoldenRow)) - {"query_id"} | {"question"}
 RESULT_NAMES = frozenset(one.name for one in msgspec.structs.fields(Result)) - {"query_id"} | {"hits"}
-NAMES_OF_RUNS = frozenset(("extraction", "extractions", "index_report", "spot_checks", "results"))
+NAMES_OF_RUNS = frozenset(
+    ("extraction", "extractions", "index_report", "spot_checks", "judgements", "results")
+)
 OTHER_NAMES = frozenset(("archive", "archives", "config", "run", "parameters"))
 NAMES = GOLDEN_NAMES | RESULT_NAMES | NAMES_OF_RUNS | OTHER_NAMES
 
@@ -89,6 +91,9 @@ def _write_parts(case: Delivery, folder: Path) -> None:
     if given.get("spot_checks") is not None:
         checks = [{"query_id": case.query_id, **one} for one in given["spot_checks"]]
         _write_lines(folder / "judge_spot_check.jsonl", checks)
+    if given.get("judgements") is not None:
+        said = [{"query_id": case.query_id, "judge": "judge", **one} for one in given["judgements"]]
+        _write_lines(folder / "judgements.jsonl", said)
     if given.get("index_report") is not None:
         (folder / "index_report.json").write_text(json.dumps(given["index_report"]), "utf-8")
     run = {"run_id": case.run_id, "dataset": case.dataset, "config": given.get("config")}

@@ -5,17 +5,18 @@ from __future__ import annotations
 import datetime as dt
 import difflib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
+from eval_pipeline.config import Config
 from eval_pipeline.documents import Document, Help
 from eval_pipeline.errors import UnknownName
 from eval_pipeline.formulas.definition import Definition, Helper
 from eval_pipeline.formulas.fingerprint import combined
 from eval_pipeline.formulas.header import Header
-from eval_pipeline.formulas.registry import Registry, reading_with_labels
+from eval_pipeline.formulas.registry import Registry, reading_of_judgements, reading_with_labels
 from eval_pipeline.settings import product_version
 from eval_pipeline.store.open import Connection, first_row
 from eval_pipeline.store.project import Project, Store
@@ -27,12 +28,11 @@ def _record_versions(store: Store) -> None:
     """Remember the meanings that were never used here before."""
     registry = store.definitions()
     known = set(store.con.execute("select name, fingerprint from ledger.definitions").fetchall())
-    for one in (*registry, *_readings_in_use(store)):
+    standing = ((one, registry.definitions) for one in registry)
+    for one, read in (*standing, *Readings(registry).in_use(store.con)):
         if (one.name, one.fingerprint) in known:
             continue
-        parents = {
-            name: registry.definitions[name].fingerprint for name in one.reads if name in registry.definitions
-        }
+        parents = {name: read[name].fingerprint for name in one.reads if name in read}
         store.con.execute(
             f"insert into ledger.definitions ({COLUMNS}, first_used_at, product_version) "
             "values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -61,52 +61,98 @@ class Fingerprints(NamedTuple):
     source_fingerprint: str
 
 
+# What tells runs with one reading of a definition from those with another.
+_Key = Hashable
+
+
 @dataclass(frozen=True)
 class Reading:
-    """The scores of which the configuration says what their labels are worth, and what a run with some is made with."""
+    """What some runs are made with otherwise than most: which runs, and with what. Of one `kind` they are the same."""
 
-    names: tuple[str, ...]
-    of: Callable[[Sequence[str]], Fingerprints]
+    kind: str
+    runs: Callable[[Connection], list[tuple[Any, int]]]
+    of: Callable[[Any], Fingerprints]
 
 
-def _reading_of_scores(registry: Registry, one: Definition) -> Reading | None:
-    """What the definition means for a run with these scores; None where nothing is said of the labels of any."""
-    known = registry.config.labelled_scores
-    if not one.is_scored_by_name or not known:
+class Readings:
+    """Which definitions runs are made with otherwise: those with scores of which [scores] says what their labels are
+    worth, and those with judgements, by judges among whom [suites] chooses."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._judged: dict[Any, dict[str, Definition]] = {}
+
+    def of(self, one: Definition) -> Reading | None:
+        """Of a definition; None where all runs are made with the same."""
+        registry = self._registry
+        known = registry.config.labelled_scores
+        if one.is_scored_by_name and known:
+            return Reading(
+                "labels",
+                lambda con: _labelled_scores_of_runs(con, known),
+                lambda names: _fingerprints_of(reading_with_labels(registry, one, names)),
+            )
+        if registry.rests_on_judgements(one):
+            return Reading(
+                "judgements",
+                lambda con: _judged_runs(con, registry.config),
+                lambda key: _fingerprints_of(self.judged(key)[one.name]),
+            )
         return None
 
-    def of(names: Sequence[str]) -> Fingerprints:
-        found = reading_with_labels(registry, one, names)
-        return Fingerprints(found.fingerprint, found.own_fingerprint, "")
+    def of_aggregates(self, one: Definition, formula: Definition) -> Reading | None:
+        """Of what is averaged over a formula."""
+        of_formula = self.of(formula)
+        if of_formula is None:
+            return None
 
-    return Reading(known, of)
+        def of(key: _Key) -> Fingerprints:
+            source = of_formula.of(key).fingerprint
+            return Fingerprints(combined(one.fingerprint, source), one.own_fingerprint, source)
+
+        return Reading(of_formula.kind, of_formula.runs, of)
+
+    def judged(self, key: Any) -> dict[str, Definition]:
+        """Every definition as it is read of runs with judgements; worked out once."""
+        if key not in self._judged:
+            self._judged[key] = reading_of_judgements(self._registry, *key)
+        return self._judged[key]
+
+    def in_use(self, con: Connection) -> Iterator[tuple[Definition, Mapping[str, Definition]]]:
+        """Those that a run is made with, each with the definitions that it reads then."""
+        registry = self._registry
+        labelled = registry.config.labelled_scores
+        for names in sorted(
+            {names for names, _ in _labelled_scores_of_runs(con, labelled)} if labelled else ()
+        ):
+            for one in registry:
+                if one.is_scored_by_name:
+                    yield reading_with_labels(registry, one, names), registry.definitions
+        for key in sorted({key for key, _ in _judged_runs(con, registry.config)}, key=repr):
+            read = {**registry.definitions, **self.judged(key)}
+            yield from ((one, read) for one in self.judged(key).values())
 
 
-def _reading_of_aggregates(registry: Registry, one: Definition, formula: Definition) -> Reading | None:
-    of_formula = _reading_of_scores(registry, formula)
-    if of_formula is None:
-        return None
-
-    def of(names: Sequence[str]) -> Fingerprints:
-        source = of_formula.of(names).fingerprint
-        return Fingerprints(combined(one.fingerprint, source), one.own_fingerprint, source)
-
-    return Reading(of_formula.names, of)
+def _fingerprints_of(one: Definition) -> Fingerprints:
+    return Fingerprints(one.fingerprint, one.own_fingerprint, "")
 
 
-def _readings_in_use(store: Store) -> list[Definition]:
-    """What scores mean to those runs whose labels the configuration knows."""
-    registry = store.definitions()
-    labelled = registry.config.labelled_scores
-    if not labelled:
-        return []
-    used = {names for names, _ in _labelled_scores_of_runs(store.con, labelled)}
-    return [
-        reading_with_labels(registry, one, names)
-        for one in registry
-        if one.is_scored_by_name
-        for names in sorted(used)
-    ]
+def _judged_runs(con: Connection, config: Config) -> list[tuple[tuple[str | None, tuple[str, ...]], int]]:
+    """Runs with judgements: the judges among whom the configuration chooses, with the suite that names them.
+
+    Where a run has judgements of one judge there is nothing to choose.
+    """
+    rows = con.execute(
+        "select p.run_key, r.suite, list(j.judge) filter (j.judge is not null) from raw.run_parts p "
+        "join raw.runs r on r.run_key = p.run_key left join ledger.judges_of_runs j on j.run_key = p.run_key "
+        "where p.part = 'judgements' group by p.run_key, r.suite"
+    ).fetchall()
+    found = []
+    for run_key, suite, judges in rows:
+        named = [one for one in config.judges_of(suite) if one in (judges or ())]
+        is_chosen = len(judges or ()) > 1 and named
+        found.append(((suite, tuple(named)) if is_chosen else (None, ()), run_key))
+    return found
 
 
 def _labelled_scores_of_runs(con: Connection, names: Sequence[str]) -> list[tuple[tuple[str, ...], int]]:

@@ -8,12 +8,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
 
-from eval_pipeline.computing.definition_versions import (
-    Reading,
-    _labelled_scores_of_runs,
-    _reading_of_aggregates,
-    _reading_of_scores,
-)
+from eval_pipeline.computing.definition_versions import Fingerprints, Reading, Readings
 from eval_pipeline.computing.scope import LABEL_SETTINGS, _note_label_settings
 from eval_pipeline.config import Config
 from eval_pipeline.errors import StoreError
@@ -27,6 +22,8 @@ from eval_pipeline.store.open import Connection, own_table
 from eval_pipeline.store.project import Store
 
 RUN_PARTS = "raw.run_parts"
+# Which suite a run is of: what depends on it moves the fingerprint.
+SUITES = "raw.suites_of_runs"
 # When a run that delivered none of the parts a definition reads has none of its rows: whatever its text says, or as
 # long as its own text stays.
 WHATEVER_IT_SAYS, AS_IT_STANDS = "whatever it says", "as it stands"
@@ -113,6 +110,7 @@ def cell_spec(
 def cell_specs(registry: Registry) -> list[CellSpec]:
     """Every kind of cell there should be, parents before children."""
     found: list[CellSpec] = []
+    readings = Readings(registry)
     for one in registry:
         if ALL_FORMULAS in one.reads:
             for formula in registry.averaged:
@@ -126,7 +124,7 @@ def cell_specs(registry: Registry) -> list[CellSpec]:
                         source_fingerprint=formula.fingerprint,
                         texts=text_columns(registry, one) | text_columns(registry, formula),
                         is_shipped=_is_shipped(formula),
-                        reading=_reading_of_aggregates(registry, one, formula),
+                        reading=readings.of_aggregates(one, formula),
                     )
                 )
         else:
@@ -141,7 +139,7 @@ def cell_specs(registry: Registry) -> list[CellSpec]:
                     texts=text_columns(registry, one),
                     is_shipped=_is_shipped(one),
                     has_nothing_without_input=_has_nothing_without_input(registry, one),
-                    reading=_reading_of_scores(registry, one),
+                    reading=readings.of(one),
                 )
             )
     return found
@@ -165,7 +163,8 @@ def _has_nothing_without_input(registry: Registry, one: Definition) -> str:
 
 
 def _reads_parts_alone(tables: Sequence[str]) -> bool:
-    return bool(tables) and all(PART_OF_TABLE.get(table, "run") != "run" for table in tables)
+    parts = [PART_OF_TABLE.get(table, "run") for table in tables if table != SUITES]
+    return bool(parts) and "run" not in parts
 
 
 def _is_shipped(one: Definition) -> bool:
@@ -591,26 +590,33 @@ _WANTED = {
 
 
 def _set_up_readings(con: Connection, wanted: Sequence[CellSpec]) -> None:
-    """What cells of runs should be made with whose scores have labels that the configuration knows."""
+    """What cells of runs should be made with that are made with another reading than most."""
     con.execute(
         "create or replace temp table other_readings (definition varchar, source varchar, run_key integer, "
         "fingerprint varchar, own_fingerprint varchar, source_fingerprint varchar)"
     )
     asked = [(one, one.reading) for one in wanted if one.reading]
-    runs = _labelled_scores_of_runs(con, asked[0][1].names) if asked else []
-    for names in {names for names, _ in runs}:
-        run_keys = [run_key for other, run_key in runs if other == names]
-        for one, reading in asked:
-            con.execute(
-                "insert into temp.other_readings "
-                "select $definition, $source, unnest($run_keys), $fingerprint, $own_fingerprint, $source_fingerprint",
-                {
-                    "definition": one.definition,
-                    "source": one.source,
-                    "run_keys": run_keys,
-                    **reading.of(names)._asdict(),
-                },
-            )
+    for kind, runs in {reading.kind: reading.runs for _, reading in asked}.items():
+        by_key: dict[Any, list[int]] = {}
+        for key, run_key in runs(con):
+            by_key.setdefault(key, []).append(run_key)
+        for key, run_keys in by_key.items():
+            for one, reading in asked:
+                if reading.kind == kind:
+                    _note_reading(con, one, reading.of(key), run_keys)
+
+
+def _note_reading(con: Connection, one: CellSpec, made_with: Fingerprints, run_keys: Sequence[int]) -> None:
+    con.execute(
+        "insert into temp.other_readings "
+        "select $definition, $source, unnest($run_keys), $fingerprint, $own_fingerprint, $source_fingerprint",
+        {
+            "definition": one.definition,
+            "source": one.source,
+            "run_keys": list(run_keys),
+            **made_with._asdict(),
+        },
+    )
 
 
 def _set_up_wanted(con: Connection, wanted: Sequence[CellSpec]) -> None:

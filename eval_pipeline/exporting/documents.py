@@ -11,6 +11,7 @@ import pyarrow as pa
 from msgspec.structs import asdict, replace
 
 from eval_pipeline.bundle.secrets import masked
+from eval_pipeline.computing.derived import table_columns
 from eval_pipeline.computing.history import Row, computed_parameters, computed_rows, run_file
 from eval_pipeline.documents import as_json
 from eval_pipeline.errors import UsageError
@@ -154,8 +155,25 @@ def _judge_inputs(con: Connection, run: RunRow) -> list[Row]:
         "join raw.texts t on t.text_key = x.judge_input_key where x.run_key = ? order by x.row_no",
         [run.run_key],
     ).fetchall()
-    return [
+    sent = (
+        con.execute(
+            "select i.query_id, j.ask, j.judge, j.request, t.text from facts.verdicts v "
+            "join raw.judgements j on j.run_key = v.run_key and j.judgement_no = v.judgement_no "
+            "join raw.query_ids i on i.query_key = v.query_key "
+            "join raw.judge_requests q on q.run_key = v.run_key and q.request = j.request "
+            "join raw.texts t on t.text_key = q.body_key where v.run_key = ? order by v.judgement_no",
+            [run.run_key],
+        ).fetchall()
+        if table_columns(con, "facts.verdicts")
+        else []
+    )
+    found = [
         {"run_id": run.run_id, "query_id": query_id, "input": _delivered(text)} for query_id, text in rows
+    ]
+    return found + [
+        {"run_id": run.run_id, "query_id": query_id, "ask": ask, "judge": judge, "request": request}
+        | {"input": _delivered(text)}
+        for query_id, ask, judge, request, text in sent
     ]
 
 

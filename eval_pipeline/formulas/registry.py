@@ -35,6 +35,11 @@ NAME = re.compile(r"[a-z][a-z0-9_]{0,62}\Z")
 ALL_FORMULAS = "metrics.formula"
 # The parameter that holds which texts of scores stand for which numbers.
 LABELS = "labels"
+# The parameter that holds whose judgements score the runs of which suite.
+JUDGES = "judges"
+# What judges were asked and said: a run without such a delivery has no rows of what is made of these tables alone.
+JUDGEMENTS = "raw.judgements"
+_OF_JUDGEMENTS = frozenset((JUDGEMENTS, "raw.judge_requests", "raw.suites_of_runs"))
 _DATASET_FIELDS = ("formulas", "extraction_cases", "relevant_from", "labels")
 
 
@@ -111,6 +116,10 @@ class Registry:
             elif name != ALL_FORMULAS:
                 found[name] = None
         return tuple(sorted(found))
+
+    def rests_on_judgements(self, definition: Definition) -> bool:
+        """Whether judgements are among what the definition is computed from, however deep."""
+        return JUDGEMENTS in self.inputs_of(definition)
 
     def applies_to(self, definition: Definition, dataset: str) -> bool:
         """Whether a dataset wants this definition: everything, unless it says which formulas score its queries."""
@@ -431,19 +440,31 @@ def _fingerprinted(
     helpers: Mapping[str, Helper],
     first: Mapping[tuple[str, str], str],
 ) -> dict[str, Definition]:
+    """Of a run without judgements: what is made of these alone has no rows there, and moves no fingerprint."""
     done: dict[str, Definition] = {}
+    of_judgements: set[str] = set()
     for name, draft in drafts.items():
         written = _written_fingerprint(draft, helpers)
         own = first.get((name, written), written)
-        read = {table: done[table].fingerprint for table in draft.reads if table in done}
+        if of_judgements.union(_OF_JUDGEMENTS).issuperset(draft.reads):
+            of_judgements.add(name)
+        absent = () if name in of_judgements else of_judgements
+        read = {
+            table: done[table].fingerprint for table in draft.reads if table in done and table not in absent
+        }
         full = _full_fingerprint(own, read)
         done[name] = replace(draft, own_fingerprint=own, fingerprint=full, written_fingerprint=written)
     return done
 
 
 def _with_labels(definitions: dict[str, Definition], config: Config) -> dict[str, Definition]:
-    """What [scores] says of labels goes into the text, and moves the fingerprint of those runs alone that have such."""
+    """What [scores] says of labels, and [suites] of judges, goes into the text.
+
+    It moves the fingerprint of those runs alone that it is about.
+    """
     for name, one in definitions.items():
+        if config.suites and _chooses_judges(one):
+            definitions[name] = _with_judges(one, config.judges_of_suites())
         if config.scores and one.is_scored_by_name and LABELS in one.header.parameters:
             parameters = {**one.header.parameters, LABELS: config.score_labels()}
             definitions[name] = replace(one, header=replace(one.header, parameters=parameters))
@@ -463,6 +484,40 @@ def reading_with_labels(registry: Registry, one: Definition, names: Collection[s
     return replace(
         draft, own_fingerprint=own, fingerprint=_full_fingerprint(own, read), written_fingerprint=own
     )
+
+
+def _chooses_judges(one: Definition) -> bool:
+    return JUDGEMENTS in one.reads and JUDGES in one.header.parameters
+
+
+def _with_judges(one: Definition, judges: str) -> Definition:
+    return replace(one, header=replace(one.header, parameters={**one.header.parameters, JUDGES: judges}))
+
+
+def reading_of_judgements(
+    registry: Registry, suite: str | None, judges: Sequence[str]
+) -> dict[str, Definition]:
+    """What definitions mean for a run of this suite with judgements of these judges, by name.
+
+    `judges` are those among whom the configuration chooses, in its order. Definitions that judgements are no part of
+    are not there.
+    """
+    found: dict[str, Definition] = {}
+    for one in registry:
+        if not registry.rests_on_judgements(one) or ALL_FORMULAS in one.reads:
+            continue
+        own = one.own_fingerprint
+        if judges and _chooses_judges(one):
+            one = _with_judges(one, registry.config.judges_of_suites(suite, judges))
+            own = _written_fingerprint(one, registry.helpers)
+        read = {
+            name: found.get(name, registry.definitions[name]).fingerprint
+            for name in one.reads
+            if name in registry.definitions
+        }
+        full = _full_fingerprint(own, read)
+        found[one.name] = replace(one, own_fingerprint=own, fingerprint=full)
+    return found
 
 
 def _written_fingerprint(draft: Definition, helpers: Mapping[str, Helper]) -> str:

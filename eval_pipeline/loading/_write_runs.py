@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from eval_pipeline.bundle.columns import ResultsBlock
+from eval_pipeline.bundle.layout import ADDED_PARTS
 from eval_pipeline.bundle.parts import parse_day, parse_time
 from eval_pipeline.bundle.problems import printable
 from eval_pipeline.bundle.scores import score_rows, score_table
@@ -117,7 +118,10 @@ class RunRejected(Exception):
 
 
 def known_parts(con: Connection, run_ids: Sequence[str] | None = None) -> dict[str, dict[str, str]]:
-    """For every run, or these runs, the content hash of each part that was taken in."""
+    """For every run, or these runs, the content hash of each part that was taken in.
+
+    Where several deliveries of a part stand side by side each of them is there too, under a name of its own.
+    """
     found: dict[str, dict[str, str]] = {}
     for run_id, part, content_hash in con.execute(
         "select runs.run_id, part, content_hash from raw.run_parts join raw.runs using (run_key)"
@@ -125,10 +129,23 @@ def known_parts(con: Connection, run_ids: Sequence[str] | None = None) -> dict[s
         [] if run_ids is None else [[printable(run_id) for run_id in run_ids]],
     ).fetchall():
         found.setdefault(run_id, {})[part] = content_hash
+    for run_id, part, content_hash in con.execute(
+        "select run_id, part, content_hash from ledger.deliveries where superseded_at is null "
+        "and list_contains($parts, part) and ($runs is null or list_contains($runs, run_id))",
+        {"parts": list(ADDED_PARTS), "runs": None if run_ids is None else [*map(printable, run_ids)]},
+    ).fetchall():
+        found.setdefault(run_id, {})[f"{part} {content_hash}"] = content_hash
     for run_id, part in parts_without_texts(con):
         # Delivered again, the same bytes bring back what was forgotten: they are not what stands there.
-        found.get(run_id, {}).pop(part, None)
+        known = found.get(run_id, {})
+        for name in [name for name in known if name.split(" ")[0] == part]:
+            del known[name]
     return found
+
+
+def beside(known: Mapping[str, str], part: str) -> list[str]:
+    """The content hashes of a part's deliveries that stand side by side."""
+    return [content_hash for name, content_hash in known.items() if name.startswith(f"{part} ")]
 
 
 def known_datasets(con: Connection) -> dict[str, str]:
@@ -217,7 +234,7 @@ def _write_run_rows(store: Store, deliveries: Sequence[RunDelivery]) -> dict[str
             "delete from raw.runs where run_key in (select unnest(?))", [[row[0] for row in known.values()]]
         )
     con.register("new_runs", pa.Table.from_pylist(rows, schema=_RUN_COLUMNS))
-    con.execute("insert into raw.runs select * from new_runs")
+    con.execute("insert into raw.runs by name select * from new_runs")
     con.unregister("new_runs")
     return keys
 
@@ -254,6 +271,7 @@ _RUN_COLUMNS = pa.schema(
         ("judge_price_completion", pa.float64()),
         ("document", pa.string()),
         ("first_loaded_at", pa.timestamp("us")),
+        ("evaluation_state", pa.string()),
     ]
 )
 
@@ -275,6 +293,7 @@ def _run_values(run: Run) -> dict[str, object]:
         "judge_temperature": judge.temperature if judge else None,
         "judge_price_prompt": price.prompt if price else None,
         "judge_price_completion": price.completion if price else None,
+        "evaluation_state": run.evaluation.state if run.evaluation else None,
     }
 
 
@@ -293,10 +312,11 @@ def _remove_replaced_rows(
     for delivery in deliveries:
         run_key = keys[delivery.run.run_id]
         replaced = [part.part for part in delivery.parts if (run_key, part.part) in known]
-        _supersede_run_parts(store, [(delivery.run.run_id, part) for part in replaced])
+        whole = [part for part in replaced if part not in ADDED_PARTS]
+        _supersede_run_parts(store, [(delivery.run.run_id, part) for part in whole])
         forget_no_longer(con, run_key, replaced)
         for part in replaced:
-            for table in TABLES_OF_PART.get(part, ()):
+            for table in TABLES_OF_PART.get(part, ()) if part in whole else ():
                 con.execute(f"delete from raw.{quoted(table)} where run_key = ?", [run_key])
             con.execute("delete from raw.run_parts where run_key = ? and part = ?", [run_key, part])
     return known

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -176,14 +176,16 @@ class Load:
             for remark in remarks:
                 self.project.notify(remark)
 
-    def is_taken(self, delivered: str, stored: str | None, *, path: Path) -> bool:
-        """Whether the store has these bytes already, the way this load would take them in."""
+    def is_taken(
+        self, delivered: str, stored: str | None, *, path: Path, beside: Collection[str] = ()
+    ) -> bool:
+        """Whether the store has these bytes already, the way this load would take them in, alone or beside others."""
         if path in self.options.read_again:
             return False
         taken = {self.hash_as_taken(delivered)}
         if not self.options.texts_again:
             taken.add(textless_hash(delivered))
-        return stored in taken
+        return not taken.isdisjoint([stored, *beside])
 
 
 def _quarantine(

@@ -380,6 +380,7 @@ def _note_results(store: Store, run_ids: Sequence[str]) -> list[Finding]:
         *_of_secrets(con, run_ids),
         *_of_ranks(con, run_ids),
         *_of_judge_inputs(con, run_ids),
+        *_of_unknown_queries(con, run_ids),
     ]
     _drop_findings(con, run_ids=run_ids)
     _keep(store, found)
@@ -474,3 +475,17 @@ def stale_label_counts(con: Connection, run_ids: Sequence[str] | None) -> list[t
     A run whose chunker has no inventory is left out too: there is nothing to hold the labels against.
     """
     return con.execute(_STALE, {"run_ids": None if run_ids is None else list(run_ids)}).fetchall()
+
+
+def _of_unknown_queries(con: Connection, run_ids: Sequence[str]) -> Iterator[Finding]:
+    """A judgement of what the run did not answer scores nothing, and stays."""
+    for run_id, query_id, n in con.execute(
+        "select r.run_id, min(i.query_id), count(distinct j.query_key) from raw.judgements j "
+        "join raw.runs r on r.run_key = j.run_key join raw.query_ids i on i.query_key = j.query_key "
+        "where r.run_id in (select unnest(?)) and not exists (from raw.results x where x.run_key = j.run_key "
+        "and x.query_key = j.query_key) group by r.run_id order by r.run_id",
+        [list(run_ids)],
+    ).fetchall():
+        more = f" and of {count(n - 1, 'other query', plural='other queries')}" if n > 1 else ""
+        words = f"was judged{more}, and the run has no result of it: the judgement scores nothing"
+        yield Finding("judgement_of_unknown_query", query_id, words, "S2.12", run_id=run_id)

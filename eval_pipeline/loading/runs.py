@@ -12,7 +12,7 @@ from pathlib import Path
 from eval_pipeline.bundle.columns import ResultsBlock
 from eval_pipeline.bundle.extractions import read_extractions
 from eval_pipeline.bundle.files import content_hash, hold, read_ahead, stem_of
-from eval_pipeline.bundle.layout import ORIGINAL, ROW_PARTS, RunFolder
+from eval_pipeline.bundle.layout import ADDED_PARTS, ORIGINAL, ROW_PARTS, RunFolder
 from eval_pipeline.bundle.lines import problem_of
 from eval_pipeline.bundle.near_misses import near_misses
 from eval_pipeline.bundle.packed_lines import PACKED
@@ -27,13 +27,14 @@ from eval_pipeline.bundle.problems import Problem, printable
 from eval_pipeline.bundle.results import ERROR, InvertedSpans, read_results
 from eval_pipeline.bundle.texts import run_on_load, write_without_texts
 from eval_pipeline.errors import InputRejected
+from eval_pipeline.formulas.polars.facts.judgements import without_words
 from eval_pipeline.loading._dry_run import StoredRuns, check_runs, stored_runs
 from eval_pipeline.loading._left_out import leave_out_runs, leave_out_written
-from eval_pipeline.loading._write_parts import PartDelivery
-from eval_pipeline.loading._write_runs import RunDelivery, RunRejected, known_parts, write_runs
+from eval_pipeline.loading._write_parts import PartDelivery, read_added
+from eval_pipeline.loading._write_runs import RunDelivery, RunRejected, beside, known_parts, write_runs
 from eval_pipeline.loading.context import Load, _keep_original, _quarantine, _report_problems
 from eval_pipeline.loading.lint import _note_results
-from eval_pipeline.records import Result, Run
+from eval_pipeline.records import Judgement, Record, Result, Run
 from eval_pipeline.store.kept import KeptFile
 from eval_pipeline.store.lock import yield_lock
 from eval_pipeline.store.open import transaction
@@ -42,6 +43,8 @@ BATCH_BYTES = 48 << 20
 BATCH_RUNS = 200
 IN_MEMORY_BYTES = 48 << 20
 AHEAD_BYTES = 64 << 20
+# Parts in which a field that is written almost like one is told of.
+_NEAR_MISSES: Mapping[str, type[Record]] = {"results": Result, "judgements": Judgement}
 Entry = tuple[RunFolder, Run]
 Progress = Callable[[int, int], None]
 
@@ -78,6 +81,11 @@ def read_part(
         delivery.checks = list(read_spot_checks(path))
         delivery.problems = [
             problem_of(line, named, run_id=run_id) for line in delivery.checks if line.record is None
+        ]
+    elif part in ADDED_PARTS:
+        delivery.added = read_added(part, path)
+        delivery.problems = [
+            problem_of(line, named, run_id=run_id) for line in delivery.added if line.record is None
         ]
     elif part == "index_report":
         try:
@@ -268,7 +276,7 @@ def _changed_parts(load: Load, stored: StoredRuns, entry: Entry) -> RunDelivery 
         for part, path in {"run": folder.run_file, **folder.parts}.items():
             delivered = content_hash(path, held.get(path))
             if part in ROW_PARTS:
-                if not load.is_taken(delivered, known.get(part), path=path):
+                if not load.is_taken(delivered, known.get(part), path=path, beside=beside(known, part)):
                     parts.append(_read_part(load, folder, run, part, delivered, held.get(path)))
             elif delivered != known.get(part) or path in load.options.read_again:
                 found = read_part(part, path, delivered, run_id=run.run_id, in_memory=IN_MEMORY_BYTES)
@@ -300,11 +308,13 @@ def _read_part(
     called = folder.called.get(part, path)
     content = load.hash_as_taken(delivered)
     problems = list(folder.problems.get(part, []))
-    if part == "results" and part not in folder.called:
-        load.tell_all(near_misses(path, Result, held))
+    if part in _NEAR_MISSES and part not in folder.called:
+        load.tell_all(near_misses(path, _NEAR_MISSES[part], held))
     if load.options.no_text:
         target = load.keeping.staged / f"runs/{run.run_id}/{part}{PACKED}"
-        problems += write_without_texts(part, path, target, ids=load.ids, run_id=run.run_id, called=called)
+        problems += write_without_texts(
+            part, path, target, ids=load.ids, run_id=run.run_id, called=called, read=without_words
+        )
         problems = [replace(problem, text="") for problem in problems]
         path, held = target, None
     found = read_part(
@@ -360,7 +370,8 @@ def _still_new(load: Load, batch: Sequence[RunDelivery], stored: StoredRuns) -> 
         parts = [
             part
             for part in delivery.parts
-            if known.get(part.part) != part.content_hash or Path(part.path) in load.options.read_again
+            if part.content_hash not in (known.get(part.part), *beside(known, part.part))
+            or Path(part.path) in load.options.read_again
         ]
         if parts:
             changed.append(replace(delivery, parts=parts))

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from msgspec.structs import astuple
 
 from eval_pipeline.documents import UNSET
-from eval_pipeline.planning.reports import Flip, MetricPreview, PlannedAsset, PlanReport
-from eval_pipeline.words import count, decimal, signed
+from eval_pipeline.planning.reports import Flip, MetricPreview, PlannedAsset, PlanReport, StatusReport
+from eval_pipeline.words import count, decimal, signed, usd
 
 SHOWN_RUNS = 5
 SHOWN_FLIPS = 10
@@ -18,8 +18,9 @@ IN_WORDS = {"not shown": "no difference shown", None: "not judged"}
 
 def as_markdown(plan: PlanReport) -> str:
     """The plan for a pull request."""
+    judgements = [judgement_sentence(plan)] if plan.judged_runs else []
     if not plan.cells:
-        return "\n\n".join(["Nothing is stale.", *offer_sentences(plan)]) + "\n"
+        return "\n\n".join([*(judgements or ["Nothing is stale."]), *offer_sentences(plan)]) + "\n"
     cells, runs = plan.cells, len(plan.runs)
     lines = [
         f"**{count(cells, 'cell')} of {count(runs, 'run')} {'is' if cells == 1 else 'are'} stale**, "
@@ -31,7 +32,7 @@ def as_markdown(plan: PlanReport) -> str:
     for asset in plan.assets:
         why = ", ".join(f"{n:,} {reason}" for reason, n in asset.reasons.items())
         lines.append(f"| `{asset.name}` | {asset.cells:,} | {why} | {versions(asset)} |")
-    lines += [f"\n{sentence}" for sentence in because_sentences(plan)]
+    lines += [f"\n{sentence}" for sentence in [*because_sentences(plan), *judgements]]
     if plan.preview is not UNSET:
         lines += _preview_lines(plan)
     for asset in plan.assets:
@@ -48,6 +49,17 @@ def versions(asset: PlannedAsset) -> str:
     if old == new and not asset.diff:
         return f"v{new}"
     return f"v{old or '–'} → v{new}"
+
+
+def judgement_sentence(found: PlanReport | StatusReport) -> str:
+    """What judging again would take, and how it is asked for."""
+    runs = found.judged_runs
+    shown = ", ".join(runs[:SHOWN_RUNS]) + (", …" if len(runs) > SHOWN_RUNS else "")
+    return (
+        f"Judged by another prompt, model or season than today's: {count(len(runs), 'run')} ({shown}). Judging again "
+        f"takes {count(found.judge_calls, 'judge call')}, about {usd(found.usd)}: `eval-pipeline apply --judge` asks, "
+        "nothing else does."
+    )
 
 
 def because_sentences(plan: PlanReport) -> Iterator[str]:

@@ -23,6 +23,9 @@ from eval_pipeline.computing.history import (
     run_file,
     still_stands,
 )
+from eval_pipeline.computing.judges import Setup, canaries, judge_setups, judgement_statuses
+from eval_pipeline.config import Config
+from eval_pipeline.documents import UNSET
 from eval_pipeline.loading.cases import ExpectedCases
 from eval_pipeline.metrics import EXTRACTION_FORMULA_VERSION
 from eval_pipeline.showing.run_report import (
@@ -55,6 +58,7 @@ CASE_RATES = (*RATES, "recall_strict", "f1_strict")
 CASE_COUNTS = ("true_positives", "false_positives", "false_negatives", "total_gt_fields", "correct_fields")
 TOTALS = ("total_true_positives", "total_false_positives", "total_false_negatives", "eval_count")
 OUTCOMES: Final = "facts.outcomes"
+VERDICTS: Final = "facts.verdicts"
 CASES: Final = "metrics.extraction"
 VERSIONS = ("chunker_version", "embedding_model", "index_version")
 COVERAGE = (
@@ -73,14 +77,51 @@ def judge_config_problems(config: Row | None, *, is_judged: bool) -> list[str]:
     return [problem for name in NAMES if (problem := _problem(name, (judge or {}).get(name)))]
 
 
+def problems_of_setups(setups: Mapping[str, Setup]) -> list[str]:
+    """The same of the judges that were asked, with the asks that a problem is about where it is not about all."""
+    found: dict[str, list[str]] = {}
+    for ask, setup in setups.items():
+        judge = dict(zip(NAMES, setup, strict=True))
+        for problem in judge_config_problems({"judge": judge}, is_judged=True):
+            found.setdefault(problem, []).append(ask)
+    return [
+        problem if len(asks) == len(setups) else f"{problem} ({', '.join(asks)})"
+        for problem, asks in found.items()
+    ]
+
+
+def _judge_problems(
+    con: Connection, config: Config, runs: Mapping[int, tuple[str | None, Row | None, bool]]
+) -> dict[int, list[str]]:
+    """Run key → what is wrong with its judges, of runs with their suite, configuration and whether they were judged.
+
+    Of a run with judgements it is those judges that count, and not what its run.json says.
+    """
+    setups, changed = judge_setups(con, list(runs)), canaries(con, list(runs))
+    found = {}
+    for run_key, (suite, configured, is_judged) in runs.items():
+        found[run_key] = (
+            problems_of_setups(setups[run_key])
+            if run_key in setups
+            else judge_config_problems(configured, is_judged=is_judged)
+        )
+        alarm = changed[run_key].problem(config.canary_alarm(suite)) if run_key in changed else None
+        found[run_key] += [alarm] if alarm else []
+    return found
+
+
 def _problem(name: str, value: Any) -> str | None:
     if value is None or not str(value).strip():
         return f"{name} is missing"
     if name == "temperature":
-        return None if value == 0 else f"temperature is {value:g}, not 0"
+        return None if value == 0 else f"temperature is {_as_said(value)}, not 0"
     if name == "version" and MOVING_ALIAS.fullmatch(value.strip()):
         return f"version {value!r} is a moving alias"
     return None
+
+
+def _as_said(temperature: Any) -> str:
+    return f"{temperature:g}" if isinstance(temperature, int | float) else str(temperature)
 
 
 @dataclass(frozen=True)
@@ -96,11 +137,18 @@ class RunBlocks:
 
 
 def run_blocks(
-    con: Connection, run: RunRow, point: Point = NOW, expected: ExpectedCases | None = None
+    con: Connection,
+    run: RunRow,
+    point: Point = NOW,
+    expected: ExpectedCases | None = None,
+    config: Config | None = None,
 ) -> RunBlocks:
     """The blocks as they are or as they were; of the extraction also the cases that should be there."""
     judge = _only(rows_at(con, "aggregates.judge_summary", run, point))
     delivered = delivered_rows(con, run)
+    document = run_file(con, run)
+    asked = {run.run_key: (document.get("suite"), document.get("config"), judge.get("is_judged", False))}
+    statuses = judgement_statuses(con, run) if still_stands(con, VERDICTS, run, point) else {}
     return RunBlocks(
         performance=_performance(_only(rows_at(con, "aggregates.latency_summary", run, point)), judge),
         judge_coverage=JudgeCoverage(
@@ -108,13 +156,12 @@ def run_blocks(
             correctness_n=judge.get("correctness_n", 0),
             inconsistent_n=judge.get("inconsistent_n", 0),
             uncited_fives=_uncited_fives(con, run, point),
+            judgements=statuses or UNSET,
         ),
         judge_reliability=JudgeReliability(
             disagreement_rate=judge.get("disagreement_rate"), spot_check_n=judge.get("spot_check_n", 0)
         ),
-        judge_config_problems=judge_config_problems(
-            run_file(con, run).get("config"), is_judged=judge.get("is_judged", False)
-        ),
+        judge_config_problems=_judge_problems(con, config or Config(), asked)[run.run_key],
         extraction=_extraction(con, run, point, expected or ExpectedCases())
         if "extractions" in delivered
         else None,
@@ -123,7 +170,9 @@ def run_blocks(
 
 
 def _uncited_fives(con: Connection, run: RunRow, point: Point) -> int | None:
-    """Full scores for groundedness of answers without one citation or reference, which an abstention needs none of.
+    """Full scores for groundedness without one citation or reference of the answer, nor a context that a claim cites.
+
+    An abstention needs none.
 
     No table keeps it: it is counted among the outcomes that stand there, and undefined at a point with others.
     """
@@ -131,10 +180,16 @@ def _uncited_fives(con: Connection, run: RunRow, point: Point) -> int | None:
         return None
     if not table_columns(con, OUTCOMES):
         return 0
+    judged = (
+        f"(from {VERDICTS} where ask = 'groundedness' and status <> 'skipped')"
+        if table_columns(con, VERDICTS)
+        else "(select 0 as run_key, 0 as query_key, null as status, null as score, null as n_cited where false)"
+    )
     n = first_value(
         con,
-        f"select count(*) from {OUTCOMES} o where run_key = $1 and groundedness_score = 5 and has_answer "
-        "and not is_error and not coalesce(is_abstained, false) "
+        f"select count(*) from (from {OUTCOMES} where run_key = $1) o left join {judged} v using (run_key, query_key) "
+        "where case when v.status is null then groundedness_score else v.score end = 5 and has_answer "
+        "and not is_error and not coalesce(is_abstained, false) and coalesce(v.n_cited, 0) = 0 "
         "and not exists (from raw.citations c where c.run_key = $1 and c.query_key = o.query_key) "
         'and not exists (from raw."references" r where r.run_key = $1 and r.query_key = o.query_key)',
         [run.run_key],

@@ -12,7 +12,7 @@ from eval_pipeline.computing.derived import table_columns, table_of
 from eval_pipeline.formulas.definition import Definition, quoted
 from eval_pipeline.loading.cases import expected_cases
 from eval_pipeline.loading.lint import Finding, all_findings, stale_label_counts
-from eval_pipeline.showing.blocks import UNSTABLE_ABOVE, judge_config_problems
+from eval_pipeline.showing.blocks import UNSTABLE_ABOVE, _judge_problems
 from eval_pipeline.showing.runs import unknown_runs
 from eval_pipeline.store.open import Connection, first_value
 from eval_pipeline.store.project import Store
@@ -243,20 +243,22 @@ def _asked(run_ids: Collection[str] | None) -> list[str] | None:
     return None if run_ids is None else sorted(run_ids)
 
 
-def badly_configured_judges(con: Connection, run_ids: Collection[str] | None) -> Faults:
-    """Runs whose judge is not pinned to one model, prompt and temperature 0 (S2.16)."""
+def badly_configured_judges(store: Store, run_ids: Collection[str] | None) -> Faults:
+    """Runs whose judge is not pinned to one model, prompt and temperature 0 (S2.16), or has changed since."""
+    con = store.con
     if not table_columns(con, JUDGE):
         return {}
     rows = con.execute(_JUDGES, {"run_ids": _asked(run_ids)}).fetchall()
-    found = {
-        run_id: judge_config_problems(json.loads(document).get("config"), is_judged=is_judged)
-        for run_id, document, is_judged in rows
+    asked = {
+        run_key: (suite, json.loads(document).get("config"), is_judged)
+        for run_key, _, suite, document, is_judged in rows
     }
-    return {run_id: "; ".join(problems) for run_id, problems in found.items() if problems}
+    found = _judge_problems(con, store.definitions().config, asked)
+    return {run_id: "; ".join(found[run_key]) for run_key, run_id, *_ in rows if found[run_key]}
 
 
 _JUDGES = """
-select r.run_id, r.document, j.is_judged
+select r.run_key, r.run_id, r.suite, r.document, j.is_judged
 from aggregates.judge_summary j
 join raw.runs r using (run_key)
 where $run_ids is null or list_contains($run_ids, r.run_id)

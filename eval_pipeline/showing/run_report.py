@@ -80,6 +80,12 @@ class JudgeCoverage(Document, frozen=True):
             "How many have it without a citation or reference; null with `--as-of` where that is not known any more."
         ),
     ]
+    judgements: Annotated[
+        dict[str, dict[str, int]] | UnsetType,
+        Help(
+            "Ask: status: how many of the judgements that score the run; only where answers of judges were delivered."
+        ),
+    ] = UNSET
 
 
 class JudgeReliability(Document, frozen=True):

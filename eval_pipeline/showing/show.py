@@ -240,6 +240,7 @@ def _blocks(store: Store, run: RunRow, point: Point = NOW) -> RunBlocks:
         run,
         point,
         expected_cases(store.con, store.definitions().config, [run.run_id]).get(run.run_id),
+        store.definitions().config,
     )
 
 

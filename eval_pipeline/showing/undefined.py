@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from eval_pipeline.computing.judges import asks_of, judgement_statuses
 from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.formulas.tokens import canonical
@@ -15,7 +16,7 @@ from eval_pipeline.showing.scores import metrics_of
 from eval_pipeline.store.open import Connection
 from eval_pipeline.store.project import Store
 from eval_pipeline.store.runs import RunRow, computed_with
-from eval_pipeline.words import count
+from eval_pipeline.words import count, each_counted
 
 # So many parts are named; the others stand in the list of all.
 NAMED: Final = 4
@@ -108,6 +109,7 @@ def undefined_of(store: Store, run: RunRow, keys: Collection[str]) -> dict[str, 
     if NO_RESULTS in lacking:
         return dict.fromkeys(keys, NO_RESULTS)
     formulas, computed = registry.keys(), computed_with(store.con, run)
+    statuses = judgement_statuses(store.con, run)
     found = {}
     for key in keys:
         one = formulas.get(key)
@@ -116,7 +118,9 @@ def undefined_of(store: Store, run: RunRow, keys: Collection[str]) -> dict[str, 
         elif run.golden_key < 0 and _reads_labels(registry.inputs_of(one)):
             found[key] = _no_golden_set(run.dataset)
         else:
-            found[key] = _reason(registry, one, lacking) if one.name in computed else NOT_COMPUTED
+            asked = [each_counted(statuses[ask]) for ask in asks_of(key, list(statuses))]
+            said = asked[0] if len(asked) == 1 else _reason(registry, one, lacking)
+            found[key] = said if one.name in computed else NOT_COMPUTED
     return found
 
 

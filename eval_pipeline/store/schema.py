@@ -21,6 +21,8 @@ TABLES_OF_PART: Final = {
     "extractions": ("extraction_cases",),
     "index_report": ("index_reports", "indexed_documents", "indexed_chunks"),
     "judge_spot_check": ("spot_checks",),
+    "judgements": ("judgements",),
+    "requests": ("judge_requests",),
 }
 _NUMBERED = re.compile(r"(\d{4})_\w+\.sql\Z")
 

@@ -18,6 +18,7 @@ from eval_pipeline.bundle.parts import read_index_report
 from eval_pipeline.bundle.texts import removal_for_good, rows_without_texts, run_without_texts
 from eval_pipeline.computing.history import Row
 from eval_pipeline.errors import InputRejected, StoreError
+from eval_pipeline.formulas.polars.facts.judgements import without_words
 from eval_pipeline.records import CASES
 from eval_pipeline.store.durable import place_durably, remove_durably
 from eval_pipeline.store.kept import KeptDelivery, KeptFile
@@ -79,7 +80,7 @@ Documents = Iterator[tuple[int, Row]]
 
 def _documents(part: str, ids: Collection[str], path: Path) -> Documents:
     """(line number, document) of every row that can be taken."""
-    for line in rows_without_texts(part, path, removal_for_good(ids)):
+    for line in rows_without_texts(part, path, removal_for_good(ids, without_words)):
         if line.record is not None:
             yield line.number, line.record
 

@@ -36,6 +36,8 @@ def rows_of(con: Connection, file: KeptFile) -> Rows | Row | None:
         return _archive(con, file)
     if file.part == CASES:
         return _case_list(con, file)
+    if file.part in _ADDED:
+        return _added_rows_of(con, file)
     run_key = first_value(
         con,
         "select run_key from raw.run_parts join raw.runs using (run_key) "
@@ -226,6 +228,67 @@ def _spot_checks(con: Connection, run_key: int) -> Rows:
             (row["check_no"], _take(row, "query_id", "kind") | {k: v for k, v in verdicts.items() if v})
         )
     return found
+
+
+def _added_rows_of(con: Connection, file: KeptFile) -> Rows | None:
+    """Lines of one of several deliveries that stand side by side; None where a later one took the place of some."""
+    found = con.execute(
+        "select r.run_key, d.delivery_key, d.n_rows from ledger.deliveries d join raw.runs r using (run_id) "
+        "where run_id = ? and part = ? and content_hash = ? and superseded_at is null",
+        [file.run_id, file.part, file.content_hash],
+    ).fetchone()
+    if found is None:
+        return None
+    run_key, delivery_key, n_rows = found
+    rows = _ADDED[file.part](con, run_key, delivery_key)
+    return rows if len(rows) == n_rows else None
+
+
+_JUDGEMENTS = """
+select j.*, i.query_id from raw.judgements j join raw.query_ids i using (query_key)
+where run_key = ? and delivery_key = ? order by row_no
+"""
+_OF_JUDGEMENTS = (
+    *("query_id", "ask", "judge", "request", "status", "reason", "model", "version", "temperature"),
+    *("fingerprint", "prompt_version", "season", "usd", "latency_ms", "attempts", "from_cache", "repeat"),
+    "purpose",
+)
+
+
+def _judgements(con: Connection, run_key: int, delivery_key: int) -> Rows:
+    rows = _ask(con, _JUDGEMENTS, [run_key, delivery_key])
+    return [
+        (
+            row["row_no"],
+            _take(row, *_OF_JUDGEMENTS)
+            | _without_nulls(
+                {
+                    "raw": row["raw_answer"],
+                    "usage": _without_nulls(
+                        {side: row[f"{side}_tokens"] for side in ("prompt", "completion")}
+                    )
+                    or None,
+                }
+            ),
+        )
+        for row in rows
+    ]
+
+
+def _requests(con: Connection, run_key: int, delivery_key: int) -> Rows:
+    rows = _ask(
+        con,
+        "select q.row_no, q.request, t.text from raw.judge_requests q left join raw.texts t on t.text_key = q.body_key "
+        "where run_key = ? and delivery_key = ? order by row_no",
+        [run_key, delivery_key],
+    )
+    return [
+        (row["row_no"], _without_nulls({"request": row["request"], "body": _parsed(row["text"])}))
+        for row in rows
+    ]
+
+
+_ADDED = {"judgements": _judgements, "requests": _requests}
 
 
 def _index_report(con: Connection, run_key: int) -> Row:

@@ -13,7 +13,14 @@ from pathlib import Path
 
 from eval_pipeline.config import load_config
 from eval_pipeline.errors import EvalPipelineError, NotAStore, StoreBusy, StoreError, StoreNewer
-from eval_pipeline.settings import VARIABLES, Settings, missing_places, product_version, unread_variables
+from eval_pipeline.settings import (
+    VARIABLES,
+    Settings,
+    missing_places,
+    product_version,
+    unread_variables,
+    variable,
+)
 from eval_pipeline.store.inspection import inspecting
 from eval_pipeline.store.project import Project
 from eval_pipeline.upkeep._dagster_files import dagster_findings
@@ -93,6 +100,8 @@ def _setting_findings(project: Project) -> Iterator[Finding]:
         except EvalPipelineError as error:
             yield Finding(str(error), str(settings.config), ERROR, "put right what is named there")
             break
+    else:
+        yield from () if missing else _judge_findings(settings)
     if not settings.inbox.is_dir():
         yield Finding(
             "there is no inbox, so the nightly schedule and the sensor new_runs take nothing in",
@@ -100,6 +109,24 @@ def _setting_findings(project: Project) -> Iterator[Finding]:
             WARNING,
             f"mkdir -p {settings.inbox}, or name the folder of deliveries in EVAL_PIPELINE_INBOX",
         )
+
+
+def _judge_findings(settings: Settings) -> Iterator[Finding]:
+    """Judges that could not be asked."""
+    config = load_config(settings.config)
+    if not config.judges:
+        return
+    from eval_pipeline.evaluating.setup import missing_variables, read_judge, unset
+
+    for judge in config.judges:
+        try:
+            read_judge(config, judge, unset)
+        except EvalPipelineError as error:
+            yield Finding(str(error), str(settings.config), ERROR, "put right what is named there")
+            continue
+        for name in missing_variables(config, judge, variable):
+            what = f"the judge {judge} wants the variable {name}, which is not set"
+            yield Finding(what, str(settings.config), WARNING, f"export {name}=… before it is asked")
 
 
 def _store_findings(project: Project, environment: dict[str, str]) -> list[Finding]:

@@ -39,6 +39,7 @@ from eval_pipeline.store.tombstones import (
     read_tombstones,
     write_mirror,
 )
+from eval_pipeline.upkeep._calls import forget_calls, is_begun
 from eval_pipeline.upkeep._deliveries import (
     empty_kept,
     kept_folders_of,
@@ -90,13 +91,19 @@ class ForgetReport:
     compacted: Compacted | None = None
     beside: list[str] = field(default_factory=list)
     was_unfinished: bool = False
+    calls: int = 0
     unreadable: list[str] = field(default_factory=list)
 
     @property
     def has_done_something(self) -> bool:
         """Whether anything was there to forget."""
         removed = self.removed
-        return any((removed.rows, removed.ids, removed.emptied, removed.texts, removed.quarantine, self.kept))
+        return any(
+            (
+                *(removed.rows, removed.ids, removed.emptied, removed.texts, removed.quarantine),
+                *(self.kept, self.calls),
+            )
+        )
 
 
 class _DryRun(Exception):
@@ -123,6 +130,8 @@ def _is_known(project: Project, kind: Kind, name: str) -> bool:
             return True
         if any((one.kind, one.name) == (kind, name) for one in read_tombstones(store.con)):
             return True
+    if kind == "run" and is_begun(project, name):
+        return True
     folder = "runs" if kind == "run" else "datasets"
     return any((one.path / folder / name).is_dir() for one in KeptDelivery.all(project.settings.db))
 
@@ -156,6 +165,8 @@ def forget(
             Keeping.of(settings.db, project.clock()).settle(store.con)
         target = find_target(store.con, request.kind, request.name)
         report.was_unfinished = _is_unfinished(store.con, request)
+        # First, as the store knows which answers were whose only until it has forgotten.
+        report.calls = forget_calls(store.con, project, _run_ids_of(request, target), dry_run=dry_run)
         try:
             with transaction(store.con):
                 _forget_in_store(store, request, target, report)
@@ -263,10 +274,16 @@ def _citations(con: Connection, target: Target) -> set[str]:
 
 
 def _kept_of(settings: Settings, request: Request, target: Target) -> list[Path]:
-    run_ids = {*target.run_ids} | ({request.name} if request.kind == "run" else set())
     return kept_folders_of(
-        settings.db, run_ids=run_ids, dataset=request.name if request.kind == "dataset" else None
+        settings.db,
+        run_ids=_run_ids_of(request, target),
+        dataset=request.name if request.kind == "dataset" else None,
     )
+
+
+def _run_ids_of(request: Request, target: Target) -> set[str]:
+    """Also of a run that was only ever delivered, or begun."""
+    return {*target.run_ids} | ({request.name} if request.kind == "run" else set())
 
 
 def compact_store(project: Project, *, progress: Progress | None = None) -> Compacted:

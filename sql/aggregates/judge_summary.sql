@@ -4,7 +4,7 @@
 --   correctness_n: "How many valid correctness scores there are"
 --   inconsistent_n: "How many groundedness scores of 5 come with unsupported claims"
 --   judge_tokens: "Tokens the judge model read and wrote; 0 when none was recorded"
---   judge_cost: "What they cost at the run's prices per 1,000; null without a recorded token, or without the price of one"
+--   judge_cost: "What its judgements cost in USD, else what the tokens cost at the run's prices per 1,000; null without a recorded token, or without the price of one"
 --   spot_check_n: "How many pairs of verdicts can be compared"
 --   n_disagreeing: "How many of them disagree"
 --   disagreement_rate: "Their share; null without a comparable pair"
@@ -19,8 +19,44 @@
 --   - {judge: {tokens: {prompt: 3000, completion: 250}}, config: {judge_price_per_1k: {prompt: 0.5}}} => {judge_tokens: 3250, judge_cost: null}
 --   - {judge: {tokens: {prompt: 1000}}, config: {judge_price_per_1k: {prompt: 0.03125}}, parameters: {rounding: half_up}} => {judge_cost: 0.0313}
 --   - {spot_checks: [{first: {score: 5}, second: {score: 3}}, {first: {score: 5}, second: {score: 4}}]} => {spot_check_n: 2, n_disagreeing: 1, disagreement_rate: 0.5}
+--   - {answer: {text: x}, judgements: [{ask: groundedness, raw: '{"score": 5, "unsupported_claims": ["x"]}', usd: 0.002}, {ask: correctness, raw: "none", usd: 0.001}]} => {is_judged: true, groundedness_n: 1, correctness_n: 0, inconsistent_n: 1, judge_cost: 0.003}
+--   - {judgements: [{ask: correctness, raw: '{"score": 5}'}, {ask: correctness, judge: b, purpose: spot_check, raw: '{"score": 3}'}]} => {spot_check_n: 1, n_disagreeing: 1, disagreement_rate: 1}
 --   - {hits: [a]} => {is_judged: false, groundedness_n: 0, spot_check_n: 0, disagreement_rate: null}
-with verdicts as (
+with judged as (
+    select
+        run_key,
+        query_key,
+        count(*) as n_judgements,
+        bool_or(ask = 'groundedness') as has_groundedness,
+        max(score) filter (where ask = 'groundedness') as groundedness_score,
+        max(n_unsupported) filter (where ask = 'groundedness') as n_unsupported,
+        bool_or(ask = 'correctness') as has_correctness,
+        max(score) filter (where ask = 'correctness') as correctness_score
+    from facts.verdicts
+    where status <> 'skipped'
+    group by run_key, query_key
+),
+
+-- A judgement wins over what came with the result.
+scored as (
+    select
+        outcomes.run_key,
+        outcomes.query_key,
+        outcomes.is_error,
+        judged.n_judgements,
+        judged.has_groundedness,
+        judged.n_unsupported,
+        case
+            when judged.has_groundedness then judged.groundedness_score else outcomes.groundedness_score
+        end as groundedness_score,
+        case
+            when judged.has_correctness then judged.correctness_score else outcomes.correctness_score
+        end as correctness_score
+    from facts.outcomes as outcomes
+    left join judged on outcomes.run_key = judged.run_key and outcomes.query_key = judged.query_key
+),
+
+verdicts as (
     select
         results.run_key,
         bool_or(
@@ -35,17 +71,20 @@ with verdicts as (
             or results.judge_completion_tokens is not null
             or results.judge_input_key is not null
             or results.judge_scores_delivered is not null
+            or scored.n_judgements is not null
         ) as is_judged,
-        count(outcomes.groundedness_score) filter (where not outcomes.is_error) as groundedness_n,
-        count(outcomes.correctness_score) filter (where not outcomes.is_error) as correctness_n,
+        count(scored.groundedness_score) filter (where not scored.is_error) as groundedness_n,
+        count(scored.correctness_score) filter (where not scored.is_error) as correctness_n,
         count(*) filter (
-            where outcomes.groundedness_score = 5
-            and not outcomes.is_error
-            and len(results.unsupported_claims) > 0
+            where scored.groundedness_score = 5
+            and not scored.is_error
+            and case
+                when scored.has_groundedness then scored.n_unsupported else len(results.unsupported_claims)
+            end > 0
         ) as inconsistent_n
-    from facts.outcomes as outcomes
+    from scored
     inner join raw.results as results
-        on outcomes.run_key = results.run_key and outcomes.query_key = results.query_key
+        on scored.run_key = results.run_key and scored.query_key = results.query_key
     group by results.run_key
 ),
 
@@ -55,6 +94,20 @@ tokens as (
         exact_list_sum(list(judge_prompt_tokens order by judge_prompt_tokens)) as n_prompt,
         exact_list_sum(list(judge_completion_tokens order by judge_completion_tokens)) as n_completion
     from metrics.judge_usage
+    group by run_key
+),
+
+costs as (
+    select
+        run_key,
+        exact_list_sum(list(usd order by usd)) as usd
+    from (
+        select
+            run_key,
+            case when from_cache then 0 else usd end as usd
+        from raw.judgements
+        where status <> 'skipped'
+    ) as asked
     group by run_key
 ),
 
@@ -76,6 +129,7 @@ select
     coalesce(tokens.n_prompt, 0) + coalesce(tokens.n_completion, 0) as judge_tokens,
     rounded_by(
         case
+            when costs.usd is not null then costs.usd
             when tokens.n_prompt is null then tokens.n_completion / 1000 * runs.judge_price_completion
             when tokens.n_completion is null then tokens.n_prompt / 1000 * runs.judge_price_prompt
             else
@@ -90,4 +144,5 @@ select
 from raw.runs as runs
 left join verdicts on runs.run_key = verdicts.run_key
 left join tokens on runs.run_key = tokens.run_key
+left join costs on runs.run_key = costs.run_key
 left join pairs on runs.run_key = pairs.run_key

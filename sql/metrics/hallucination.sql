@@ -16,9 +16,33 @@
 --   - {answerable: false, answer: {text: "No idea"}} => {hallucination_rate_unanswerable: null}
 --   - {answerable: false, answer: {abstained: true}, error: "late"} => {hallucination_rate_unanswerable: null}
 --   - {answerable: true, expected_doc_ids: [], answer: {abstained: true}} => {hallucination_rate_unanswerable: null}
+--   - {answerable: false, answer: {text: "No idea"}, judgements: [{ask: abstention, raw: '{"abstained": true}'}]} => {hallucination_rate_unanswerable: 0}
+--   - {answerable: false, answer: {text: "No idea", abstained: true}, judgements: [{ask: abstention, raw: '{"abstained": false}'}]} => {hallucination_rate_unanswerable: 0}
+
+-- What the answer says of itself, else the judgement, else what a judge said with the result.
+with said as (
+    select
+        outcomes.run_key,
+        outcomes.query_key,
+        outcomes.is_error,
+        case
+            when results.abstained is not null or coalesce(judged.status, 'skipped') = 'skipped'
+                then outcomes.is_abstained
+            else judged.verdict
+        end as is_abstained
+    from facts.outcomes as outcomes
+    inner join raw.results as results
+        on outcomes.run_key = results.run_key and outcomes.query_key = results.query_key
+    left join facts.verdicts as judged
+        on
+            outcomes.run_key = judged.run_key
+            and outcomes.query_key = judged.query_key
+            and judged.ask = 'abstention'
+)
+
 select
-    outcomes.run_key,
-    outcomes.query_key,
-    cast(not outcomes.is_abstained as double) as hallucination_rate_unanswerable
-from facts.outcomes as outcomes
-inner join labels.answerable as answerable on outcomes.query_key = answerable.query_key
+    said.run_key,
+    said.query_key,
+    cast(not said.is_abstained as double) as hallucination_rate_unanswerable
+from said
+inner join labels.answerable as answerable on said.query_key = answerable.query_key

@@ -24,6 +24,7 @@
 --   - {category: factual, recency_conflict_rule: cite_both, gold_supports: [{rel_path: a.md}], answer: {references: [{rel_path: a.md}]}} => {recency_conflict_ok: null}
 --   - {category: recency/conflict, gold_supports: [{rel_path: a.md}], answer: {references: [{rel_path: a.md}]}} => {recency_conflict_ok: null}
 --   - {category: recency/conflict, recency_conflict_rule: cite_both, gold_supports: [{rel_path: a.md}], error: "late"} => {recency_conflict_ok: null}
+--   - {category: recency/conflict, recency_conflict_rule: acknowledge_both, gold_supports: [{rel_path: a.md}], answer: {references: [{rel_path: a.md}]}, judge: {conflict: {acknowledged: true}}, judgements: [{ask: conflict, raw: '{"acknowledged": false}'}]} => {recency_conflict_ok: 0}
 with newer as (
     select
         query_key,
@@ -42,22 +43,41 @@ newer_cited as (
     inner join labels.support_recency as recency
         on matches.query_key = recency.query_key and matches.support_no = recency.support_no
     where matches.source = 'reference' and recency.recency = 'newer'
+),
+
+-- A judgement wins over what came with the result.
+said as (
+    select
+        outcomes.run_key,
+        outcomes.query_key,
+        outcomes.has_answer,
+        outcomes.is_error,
+        case
+            when coalesce(judged.status, 'skipped') = 'skipped' then outcomes.is_acknowledged
+            else judged.verdict
+        end as is_acknowledged
+    from facts.outcomes as outcomes
+    left join facts.verdicts as judged
+        on
+            outcomes.run_key = judged.run_key
+            and outcomes.query_key = judged.query_key
+            and judged.ask = 'conflict'
 )
 
 select
-    outcomes.run_key,
-    outcomes.query_key,
+    said.run_key,
+    said.query_key,
     cast(
         case rules.conflict_rule
             when 'cite_newer' then coalesce(newer_cited.is_newer_cited, false)
-            when 'acknowledge_both' then checks.n_notes_cited = checks.n_notes and outcomes.is_acknowledged
+            when 'acknowledge_both' then checks.n_notes_cited = checks.n_notes and said.is_acknowledged
             else checks.n_notes_cited = checks.n_notes
         end as double
     ) as recency_conflict_ok
-from facts.outcomes as outcomes
+from said
 inner join facts.reference_checks as checks
-    on outcomes.run_key = checks.run_key and outcomes.query_key = checks.query_key
-left join labels.conflict_rules as rules on outcomes.query_key = rules.query_key
-left join newer on outcomes.query_key = newer.query_key
+    on said.run_key = checks.run_key and said.query_key = checks.query_key
+left join labels.conflict_rules as rules on said.query_key = rules.query_key
+left join newer on said.query_key = newer.query_key
 left join newer_cited
-    on outcomes.run_key = newer_cited.run_key and outcomes.query_key = newer_cited.query_key
+    on said.run_key = newer_cited.run_key and said.query_key = newer_cited.query_key

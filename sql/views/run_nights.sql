@@ -17,11 +17,15 @@ with recursive runs as (
         coalesce(counts.n_results, 0) as n_results,
         coalesce(counts.n_failed, 0) as n_failed,
         coalesce(counts.n_not_asked, 0) as n_not_asked,
-        coalesce(counts.is_without_results, false)
-        or (
-            counts.golden_key is not null
-            and counts.n_results + counts.n_not_asked = counts.n_golden
-            and (counts.n_results > 0 or counts.n_golden = 0)
+        -- A run whose evaluation has not come to its end stands for nothing, whatever it has answered.
+        coalesce(runs.evaluation_state, 'complete') = 'complete'
+        and (
+            coalesce(counts.is_without_results, false)
+            or (
+                counts.golden_key is not null
+                and counts.n_results + counts.n_not_asked = counts.n_golden
+                and (counts.n_results > 0 or counts.n_golden = 0)
+            )
         ) as is_complete
     from raw.runs as runs
     inner join ledger.runs_in_order as in_order on runs.run_key = in_order.run_key

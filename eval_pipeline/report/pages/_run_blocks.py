@@ -34,7 +34,7 @@ from eval_pipeline.showing.run_report import (
     Performance,
     RunReport,
 )
-from eval_pipeline.words import DECIMALS, count, target_words
+from eval_pipeline.words import DECIMALS, count, each_counted, target_words
 
 LISTED_CASES: Final = 500
 LISTED_FIELDS: Final = 300
@@ -200,12 +200,21 @@ def judge_section(document: RunReport) -> Iterator[Section]:
                     ("tokens", f"{performance.judge_tokens or 0:,}", _cost(performance.judge_cost)),
                 ]
             ),
+            _statuses(coverage),
             _reliability(reliability),
             _join(tag("h3", "Problems of its configuration"), bullets(_data_text(one) for one in problems))
             if problems
             else None,
         ],
     )
+
+
+def _statuses(coverage: JudgeCoverage) -> Html | None:
+    """What became of the answers of judges that were asked."""
+    if not coverage.judgements:
+        return None
+    told = (f"{ask}: {each_counted(statuses)}" for ask, statuses in coverage.judgements.items())
+    return _join(tag("h3", "Judgements"), bullets(_data_text(one) for one in told))
 
 
 def _inconsistent(coverage: JudgeCoverage) -> str | None:
