@@ -35,6 +35,8 @@ BUNDLE_RECORDS: dict[str, type[records.Record]] = {
     "expected_case": records.ExpectedCase,
     "index_report": records.IndexReport,
     "spot_check": records.SpotCheck,
+    "judgement": records.Judgement,
+    "judge_request": records.JudgeRequest,
 }
 SCHEMAS = {
     "raw": "What was delivered, typed.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -24,12 +24,19 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Leave everything stale that is not selected on the definition it was computed with.",
 )
+@click.option(
+    "--judge",
+    "judges",
+    is_flag=True,
+    help="First have judged again what `plan` lists as judge calls; that costs.",
+)
 @selecting
 @with_store
 @as_json
 def command(
     reason: str | None,
     pin: bool,
+    judges: bool,
     only: tuple[str, ...],
     runs: tuple[str, ...],
     since: str | None,
@@ -41,15 +48,28 @@ def command(
 
     With --since, older runs stay on the definitions they were computed with: they are pinned, and marked so wherever
     they appear. --only and --runs leave the rest stale; with --pin it is pinned. --pinned gives pins up again.
+
+    Nobody is asked without --judge. With it the judges are asked first, as `rejudge` does; what stops them leaves with
+    exit code 6, and the same command goes on.
     """
     from eval_pipeline.planning.apply import pin_older, pin_rest, release_pins
     from eval_pipeline.planning.plan import find_plan, select_cells
 
     if pin and not (only or runs or since):
         raise click.UsageError("--pin leaves what is not selected: select with --only, --runs or --since")
+    if judges and only:
+        raise click.UsageError(
+            "--judge has answers judged again, whatever is computed of them: leave --only out"
+        )
     registry = project.definitions()
     selection = select_cells(registry, only=only, runs=runs, since=since, with_pinned=pinned)
     plan = find_plan(project, selection)
+    judged: dict[str, Any] = {}
+    if judges and plan.judged_runs:
+        judged = _judge(project, plan)
+        plan = find_plan(project, selection)
+    elif plan.judge_calls:
+        say(f"{count(plan.judge_calls, 'judge call')} not made: `eval-pipeline apply --judge` makes them.")
     for warning in plan.warnings:
         say(f"warning: {warning}")
     if pinned:
@@ -63,7 +83,7 @@ def command(
     done = sorted(summary.computed.runs) if summary else []
     failed = summary.failed if summary else {}
     if as_json:
-        print_json({"format": 1, "cells": cells, "runs": done, "pinned": n_left, "failed": failed})
+        print_json({"format": 1, "cells": cells, "runs": done, "pinned": n_left, "failed": failed} | judged)
     else:
         if cells or not failed:
             print_line(
@@ -74,6 +94,22 @@ def command(
         if n_left:
             print_line(f"{count(n_left, 'cell')} stay on their older definitions (pinned).")
     end_where_failed(failed)
+
+
+def _judge(project: Project, plan: PlanReport) -> dict[str, Any]:
+    """Ask the judges about the runs of the plan, and take in what they said."""
+    from eval_pipeline.cli.asking import asked_sentence, not_finished, sums_of
+    from eval_pipeline.cli.rejudge import judged_again
+    from eval_pipeline.planning.rejudge import load_rejudged
+
+    found = judged_again(project, plan.judged_runs)
+    sums = sums_of(found.runs)
+    if found.complete:
+        load_rejudged(project, found)
+    say(f"Judged {count(len(found.complete), 'run')} again: {asked_sentence(sums)}.")
+    if found.stopped:
+        raise not_finished(found.stopped, "eval-pipeline apply --judge")
+    return {"judge_calls": sums["judge_calls"], "usd": sums["usd"]}
 
 
 def _compute(

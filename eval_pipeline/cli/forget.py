@@ -169,6 +169,7 @@ def _document(report: ForgetReport, *, dry_run: bool) -> dict[str, Any]:
         "compacted": asdict(report.compacted) if report.compacted else None,
         "beside": report.beside,
         "unreadable": report.unreadable,
+        "calls": report.calls,
     }
 
 
@@ -187,6 +188,7 @@ def _print(report: ForgetReport, out: Any, *, verb: str) -> None:
         (sum(removed.ids.values()), _ids(removed.ids)),
         (removed.quarantine, f"{count(removed.quarantine, 'row')} of the quarantine"),
         (report.kept, f"{count(report.kept, 'folder')} of the kept deliveries"),
+        (report.calls, f"{count(report.calls, 'answer')} of targets and judges that no other run uses"),
     ]
     for n, line in lines:
         if n:

@@ -19,6 +19,10 @@ COMMANDS = {
     "demo": "Load the shipped example, run everything, and show what to try.",
     "init": "Look at a file of results and write a mapping for it.",
     "load": "Load bundles, or one file of results.",
+    "evaluate": "Ask the system under test and the judges, load, compute.",
+    "rejudge": "Judge stored answers again.",
+    "judges": "Show the judges, try one, hold one against known answers.",
+    "calls": "Show what was asked and paid.",
     "run": "Compute what is missing or was delivered again.",
     "status": "Show what is fresh, stale (and why), or missing.",
     "plan": "Show what recomputing would touch, cost and change.",
@@ -92,7 +96,7 @@ def cli(traceback: bool) -> None:
 
     \b
     Exit codes: 0 done · 1 the answer is no · 2 wrong usage or unknown name · 3 done, input was quarantined ·
-    4 inconclusive · 5 refused · 70 internal error
+    4 inconclusive · 5 refused · 6 not finished, the same command goes on · 70 internal error
     """
 
 

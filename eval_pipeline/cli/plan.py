@@ -78,10 +78,19 @@ def command(
 
 def print_plan(plan: PlanReport) -> None:
     """The plan for people."""
-    from eval_pipeline.report.plan import because_sentences, offer_sentences, versions
+    from eval_pipeline.report.plan import (
+        because_sentences,
+        judgement_sentence,
+        offer_sentences,
+        versions,
+    )
 
     for warning in plan.warnings:
         say(f"warning: {warning}")
+    if plan.judged_runs:
+        print_line(filled(judgement_sentence(plan)))
+    if not plan.cells and plan.judged_runs:
+        return
     if not plan.cells:
         print_line("Nothing is stale: every stored number was made by today's definitions from today's data.")
         for sentence in offer_sentences(plan):

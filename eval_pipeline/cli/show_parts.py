@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from eval_pipeline.cli.output import filled, number, print_line, table
 from eval_pipeline.report.numbers import amount
-from eval_pipeline.words import count, target_words
+from eval_pipeline.words import count, each_counted, target_words
 
 if TYPE_CHECKING:
     from eval_pipeline.showing.run_report import (
@@ -96,6 +96,8 @@ def _judge_lines(report: RunReport) -> Iterator[str]:
     if performance.judge_tokens:
         cost = "" if performance.judge_cost is None else f", cost {performance.judge_cost:,}"
         yield f"judge: {performance.judge_tokens:,} tokens{cost}"
+    for ask, statuses in (coverage.judgements or {}).items():
+        yield f"judge: {ask}: {each_counted(statuses)}"
     if coverage.inconsistent_n:
         scores = count(coverage.inconsistent_n, "full score")
         yield f"judge: {scores} for groundedness in spite of unsupported claims"

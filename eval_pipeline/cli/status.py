@@ -79,6 +79,10 @@ def _print(status: StatusReport) -> None:
         )
     if status.waiting:
         say(unlabelled_sentence(status.waiting))
+    if status.judged_runs:
+        from eval_pipeline.report.plan import judgement_sentence
+
+        say(judgement_sentence(status))
     _say_what_stands_apart(status)
     for name, sentence in status.failed.items():
         say(f"{name} {sentence}")

@@ -45,6 +45,7 @@ RAW_KEYS = {
     "raw.extraction_cases": dg.AssetKey(["raw", "extractions"]),
     "raw.index_reports": dg.AssetKey(["raw", "index_reports"]),
     "raw.spot_checks": dg.AssetKey(["raw", "spot_checks"]),
+    "raw.judgements": dg.AssetKey(["raw", "judgements"]),
 }
 
 

@@ -110,7 +110,7 @@ def _quality_checks(registry: Registry) -> list[dg.AssetChecksDefinition]:
             checks.JUDGE,
             "judge_is_pinned",
             "One judge model of a fixed version, at temperature 0, with a known prompt.",
-            _by_rows(checks.badly_configured_judges),
+            checks.badly_configured_judges,
         ),
         (
             checks.JUDGE,

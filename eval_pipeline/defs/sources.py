@@ -69,6 +69,12 @@ RAW_PARTS = (
         "raw.spot_checks",
         "Answers that were judged a second time, to know how far the judge can be trusted.",
     ),
+    RawPart(
+        RAW_KEYS["raw.judgements"],
+        "judgements",
+        "raw.judgements, raw.judge_requests",
+        "What judges were asked and answered, every answer as it came; several deliveries stand side by side.",
+    ),
 )
 
 

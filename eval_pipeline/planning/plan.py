@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from eval_pipeline.bundle.parts import parse_day
 from eval_pipeline.comparing.pair_states import PairState
 from eval_pipeline.comparing.pairs import (
@@ -30,6 +32,7 @@ from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.lock_file import is_locked
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.planning.reports import Offer, PlannedAsset, PlanReport
+from eval_pipeline.planning.stale_judgements import _find_stale_judgements
 from eval_pipeline.settings import product_version
 from eval_pipeline.showing.runs import unknown_runs
 from eval_pipeline.store.open import Connection, own_table
@@ -128,9 +131,18 @@ class StaleCells:
 
 def find_plan(project: Project, selection: Selection | None = None) -> PlanReport:
     """What is stale and what computing it would cost, without the preview."""
+    chosen = selection or Selection()
     with project.read() as store:
-        chosen = selection or Selection()
-        return _plan_document(store, _find_stale_cells(store, chosen), chosen)
+        plan = _plan_document(store, _find_stale_cells(store, chosen), chosen)
+    return _with_judgements(project, plan, chosen)
+
+
+def _with_judgements(project: Project, plan: PlanReport, selection: Selection) -> PlanReport:
+    """Also what asking judges again would take; tables that are named leave it out."""
+    if selection.definitions is not None:
+        return plan
+    stale = _find_stale_judgements(project, run_ids=selection.run_ids, since=selection.since)
+    return replace(plan, judge_calls=stale.calls, usd=stale.usd, judged_runs=list(stale.runs))
 
 
 def _plan_document(store: Store, cells: StaleCells, selection: Selection) -> PlanReport:

@@ -15,7 +15,13 @@ from eval_pipeline.computing.scope import Scope, visible_catalogue
 from eval_pipeline.computing.scratch import KeyPreview, compare_with_stored, drop, evaluate
 from eval_pipeline.documents import UNSET
 from eval_pipeline.formulas.definition import Definition
-from eval_pipeline.planning.plan import Selection, StaleCells, _find_stale_cells, _plan_document
+from eval_pipeline.planning.plan import (
+    Selection,
+    StaleCells,
+    _find_stale_cells,
+    _plan_document,
+    _with_judgements,
+)
 from eval_pipeline.planning.preview_verdicts import MOST_PAIRS, _preview_verdicts
 from eval_pipeline.planning.reports import MetricPreview, Movement, PlanReport, Quantiles, Verdicts
 from eval_pipeline.showing.document import rounding_of
@@ -64,7 +70,7 @@ def find_preview(
     units = {key: _unit_of(one) for one in registry.metrics for key in one.keys}
     sampled = {key for scope, _ in scopes for key in scope.run_keys}
     return replace(
-        plan,
+        _with_judgements(project, plan, chosen),
         preview={
             key: _entry(preview, runs, unit=units.get(key, "queries")) for key, preview in found.items()
         },

@@ -61,6 +61,16 @@ class StatusReport(Document, frozen=True):
         dict[str, str],
         Help("Run whose ids nothing knows: why its label metrics are not shown, and what to do."),
     ] = msgspec.field(default_factory=dict)
+    judge_calls: Annotated[
+        int,
+        Help(
+            "Judgements of suites that today's prompt, model or season would ask otherwise: calls of a judge."
+        ),
+    ] = 0
+    usd: Annotated[Number, Help("About what these calls cost; null where a judge has no price.")] = 0.0
+    judged_runs: Annotated[list[str], Help("The runs whose answers would be judged again, in run order.")] = (
+        msgspec.field(default_factory=list)
+    )
 
 
 class PlannedAsset(Document, frozen=True):
@@ -154,7 +164,13 @@ class PlanReport(Document, frozen=True):
     cells: Annotated[int, Help("How many cells would be computed.")]
     runs: Annotated[list[str], Help("The runs with something to compute, in run order.")]
     estimated_seconds: Annotated[float, Help("About how long that takes.")]
-    judge_calls: Annotated[int, Help("How many calls of a judge it needs.")]
+    judge_calls: Annotated[
+        int,
+        Help(
+            "How many calls of a judge it would take to judge again what prompt, model or season have changed of; "
+            "`apply` makes them with `--judge` alone."
+        ),
+    ]
     warnings: Annotated[
         list[str], Help("What looks wrong, such as a changed meaning under the same version.")
     ]
@@ -171,6 +187,10 @@ class PlanReport(Document, frozen=True):
     sampled_runs: Annotated[
         list[str] | UnsetType, Help("Only with `--sample`: the runs that the preview looked at.")
     ] = UNSET
+    usd: Annotated[Number, Help("About what the judge calls cost; null where a judge has no price.")] = 0.0
+    judged_runs: Annotated[list[str], Help("The runs whose answers would be judged again, in run order.")] = (
+        msgspec.field(default_factory=list)
+    )
 
 
 class ExplainedPoint(Document, frozen=True):

@@ -10,6 +10,7 @@ from eval_pipeline.computing.states import states_of_cells
 from eval_pipeline.loading.deliveries import count_problems
 from eval_pipeline.loading.lint import Finding, all_findings, count_findings
 from eval_pipeline.planning.reports import AssetStatus, CellCounts, StatusReport
+from eval_pipeline.planning.stale_judgements import _find_stale_judgements
 from eval_pipeline.showing.plausibility import implausible_runs
 from eval_pipeline.store.open import first_value
 from eval_pipeline.store.project import Project
@@ -34,6 +35,7 @@ def find_status(project: Project) -> StatusReport:
         warnings = count_findings(store.con)
         quarantined = count_problems(store.con)
         unknown = implausible_runs(store.con)
+    judgements = _find_stale_judgements(project)
     counted: dict[str, list[StateCount]] = {}
     for name, state, reason, n in rows:
         counted.setdefault(name, []).append((state, reason, n))
@@ -54,6 +56,9 @@ def find_status(project: Project) -> StatusReport:
         warnings=warnings,
         failed={name: failed_sentence(failed) for name, failed in failures.items()},
         implausible={run.run_id: unknown[run.run_key].sentence for run in known if run.run_key in unknown},
+        judge_calls=judgements.calls,
+        usd=judgements.usd,
+        judged_runs=list(judgements.runs),
     )
 
 

@@ -21,9 +21,9 @@ from tests.cli.broken_stores import FOREIGN, NOT_OURS, UNREADABLE, cut_off, of_a
 from tests.projects import open_reader, open_writer, project_of
 from tests.upkeep.forgettable import SECRET, places_with
 
-# Of these `demo` and `ui` start long work, `init`, `metrics` and `rebuild` need no readable store, `doctor` says what
-# is wrong with it as its answer.
-WITHOUT_STORE = {"demo", "ui", "init", "metrics", "rebuild", "doctor"}
+# Of these `demo` and `ui` start long work, `init`, `metrics`, `rebuild`, `judges` and `calls` need no readable store,
+# `doctor` says what is wrong with it as its answer.
+WITHOUT_STORE = {"demo", "ui", "init", "metrics", "rebuild", "doctor", "judges", "calls"}
 ANSWERS = {"metrics.answer_strings"}
 ARGUMENTS = {
     "load": ["BUNDLE"],
@@ -35,6 +35,8 @@ ARGUMENTS = {
     "report": ["told", "--output", "page.html"],
     "export": ["told", "--to", "out"],
     "forget": ["told", "--yes"],
+    "evaluate": ["nightly"],
+    "rejudge": ["told"],
     "query": ["select 1"],
     "backup": ["copy"],
 }
@@ -119,7 +121,7 @@ def test_what_is_no_store_is_called_what_it_is_by_every_command_and_nothing_is_p
     monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("EVAL_PIPELINE_DB", str(settings.db))
     before = everything_below(folder)
-    for name in COMMANDS.keys() - {"init", "metrics", "doctor"}:
+    for name in COMMANDS.keys() - {"init", "metrics", "doctor", "judges", "calls"}:
         arguments = [str(bundle) if word == "BUNDLE" else word for word in ARGUMENTS.get(name, [])]
         for more in ([], ["--yes"]) if name == "rebuild" else ([],):
             with pytest.raises(SystemExit) as left:

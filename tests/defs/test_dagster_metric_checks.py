@@ -128,7 +128,8 @@ def executed(settings: Settings, first: str, last: str, *more: str) -> Any:
 def faults(settings: Settings, find: Any, run_ids: list[str] | None = None) -> dict[str, str]:
     """Of the checks one asks what is defined."""
     with project_of(settings).read() as store:
-        return dict(find(store if find is missed_extraction_targets else store.con, run_ids))
+        asks_store = find in (missed_extraction_targets, badly_configured_judges)
+        return dict(find(store if asks_store else store.con, run_ids))
 
 
 def test_a_judge_that_is_warm_or_not_pinned_is_named_with_what_is_wrong(settings: Settings) -> None:

@@ -159,7 +159,7 @@ def test_what_the_sensor_launches_shows_what_was_computed_and_nothing_of_the_run
     assert {str(one.value) for one in status.values()} == {"MATERIALIZED"}
 
 
-def test_a_backfill_is_answered_for_every_partition_that_it_waits_for_and_prints_nothing(settings, capfd):
+def test_a_backfill_is_answered_for_every_partition_that_it_waits_for(settings, capfd):
     compute(settings)
     with open_home(settings.dagster_home) as instance:
         key = dg.AssetKey(["metrics", "reciprocal_rank"])

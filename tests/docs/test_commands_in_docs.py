@@ -31,6 +31,8 @@ DOCUMENTS = (
     "docs/correct-a-label.md",
     "docs/forgetting.md",
     "docs/python.md",
+    "docs/evaluate.md",
+    "docs/judges.md",
 )
 # Its commands go through Dagster as a reader's do, the others' only with what takes long.
 THROUGH_DAGSTER = "docs/correct-a-label.md"

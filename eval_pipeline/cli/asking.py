@@ -1,0 +1,96 @@
+"""What commands that ask targets and judges share: where it stands, Ctrl-C, and how much was asked."""
+
+from __future__ import annotations
+
+import datetime as dt
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from eval_pipeline.errors import NotFinished
+from eval_pipeline.settings import local_now
+from eval_pipeline.words import count, usd
+
+if TYPE_CHECKING:
+    from eval_pipeline.evaluating.executor import Progress
+    from eval_pipeline.evaluating.run_bundle import Evaluation
+
+QUARANTINED = 3
+INTERRUPTED = "interrupted"
+
+
+@contextmanager
+def progress_line() -> Iterator[Callable[[str, Progress], None] | None]:
+    """One line that is written over and over, on a terminal; nothing anywhere else."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+
+    def show(what: str, progress: Progress) -> None:
+        width = shutil.get_terminal_size().columns
+        sys.stderr.write(f"\r\x1b[2K{line_of(what, progress, local_now())[: width - 1]}")
+        sys.stderr.flush()
+
+    try:
+        yield show
+    finally:
+        sys.stderr.write("\r\x1b[2K")
+        sys.stderr.flush()
+
+
+def line_of(what: str, progress: Progress, now: dt.datetime) -> str:
+    """`judging 12 of 40 · 3 cached · 8 in flight · waiting until 02:13:05 · 1 failed · 0.0123 USD · 1:20 left`."""
+    of_all = "" if progress.total is None else f" of {progress.total:,}"
+    said = [
+        f"{what} {progress.done:,}{of_all}",
+        f"{progress.cached:,} cached",
+        f"{progress.in_flight:,} in flight",
+    ]
+    if progress.waiting_s > 0:
+        said.append(f"waiting until {now + dt.timedelta(seconds=progress.waiting_s):%H:%M:%S}")
+    if progress.failed:
+        said.append(f"{progress.failed:,} failed")
+    if progress.usd:
+        said.append(usd(progress.usd))
+    if progress.seconds_left is not None:
+        minutes, seconds = divmod(round(progress.seconds_left), 60)
+        said.append(f"{minutes}:{seconds:02} left")
+    return " · ".join(said)
+
+
+def document_of(one: Evaluation) -> dict[str, Any]:
+    """What came of a run, as JSON has it."""
+    from dataclasses import asdict
+
+    return asdict(one)
+
+
+def sums_of(found: list[Evaluation]) -> dict[str, Any]:
+    """The same of several runs together."""
+    return {
+        "state": "complete" if all(one.state == "complete" for one in found) else "incomplete",
+        "stopped": next((one.stopped for one in found if one.stopped), None),
+        **{
+            name: sum(getattr(one, name) for one in found)
+            for name in ("target_calls", "judge_calls", "cached", "failed", "uncertain", "usd", "waited_s")
+        },
+    }
+
+
+def asked_sentence(sums: dict[str, Any]) -> str:
+    """`89 calls of the target, 178 of judges (12 cached, 1 failed), 0.31 USD`."""
+    aside = [f"{sums['cached']:,} cached"]
+    aside += [f"{sums[name]:,} {name}" for name in ("failed", "uncertain") if sums[name]]
+    said = [f"{count(sums['judge_calls'], 'judge call')} ({', '.join(aside)})"]
+    if sums["target_calls"]:
+        said.insert(0, count(sums["target_calls"], "target call"))
+    return ", ".join([*said, *([usd(sums["usd"])] if sums["usd"] else [])])
+
+
+def not_finished(why: str, again: str) -> NotFinished:
+    """Why the asking ended before its end, and what goes on."""
+    return NotFinished(
+        f"not finished: {why}. Everything that was paid is kept; `{again}` goes on from there."
+    )

@@ -1,0 +1,178 @@
+"""eval-pipeline evaluate"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from eval_pipeline.cli.asking import (
+    INTERRUPTED,
+    QUARANTINED,
+    asked_sentence,
+    document_of,
+    not_finished,
+    progress_line,
+    sums_of,
+)
+from eval_pipeline.cli.options import as_json, with_store
+from eval_pipeline.cli.output import end_where_failed, print_json, print_line, say
+from eval_pipeline.errors import UsageError
+from eval_pipeline.words import count, usd
+
+if TYPE_CHECKING:
+    from eval_pipeline.comparing.documents import GateReport
+    from eval_pipeline.evaluating.run_bundle import Evaluation
+    from eval_pipeline.launch import Summary
+    from eval_pipeline.planning.evaluate import Setup, Wish
+    from eval_pipeline.store.project import Project
+
+
+@click.command("evaluate")
+@click.argument("suite", metavar="SUITE")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the first N questions.")
+@click.option("--dry-run", is_flag=True, help="Only say how many calls there would be; ask nobody.")
+@click.option(
+    "--budget",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="USD",
+    help="The most that judging may cost.  [budget_usd of the suite]",
+)
+@click.option("--new", "is_new", is_flag=True, help="Begin another run, also where one is unfinished.")
+@click.option("--run-id", metavar="RUN_ID", help="How the run is called.  [the suite and the time]")
+@click.option("--no-load", is_flag=True, help="Only write the bundle.")
+@with_store
+@as_json
+def command(
+    suite: str,
+    limit: int | None,
+    dry_run: bool,
+    budget: float | None,
+    is_new: bool,
+    run_id: str | None,
+    no_load: bool,
+    project: Project,
+    as_json: bool,
+) -> None:
+    """Ask the target of SUITE every question of its golden set, have its judges judge the answers, and compute.
+
+    SUITE is a table [suites.SUITE] of eval-pipeline.toml. The answers become a bundle, which is loaded, computed, held
+    against the run before or the baseline, and judged by the gate.
+
+    Every answer is kept before the next call is made. What stops before its end (Ctrl-C, a budget, a quota, an endpoint
+    that is down) leaves with exit code 6: the same command goes on, and what was paid is not paid again. A suite that
+    is running already is refused with 5.
+    """
+    from eval_pipeline.planning.evaluate import Wish, evaluating_suite, read_setup
+
+    if is_new and run_id is not None:
+        raise UsageError("--new names the run itself: give --run-id or --new")
+    wish = Wish(suite, limit, budget, is_new, run_id)
+    setup = read_setup(project, wish)
+    if dry_run:
+        _plan(project, setup, wish, as_json=as_json)
+        return
+    with evaluating_suite(project, suite):
+        _evaluate(project, setup, wish, no_load=no_load, as_json=as_json)
+
+
+def _plan(project: Project, setup: Setup, wish: Wish, *, as_json: bool) -> None:
+    from eval_pipeline.planning.evaluate import plan_evaluation
+
+    planned = plan_evaluation(project, setup, wish)
+    if as_json:
+        print_json({"format": 1, "dry_run": True, **asdict(planned)})
+        return
+    print_line(
+        f"{planned.run_id} would make {count(planned.target_calls, 'target call')} and at most "
+        f"{count(planned.judge_calls, 'judge call')}, {planned.cached:,} cached: {usd(planned.usd)}."
+    )
+    say("Nobody was asked.")
+
+
+def _evaluate(project: Project, setup: Setup, wish: Wish, *, no_load: bool, as_json: bool) -> None:
+    from eval_pipeline.evaluating.executor import interruptible
+    from eval_pipeline.planning.evaluate import evaluate, finish
+
+    with interruptible() as stop, progress_line() as tell:
+        found = evaluate(project, setup, wish, stop=stop, tell=tell)
+    sums = sums_of(found)
+    document = {"format": 1, **document_of(found[0]), **sums}
+    if setup.suite.repeats > 1:
+        document["repeats"] = [document_of(one) for one in found]
+    if not as_json:
+        print_line(f"{', '.join(one.run_id for one in found)}: {asked_sentence(sums)}.")
+        if sums["stopped"] != INTERRUPTED:
+            print_line(f"The bundle is in {found[0].bundle}.")
+    summary, quarantined = None, 0
+    try:
+        if not no_load and sums["stopped"] != INTERRUPTED:
+            quarantined, summary = _taken_in(project, found, as_json=as_json)
+        if summary is None or not summary.failed:
+            finish(project, found)
+    finally:
+        if as_json:
+            print_json(document | ({} if no_load else _computed_entry(summary)))
+    if sums["state"] == "incomplete":
+        raise not_finished(sums["stopped"], _same_command(wish))
+    end_where_failed(summary.failed if summary else {})
+    if quarantined:
+        sys.exit(QUARANTINED)
+
+
+def _taken_in(project: Project, found: Sequence[Evaluation], *, as_json: bool) -> tuple[int, Summary]:
+    """Load the runs, compute them with their comparisons, and say what the gate says."""
+    from eval_pipeline.cli.run import computed, print_computed
+    from eval_pipeline.planning.evaluate import load_evaluated
+
+    report = load_evaluated(project, found)
+    for problem in report.problems[:3]:
+        say(f"  {problem.path}:{problem.line or ''} {problem.reason}")
+    if report.quarantined:
+        say(f"{count(report.quarantined, 'row')} quarantined: `eval-pipeline quarantine` shows all of them.")
+    summary = computed(project, [one.run_id for one in found])
+    if not as_json:
+        print_computed(summary)
+        if not summary.failed:
+            _say_verdict(project, found[0].run_id)
+    return report.quarantined, summary
+
+
+def _computed_entry(summary: Summary | None) -> dict[str, Any]:
+    from eval_pipeline.cli.run import entry_of
+
+    return {"computed": entry_of(summary) if summary else None}
+
+
+def _say_verdict(project: Project, run_id: str) -> None:
+    """What the gate says; where there is nothing to hold it against, that is said."""
+    from eval_pipeline.cli.compare import prepared
+    from eval_pipeline.planning.named_runs import ANY, default_baseline
+
+    try:
+        baseline = default_baseline(project, run_id, ANY, None)
+        with prepared(project, baseline, run_id, None, chosen=ANY) as sides:
+            _print_verdict(sides.judged())
+    except UsageError as error:
+        say(f"No verdict: {error}")
+
+
+def _print_verdict(document: GateReport) -> None:
+    print_line(f"{document.verdict.upper()}: {document.candidate} against {document.baseline}")
+    for problem in document.preconditions:
+        print_line(f"! {problem}")
+    say(
+        f"Next: `eval-pipeline compare {document.baseline} {document.candidate}` says what moved, "
+        f"`gate {document.candidate}` by which rules."
+    )
+
+
+def _same_command(wish: Wish) -> str:
+    words = ["eval-pipeline", "evaluate", wish.suite]
+    words += ["--limit", str(wish.limit)] if wish.limit else []
+    words += ["--run-id", wish.run_id] if wish.run_id else []
+    return shlex.join(words)
