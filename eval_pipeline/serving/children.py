@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 
 from eval_pipeline.serving.restarts import Restarts
 
+# What servers say is no data; who reads the addresses and no more would block them once the pipe is full.
+STANDARD_ERROR = 2
+
 
 @dataclass
 class Child:
@@ -36,7 +39,11 @@ class Child:
         if self.process is not None:
             self.restarts.note(now)
         self.process = subprocess.Popen(
-            self.command, env=dict(self.environment), stdin=subprocess.DEVNULL, start_new_session=True
+            self.command,
+            env=dict(self.environment),
+            stdin=subprocess.DEVNULL,
+            stdout=STANDARD_ERROR,
+            start_new_session=True,
         )
         self.due, self.started = None, now
         self._groups.append(self.process.pid)

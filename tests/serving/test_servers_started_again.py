@@ -196,6 +196,14 @@ def test_a_server_ends_by_itself_when_its_supervisor_is_killed(tmp_path):
         assert server.wait(timeout=30) == -signal.SIGKILL
 
 
+def test_what_a_server_says_goes_to_standard_error_where_no_address_is_read(capfd):
+    child = Child("daemon", (sys.executable, "-c", "print('a remark')"), os.environ)
+    child.start(0.0)
+    assert child.process is not None
+    child.process.wait()
+    assert capfd.readouterr() == ("", "a remark\n")
+
+
 def settings_in(folder: Path) -> Settings:
     return load_settings(
         {
