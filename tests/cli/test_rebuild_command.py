@@ -21,9 +21,9 @@ from tests.cli.broken_stores import FOREIGN, NOT_OURS, UNREADABLE, cut_off, of_a
 from tests.projects import open_reader, open_writer, project_of
 from tests.upkeep.forgettable import SECRET, places_with
 
-# Of these `demo` and `ui` start long work, `init`, `metrics`, `rebuild`, `judges` and `calls` need no readable store,
+# Of these `demo`, `ui` and `serve` start long work, `init`, `metrics`, `rebuild`, `judges` and `calls` need no readable store,
 # `doctor` says what is wrong with it as its answer.
-WITHOUT_STORE = {"demo", "ui", "init", "metrics", "rebuild", "doctor", "judges", "calls"}
+WITHOUT_STORE = {"demo", "ui", "serve", "init", "metrics", "rebuild", "doctor", "judges", "calls"}
 ANSWERS = {"metrics.answer_strings"}
 ARGUMENTS = {
     "load": ["BUNDLE"],
