@@ -96,8 +96,9 @@ def _plan(project: Project, setup: Setup, wish: Wish, *, as_json: bool) -> None:
 
 def _evaluate(project: Project, setup: Setup, wish: Wish, *, no_load: bool, as_json: bool) -> None:
     from eval_pipeline.evaluating.executor import interruptible
-    from eval_pipeline.planning.evaluate import evaluate, finish
+    from eval_pipeline.planning.evaluate import evaluate, finish, is_whole
 
+    was_whole = is_whole(project, setup, wish)
     with interruptible() as stop, progress_line() as tell:
         found = evaluate(project, setup, wish, stop=stop, tell=tell)
     sums = sums_of(found)
@@ -106,8 +107,13 @@ def _evaluate(project: Project, setup: Setup, wish: Wish, *, no_load: bool, as_j
         document["repeats"] = [document_of(one) for one in found]
     if not as_json:
         print_line(f"{', '.join(one.run_id for one in found)}: {asked_sentence(sums)}.")
+        if was_whole:
+            say(
+                "All of it was asked before, nobody was asked now: another --run-id, or none, makes another run."
+            )
         if sums["stopped"] != INTERRUPTED:
             print_line(f"The bundle is in {found[0].bundle}.")
+            _say_failed(found)
     summary, quarantined = None, 0
     try:
         if not no_load and sums["stopped"] != INTERRUPTED:
@@ -118,10 +124,18 @@ def _evaluate(project: Project, setup: Setup, wish: Wish, *, no_load: bool, as_j
         if as_json:
             print_json(document | ({} if no_load else _computed_entry(summary)))
     if sums["state"] == "incomplete":
-        raise not_finished(sums["stopped"], _same_command(wish))
+        raise not_finished(sums["stopped"], _same_command(wish, no_load=no_load))
     end_where_failed(summary.failed if summary else {})
     if quarantined:
         sys.exit(QUARANTINED)
+
+
+def _say_failed(found: Sequence[Evaluation]) -> None:
+    """Where the reasons of what came to nothing stand: a reply that is no result was an answer nonetheless."""
+    for one in found:
+        if one.failed:
+            why = f"`eval-pipeline calls --failed --run {one.run_id}` and the errors in its results.jsonl say why"
+            say(f"{one.failed:,} of {one.run_id} came to nothing: {why}.")
 
 
 def _taken_in(project: Project, found: Sequence[Evaluation], *, as_json: bool) -> tuple[int, Summary]:
@@ -171,8 +185,11 @@ def _print_verdict(document: GateReport) -> None:
     )
 
 
-def _same_command(wish: Wish) -> str:
+def _same_command(wish: Wish, *, no_load: bool) -> str:
     words = ["eval-pipeline", "evaluate", wish.suite]
     words += ["--limit", str(wish.limit)] if wish.limit else []
+    # Without its budget what is pasted would spend as much as it likes.
+    words += ["--budget", f"{wish.budget_usd:g}"] if wish.budget_usd else []
     words += ["--run-id", wish.run_id] if wish.run_id else []
+    words += ["--no-load"] if no_load else []
     return shlex.join(words)

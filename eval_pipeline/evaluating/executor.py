@@ -361,9 +361,8 @@ class Executor:
                 elif self._budget.reserve(most.usd):
                     break
                 elif self._budget.is_idle:
-                    self._halt(
-                        Stop(BUDGET, f"the next call could pass the budget of {self._budget.limit:g} USD")
-                    )
+                    limit = f"{self._budget.limit:g} USD"
+                    self._halt(Stop(BUDGET, f"the next call could pass the budget of {limit}: raise it"))
                 else:
                     await self._nap(lane, _LOOK_SECONDS)
             lane.endpoint.sent(most.tokens)

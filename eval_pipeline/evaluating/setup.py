@@ -280,7 +280,7 @@ def own_prompts(config: Config) -> Path | None:
 
 def _entries(table: Mapping[str, Mapping[str, Any]], kind: str, name: str) -> Mapping[str, Any]:
     if name not in table:
-        raise UnknownName(kind, name, table, hint=f"[{kind}s.NAME] in eval-pipeline.toml says what it is.")
+        raise UnknownName(kind, name, table, hint=f"([{kind}s.NAME] in eval-pipeline.toml says what it is)")
     if not _NAME.fullmatch(name):
         raise InvalidConfig(f"[{kind}s.{name}]: a name is lower-case letters, digits, '.', '-' and '_'")
     return table[name]

@@ -16,7 +16,15 @@ from zoneinfo import ZoneInfo
 from eval_pipeline.config import Config, load_config
 from eval_pipeline.errors import UsageError
 from eval_pipeline.evaluating.answers import ask_target, plan_target, result_rows
-from eval_pipeline.evaluating.asked import FirstAnswer, Item, Panel, Questions, SeveralQuestions, panels_of
+from eval_pipeline.evaluating.asked import (
+    FirstAnswer,
+    Item,
+    Panel,
+    Questions,
+    SeveralQuestions,
+    has_failed,
+    panels_of,
+)
 from eval_pipeline.evaluating.calls import CallStore
 from eval_pipeline.evaluating.endpoint import INTERRUPTED
 from eval_pipeline.evaluating.executor import Counts, Progress
@@ -338,7 +346,7 @@ class _EvaluatedRun:
             target_calls=made[True],
             judge_calls=made[False],
             cached=max(0, judged.asked + judged.cached - answered),
-            failed=len(asked.failed) + len(judged.failed),
+            failed=self._failed_rows(asked) + len(judged.failed),
             uncertain=sum(one.uncertain for one in totals),
             usd=self.calls.spent(self.run_id),
             waited_s=round(asked.waited_s + judged.waited_s, 3),
@@ -356,6 +364,13 @@ class _EvaluatedRun:
             evaluation=evaluation,
         )
         return evaluation
+
+    def _failed_rows(self, asked: Counts) -> int:
+        """Questions without an answer of the target: calls that came to nothing, and replies that are no result."""
+        rows = result_rows(
+            self.calls, self.setup.target, self.setup.rows, run_id=self.run_id, failed=asked.failed
+        )
+        return sum(map(has_failed, rows))
 
     def _as_it_was_judged(self, questions: Questions) -> Row:
         """The document; a model that refuses a temperature was asked without, and the run says so."""
@@ -394,6 +409,12 @@ def plan_evaluation(project: Project, setup: Setup, wish: Wish) -> PlannedEvalua
         sum(one.cached for one in planned),
         usd,
     )
+
+
+def is_whole(project: Project, setup: Setup, wish: Wish) -> bool:
+    """Whether evaluating would ask nobody, for all of it was asked before."""
+    runs = [str(one["run_id"]) for one in _documents(project, setup, wish)]
+    return all(is_complete(project.settings.evaluations, one) for one in runs)
 
 
 def load_evaluated(project: Project, found: Sequence[Evaluation]) -> LoadReport:

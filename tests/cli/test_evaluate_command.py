@@ -82,17 +82,34 @@ def test_a_suite_is_asked_loaded_computed_and_judged_by_the_gate(folder):
 def test_what_is_not_finished_leaves_with_6_and_names_the_command_that_goes_on(folder):
     with serving(lambda seen: kb(seen) if seen.path.endswith("/ask") else refusal(401)) as server:
         configure(folder, server.url)
-        code, document, said = evaluate(folder, "--no-load", "--limit", "3")
+        code, document, said = evaluate(folder, "--no-load", "--limit", "3", "--budget", "2")
         assert (code, document["state"], document["target_calls"]) == (6, "incomplete", 3)
         assert "401" in document["stopped"]
-        assert "`eval-pipeline evaluate nightly --limit 3` goes on from there" in said
+        assert "`eval-pipeline evaluate nightly --limit 3 --budget 2 --no-load` goes on from there" in said
         assert KEY not in said
+
+
+def test_replies_that_are_no_result_count_as_failed_and_a_run_that_is_whole_says_that_nobody_was_asked(
+    folder,
+):
+    with serving(kb) as server:
+        configure(folder, server.url)
+        settings = folder / "eval-pipeline.toml"
+        settings.write_text(
+            settings.read_text("utf-8").replace('text = "/answer"', 'text = "/text"'), "utf-8"
+        )
+        words = ["evaluate", "nightly", "--run-id", "odd", "--no-load"]
+        code, out, said = call(words, folder, apart=True)
+        assert (code, f"{N} failed" in out, "asked before" in said) == (0, True, False), out + said
+        assert f"{N} of odd came to nothing" in said
+        assert "nobody was asked now" in call(words, folder, apart=True)[2]
 
 
 @pytest.mark.parametrize(
     ("words", "code", "wanted"),
     [
         (["evaluate", "nigthly"], 2, "did you mean nightly?"),
+        (["evaluate", "x"], 2, "there is: nightly ([suites.NAME] in eval-pipeline.toml says what it is)"),
         (["evaluate", "nightly", "--new", "--run-id", "x"], 2, "--new names the run itself"),
         (["rejudge"], 2, "name the runs, or a suite with --suite"),
         (["rejudge", "--suite", "nightly"], 2, "has no runs"),
