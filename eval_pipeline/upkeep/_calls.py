@@ -24,7 +24,8 @@ def forget_calls(con: Connection, project: Project, run_ids: Collection[str], *,
         # What is no name of a run could lead anywhere.
         for run_id in (one for one in run_ids if not name_fault(one)):
             for folder in (settings.evaluations / run_id, settings.rejudged / run_id):
-                shutil.rmtree(folder, ignore_errors=True)
+                if folder.is_dir():
+                    shutil.rmtree(folder, ignore_errors=True)
     return gone
 
 

@@ -86,7 +86,7 @@ def test_raw_tables_belong_to_the_part_of_a_run_that_delivered_them(definitions)
     graph = graph_of(definitions)
     assert dg.AssetKey(["raw", "results"]) in graph.get(dg.AssetKey(["facts", "chunk_ranks"])).parent_keys
     raw = {key.path[1] for key in graph.get_all_asset_keys() if key.path[0] == "raw"}
-    assert raw == {"results", "extractions", "index_reports", "spot_checks"}
+    assert raw == {"results", "extractions", "index_reports", "spot_checks", "judgements"}
 
 
 def test_run_metrics_depends_on_every_metric(definitions, registry):

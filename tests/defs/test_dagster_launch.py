@@ -28,6 +28,7 @@ from eval_pipeline.defs.launches import shown_runs
 from eval_pipeline.defs.location import build_definitions
 from eval_pipeline.defs.partitions import registered_runs
 from eval_pipeline.defs.processes import PROCESS_TAG, fail_dead_runs, this_process
+from eval_pipeline.defs.sources import RAW_PARTS
 from eval_pipeline.errors import StoreBusy, StoreMissing, UsageError
 from eval_pipeline.launch import prepare_home, run_in_dagster, ui_environment
 from eval_pipeline.serving.servers import serve
@@ -244,7 +245,7 @@ def test_dagsters_own_storage_reads_what_was_written_in_batches(after_launch, la
         (record,) = instance.get_asset_records([key])
     assert kinds.count(dg.DagsterEventType.RUN_SUCCESS) == 1
     shown = [kind for kind in kinds if kind == dg.DagsterEventType.ASSET_MATERIALIZATION]
-    assert len(shown) == 3 * (len(found.computed.cells) + 4)
+    assert len(shown) == 3 * (len(found.computed.cells) + len(RAW_PARTS))
     assert record.asset_entry.last_run_id == found.dagster_run_ids[0]
 
 
