@@ -3,6 +3,7 @@
 assets           Every fact, metric and aggregate as an asset, made from the registry.
 checks           Asset checks: one statement for the range and all of history, the failing runs by name.
 comparisons      Comparisons and published pages as assets, and the gate as a check.
+evaluating       Suites: a job and a schedule for each, and what targets and judges said, as assets.
 event_log        Dagster's SQLite storage for runs of many partitions: the events of a table are written together.
 events           What a step shows: one event for each partition that it computed, saying what is true of that one.
 home_faults      What is wrong with the files that Dagster keeps its events in, in words, once something failed.

@@ -41,6 +41,8 @@ COMPUTED = ("facts", "metrics", "aggregates")
 GOLDEN_SETS = dg.AssetKey(["sources", "golden_sets"])
 CHUNK_ARCHIVES = dg.AssetKey(["sources", "chunk_archives"])
 RESULTS = dg.AssetKey(["raw", "results"])
+TARGET_RESPONSES = dg.AssetKey(["sources", "target_responses"])
+JUDGEMENTS = dg.AssetKey(["sources", "judgements"])
 RAW_KEYS = {
     "raw.extraction_cases": dg.AssetKey(["raw", "extractions"]),
     "raw.index_reports": dg.AssetKey(["raw", "index_reports"]),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import dagster as dg
 
@@ -17,6 +19,7 @@ from eval_pipeline.defs.sensors import new_comparisons, new_runs, stale_metrics
 from eval_pipeline.defs.sources import _delivered_assets
 from eval_pipeline.defs.telling.existing import _show_existing_job
 from eval_pipeline.defs.telling.failures import failed_runs
+from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.store.project import Project
 
 
@@ -28,16 +31,18 @@ def build_definitions(project: Project, *, listener: Listener | None = None) -> 
         warnings.simplefilter("ignore", dg.BetaWarning)
         names = all_names(registry)
         jobs = make_jobs([_up_to_date_key(one) for one in computed_definitions(registry)])
+        evaluating = _of_suites(registry, hears)
         return dg.Definitions(
             assets=[
                 *_delivered_assets(hears, registry.config),
                 _computed_assets(registry, hears),
                 *_comparison_assets(registry, hears),
                 *_report_assets(registry, hears),
+                *evaluating.assets,
             ],
             asset_checks=[*_all_checks(registry), *_comparison_checks()],
-            jobs=[*jobs.all(), _show_existing_job()],
-            schedules=[nightly(jobs, names, registry.config)],
+            jobs=[*jobs.all(), _show_existing_job(), *evaluating.jobs],
+            schedules=[nightly(jobs, names, registry.config), *evaluating.schedules],
             sensors=[
                 new_runs(jobs, names),
                 new_comparisons(jobs),
@@ -47,3 +52,28 @@ def build_definitions(project: Project, *, listener: Listener | None = None) -> 
             resources={"store": StoreResource.of(project.settings)},
             executor=dg.in_process_executor,
         )
+
+
+@dataclass(frozen=True)
+class _Evaluating:
+    """What there is of suites."""
+
+    assets: Sequence[dg.AssetSpec | dg.AssetsDefinition] = ()
+    jobs: Sequence[dg.JobDefinition] = ()
+    schedules: Sequence[dg.ScheduleDefinition] = ()
+
+
+def _of_suites(registry: Registry, listener: Listener) -> _Evaluating:
+    """Nothing, and nothing is imported for it, where eval-pipeline.toml names no suite."""
+    if not registry.config.suites:
+        return _Evaluating()
+    from eval_pipeline.defs.evaluating.suites import _suite_job, _suite_schedule, _suites_of
+    from eval_pipeline.defs.evaluating.written import _target_responses, judgements
+
+    jobs = [(suite, _suite_job(suite, registry)) for suite in _suites_of(registry.config)]
+    schedules = [_suite_schedule(suite, job, registry.config) for suite, job in jobs]
+    return _Evaluating(
+        [_target_responses(), judgements(listener)],
+        [job for _, job in jobs],
+        [one for one in schedules if one is not None],
+    )

@@ -22,6 +22,8 @@ from dagster._serdes import serialize_value
 # For whoever only hands it on: Dagster is imported here.
 Instance = dg.DagsterInstance
 PROCESS_TAG = "eval_pipeline/process"
+# Of a run that evaluates a suite: it takes no partitions for itself and may last for hours, so nothing waits for it.
+EVALUATES = {".dagster/eval_pipeline.evaluates": "yes"}
 UNDER_WAY = (
     dg.DagsterRunStatus.NOT_STARTED,
     dg.DagsterRunStatus.QUEUED,
@@ -92,8 +94,12 @@ def _is_being_started(instance: dg.DagsterInstance, run_id: str) -> bool:
 
 
 def runs_under_way(instance: dg.DagsterInstance) -> int:
-    """How many runs wait, start or are being executed."""
-    return instance.get_runs_count(dg.RunsFilter(statuses=list(UNDER_WAY)))
+    """How many runs wait, start or are being executed, but for those that evaluate a suite."""
+    statuses = list(UNDER_WAY)
+    found = instance.get_runs_count(dg.RunsFilter(statuses=statuses))
+    if not found:
+        return 0
+    return found - instance.get_runs_count(dg.RunsFilter(statuses=statuses, tags=EVALUATES))
 
 
 def _is_dead(process: str | None, *, is_old: bool) -> bool:

@@ -90,6 +90,7 @@ class StoreResource(DuckDBResource):
     config: str = Field(description="eval-pipeline.toml, which need not exist.")
     own_sql: str | None = Field(default=None, description="A folder of your own definitions.")
     dagster_home: str = Field(description="Where Dagster keeps its events.")
+    calls: str | None = Field(default=None, description="Where answers that were paid are kept.")
     named: list[str] = Field(default=[], description="Variables of the environment that chose a place.")
 
     @classmethod
@@ -97,14 +98,21 @@ class StoreResource(DuckDBResource):
         """The resource that carries these settings."""
         folders: dict[str, Any] = {name: str(getattr(settings, name)) for name in FOLDERS}
         own_sql = str(settings.own_sql) if settings.own_sql else None
-        return cls(database=str(settings.db), own_sql=own_sql, named=list(settings.named), **folders)
+        return cls(
+            database=str(settings.db),
+            own_sql=own_sql,
+            calls=str(settings.calls),
+            named=list(settings.named),
+            **folders,
+        )
 
     @property
     def settings(self) -> Settings:
         """The settings it was made of."""
         folders: dict[str, Any] = {name: Path(getattr(self, name)) for name in FOLDERS}
         own_sql = Path(self.own_sql) if self.own_sql else None
-        return Settings(db=Path(self.database), own_sql=own_sql, named=tuple(self.named), **folders)
+        found = Settings(db=Path(self.database), own_sql=own_sql, named=tuple(self.named), **folders)
+        return found if self.calls is None else replace(found, calls=Path(self.calls))
 
     def project(self, registry: Registry | None = None, listener: Listener | None = None) -> Project:
         """What the product works on; with the definitions of `registry` where they have been read."""

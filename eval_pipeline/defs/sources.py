@@ -7,7 +7,14 @@ from typing import Any
 import dagster as dg
 
 from eval_pipeline.config import Config
-from eval_pipeline.defs.assets import CHUNK_ARCHIVES, GOLDEN_SETS, RAW_KEYS, RESULTS
+from eval_pipeline.defs.assets import (
+    CHUNK_ARCHIVES,
+    GOLDEN_SETS,
+    JUDGEMENTS,
+    RAW_KEYS,
+    RESULTS,
+    TARGET_RESPONSES,
+)
 from eval_pipeline.defs.events import Results, _shown_partitions
 from eval_pipeline.defs.metadata import _freshness, _name_runs
 from eval_pipeline.defs.partitions import (
@@ -76,6 +83,8 @@ RAW_PARTS = (
         "What judges were asked and answered, every answer as it came; several deliveries stand side by side.",
     ),
 )
+# The parts that evaluating a suite makes, and of what.
+FROM_SUITES = {"results": TARGET_RESPONSES, "judgements": JUDGEMENTS}
 
 
 def _delivered_assets(listener: Listener, config: Config) -> list[dg.AssetsDefinition]:
@@ -220,6 +229,7 @@ def _raw_parts(listener: Listener, config: Config) -> dg.AssetsDefinition:
                 kinds={"duckdb", "json"},
                 metadata={"dagster/table_name": part.tables},
                 description=part.description,
+                deps=[FROM_SUITES[part.part]] if config.suites and part.part in FROM_SUITES else [],
                 freshness_policy=_freshness(config) if part.key == RESULTS else None,
             )
             for part in RAW_PARTS

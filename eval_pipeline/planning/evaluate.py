@@ -175,8 +175,13 @@ def _documents(project: Project, setup: Setup, wish: Wish) -> list[Row]:
     """What run.json of every repeat will say."""
     run_id, created_at = _run_to_make(project, setup, wish)
     first = _document(setup, run_id, created_at)
-    again = [f"{run_id}.e{number}" for number in range(2, setup.suite.repeats + 1)]
+    again = runs_made(run_id, setup.suite.repeats)[1:]
     return [first, *(first | {"run_id": one, "replicate_of": run_id} for one in again)]
+
+
+def runs_made(run_id: str, repeats: int) -> list[str]:
+    """The run and its replicates."""
+    return [run_id, *(f"{run_id}.e{number}" for number in range(2, repeats + 1))]
 
 
 def _run_to_make(project: Project, setup: Setup, wish: Wish) -> tuple[str, str]:

@@ -2,7 +2,7 @@
 
 import datetime as dt
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ from dagster._core.events import (
 from dagster._core.instance import RUNLESS_JOB_NAME, RUNLESS_RUN_ID
 from pydantic import Field
 
-from eval_pipeline.comparing.pairs import find_pairs, pair_of, partition_of
+from eval_pipeline.comparing.pairs import BETWEEN, find_pairs, pair_of, partition_of
 from eval_pipeline.comparing.stored import stored_pairs
 from eval_pipeline.computing.progress import KnownCell, known_cells
 from eval_pipeline.defs.assets import computed_definitions, key_of
@@ -39,6 +39,8 @@ NEWEST: Final = 400
 SHOW_EXISTING: Final = "show_existing"
 COMPUTED_ELSEWHERE: Final = "it did not: it was computed elsewhere, and is shown here"
 CODE_VERSION: Final = "dagster/code_version"
+# Whether Dagster is to be told of a partition of an asset.
+IsMissing = Callable[[dg.AssetKey, str], bool]
 STEP: Final = dt.timedelta(milliseconds=1)
 
 
@@ -70,6 +72,21 @@ def show_existing(
     )
 
 
+def _show_anew(instance: dg.DagsterInstance, store: Store, settings: Settings, run_ids: Sequence[str]) -> int:
+    """Report everything of these runs as it stands now, with the pairs whose later run they are; returns how much."""
+    report_existing(instance, store, look_into(settings.inbox), may_move=not runs_under_way(instance))
+    ours = set(run_ids)
+
+    def is_ours(_key: dg.AssetKey, partition: str) -> bool:
+        return partition in ours or partition.rpartition(BETWEEN)[2] in ours
+
+    return (
+        _report(instance, _raw_parts(store, run_ids, is_ours))
+        + _report(instance, _cells(store, run_ids, is_ours))
+        + _report(instance, _pairs(instance, store, NEWEST, is_ours, may_move=False))
+    )
+
+
 class _Missing:
     """What Dagster has no event of; each asset is asked about once."""
 
@@ -83,7 +100,7 @@ class _Missing:
         return partition not in self._known[key]
 
 
-def _raw_parts(store: Store, run_ids: Sequence[str], missing: _Missing) -> Iterable[Shown]:
+def _raw_parts(store: Store, run_ids: Sequence[str], missing: IsMissing) -> Iterable[Shown]:
     delivered = delivery_times(store.con, run_ids)
     nothing = LoadReport()
     for part in RAW_PARTS:
@@ -94,7 +111,7 @@ def _raw_parts(store: Store, run_ids: Sequence[str], missing: _Missing) -> Itera
             yield Shown(part.key, run_id, metadata, {}, delivered[run_id])
 
 
-def _cells(store: Store, run_ids: Sequence[str], missing: _Missing) -> Iterable[Shown]:
+def _cells(store: Store, run_ids: Sequence[str], missing: IsMissing) -> Iterable[Shown]:
     registry = store.definitions()
     computed = {one.name: one for one in computed_definitions(registry)}
     lacking = [
@@ -131,7 +148,7 @@ def _cell_metadata(cell: KnownCell) -> dict[str, Any]:
 
 
 def _pairs(
-    instance: dg.DagsterInstance, store: Store, newest: int | None, missing: _Missing, *, may_move: bool
+    instance: dg.DagsterInstance, store: Store, newest: int | None, missing: IsMissing, *, may_move: bool
 ) -> Iterable[Shown]:
     known = find_pairs(store)
     register_comparisons(instance, [partition_of(one.run_a, one.run_b) for one in known], may_move=may_move)
