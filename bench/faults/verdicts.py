@@ -17,7 +17,7 @@ BY_CALL = {"path", "delivered_by", "run_key", "dataset_key"}
 FROM_DELIVERY = {"created_at"}
 STAMP = re.compile(r"(\bd\d+\.)?\d{8}T?-?\d{6}(\.\d+)?(-\d+)?")
 MANIFEST = "manifest.json"
-STORE_FILE = re.compile(r"[^/]*\.duckdb(\.(rebuilding|broken-[\dT-]+))?(\.(wal|lock|turn))?")
+STORE_FILE = re.compile(r"[^/]*\.duckdb(\.(rebuilding|broken-[\dT-]+))?(\.(wal|blocks|lock|turn))?")
 TIMES = re.compile(rb"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?")
 NUMBER = re.compile(rb'"number": \d+,')
 # DuckDB writes whole blocks, and what was begun in vain leaves free ones behind.

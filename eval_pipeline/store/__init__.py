@@ -1,5 +1,6 @@
 """The DuckDB file: opening it, its lock, its schema, its keys, and which runs it holds.
 
+checkpoint   What was committed brought into the store's file, in a way that a torn write can be undone.
 compact      The store's file written again without the blocks that removed rows have left.
 damage       A file that is no store or is broken: found before it is touched, with the way back.
 durable      Files that are there after a power loss: forced to the disk, then renamed, then their folder.

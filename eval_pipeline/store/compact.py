@@ -13,6 +13,7 @@ from pathlib import Path
 
 from eval_pipeline.errors import StoreError, StoreMissing
 from eval_pipeline.formulas.definition import literal, quoted
+from eval_pipeline.store.checkpoint import _blocks_of, _log_of
 from eval_pipeline.store.damage import is_there
 from eval_pipeline.store.durable import place_durably
 from eval_pipeline.store.engine import STORE
@@ -67,7 +68,7 @@ def compact(project: Project, *, progress: _Progress | None = None) -> Compacted
             require_whole(fresh)
             after = fresh.stat().st_size
             # Everything of the old file's log is in the file: it must not be read into the new one.
-            _wal(db).unlink(missing_ok=True)
+            _log_of(db).unlink(missing_ok=True)
             place_durably(fresh, db)
         finally:
             _remove(fresh)
@@ -86,7 +87,6 @@ class _Contents:
 def _bring_up_to_date(project: Project) -> None:
     with _connect(project.settings.db, read_only=False) as con:
         _say_migrated(project.settings.db, _make_current(con, project.clock), project.notify)
-        con.execute("checkpoint")
 
 
 def _copy(db: Path, fresh: Path) -> _Contents:
@@ -95,7 +95,6 @@ def _copy(db: Path, fresh: Path) -> _Contents:
         con.execute(f"copy from database {STORE} to {FRESH}")
         contents = _contents(con)
         con.execute(f"detach {FRESH}")
-        con.execute("checkpoint")
     return contents
 
 
@@ -103,7 +102,6 @@ def _check_copy(fresh: Path, expected: _Contents) -> None:
     """Open the copy by itself, as the next command will."""
     with _connect(fresh, read_only=False) as con:
         found = _contents(con)
-        con.execute("checkpoint")
     if found != expected:
         differing = sorted(
             {
@@ -190,19 +188,15 @@ def _watching(fresh: Path, total: int, progress: _Progress | None) -> Iterator[N
     report(total, total)
 
 
-def _wal(db: Path) -> Path:
-    return db.with_name(db.name + ".wal")
-
-
 def require_whole(db: Path) -> None:
     """Raise unless the closed file holds everything by itself: on a full disk the last of it stays in its log."""
-    with _connect(db, read_only=False) as con:
-        con.execute("checkpoint")
-    if _wal(db).exists():
+    with _connect(db, read_only=False):
+        pass
+    if _log_of(db).exists():
         raise StoreError(f"{db} could not be written to its end: make room in {db.parent}, then try again")
 
 
 def _remove(fresh: Path) -> None:
-    for path in (fresh, _wal(fresh)):
+    for path in (fresh, _log_of(fresh), _blocks_of(fresh)):
         path.unlink(missing_ok=True)
     shutil.rmtree(fresh.with_name(fresh.name + ".tmp"), ignore_errors=True)

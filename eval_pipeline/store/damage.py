@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import errno
 import os
 from pathlib import Path
@@ -17,10 +18,24 @@ from eval_pipeline.errors import (
     StoreNewer,
 )
 from eval_pipeline.settings import product_version
-from eval_pipeline.store._formats import AN_SQLITE_DATABASE, ENOUGH, _format_of
 from eval_pipeline.store.schema import _applied_numbers, _known_numbers
 from eval_pipeline.store.versions import _is_newer_release, _newest_writer
 
+ENOUGH = 4096
+SQLITE = b"SQLite format 3\0"
+AN_SQLITE_DATABASE = "an SQLite database"
+BEGINNINGS = (
+    (SQLITE, AN_SQLITE_DATABASE),
+    (b"PAR1", "a Parquet file"),
+    (b"ARROW1", "an Arrow file"),
+    (b"PK\x03\x04", "a zip archive"),
+    (b"PK\x05\x06", "a zip archive"),
+    (b"\x1f\x8b\x08", "a gzip file"),
+    (b"\x28\xb5\x2f\xfd", "a zstd file"),
+    (b"7z\xbc\xaf\x27\x1c", "a 7z archive"),
+    (b"%PDF-", "a PDF file"),
+)
+WHITE = "\t\n\r\f"
 MAGIC = b"DUCK"
 MAGIC_PLACE = 8
 DISK_TROUBLE = (
@@ -185,3 +200,23 @@ def _has_deliveries(db: Path) -> bool:
 def _first_line(message: str) -> str:
     """What fits into a sentence."""
     return message.splitlines()[0].rstrip(".! ") if message else "unreadable"
+
+
+def _format_of(start: bytes) -> str | None:
+    """What a file that begins like this is, in words; None where nobody can say."""
+    for beginning, words in BEGINNINGS:
+        if start.startswith(beginning):
+            return words
+    text = _as_text(start)
+    if text is None:
+        return None
+    return "JSON text" if text.lstrip().startswith(("{", "[")) else "a text file"
+
+
+def _as_text(start: bytes) -> str | None:
+    """The beginning as text, where it reads like one; a character may be cut off at its end."""
+    try:
+        text = codecs.getincrementaldecoder("utf-8-sig")().decode(start)
+    except UnicodeDecodeError:
+        return None
+    return text if text.strip() and all(one.isprintable() or one in WHITE for one in text) else None

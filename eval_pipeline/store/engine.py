@@ -13,7 +13,7 @@ import secrets
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +22,7 @@ from types import FrameType
 import duckdb
 
 from eval_pipeline.formulas.definition import literal
+from eval_pipeline.store.checkpoint import _checkpoint, _open_for_checkpoints
 
 MEMORY = ":memory:"
 STORE = "store"
@@ -32,6 +33,9 @@ SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
     "temp_directory": "",
+    # What is committed comes into the file by `checkpoint` alone.
+    "checkpoint_threshold": "1TB",
+    "checkpoint_on_detach": "DISABLED",
     # What an engine no longer uses goes back to the system while it stays open.
     "allocator_background_threads": True,
 }
@@ -117,6 +121,31 @@ def attached(
     What others than this package are given is an engine of their own, which knows nothing but the file: whatever they
     set, attach or register in it ends with the block. A guarded one opens no other file, whatever a statement says.
     """
+    written = None if read_only else place
+    with ExitStack() as stack:
+        if written is not None:
+            stack.enter_context(_open_for_checkpoints(written))
+        engine, con = stack.enter_context(
+            _attached(place, read_only=read_only, for_others=for_others, guarded=guarded)
+        )
+        yield con
+        con.close()
+        if written is not None:
+            _bring_in(engine, written)
+
+
+def _bring_in(engine: _Engine, file: Path) -> None:
+    """Once nobody writes to it any more, everything of its log."""
+    con = engine.con.cursor()
+    con.execute(f"use {STORE}")
+    _checkpoint(con, file)
+    con.close()
+
+
+@contextmanager
+def _attached(
+    place: Path | None, *, read_only: bool, for_others: bool, guarded: bool
+) -> Iterator[tuple[_Engine, duckdb.DuckDBPyConnection]]:
     file = str(place or MEMORY)
     limits = _limits.get()
     engine = _Engine(_new()) if for_others else _take(_Guard(file, limits) if guarded else None)
@@ -133,8 +162,7 @@ def attached(
             con.execute("detach memory")
         if guarded:
             _shut(engine)
-        yield con
-        con.close()
+        yield engine, con
         if for_others:
             engine.con.close()
         else:

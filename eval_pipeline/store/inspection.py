@@ -7,10 +7,11 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from eval_pipeline.store.checkpoint import _log_of
 from eval_pipeline.store.damage import is_there
 from eval_pipeline.store.durable import copy_durably
 from eval_pipeline.store.lock import PATIENCE_SECONDS, Holder, _is_locked_here, holders, reader_lock
-from eval_pipeline.store.open import Connection, _connect, says_what_failed
+from eval_pipeline.store.open import Connection, _connect, _end_checkpoint, says_what_failed
 from eval_pipeline.store.project import Project
 from eval_pipeline.store.schema import _applied_numbers, _known_numbers
 from eval_pipeline.store.versions import FIRST, _writers
@@ -30,9 +31,8 @@ class Inspection:
     def copy_to(self, copy: Path) -> None:
         """Copy the store's file and its log; nobody writes meanwhile."""
         copy_durably(self.db, copy)
-        log = self.db.with_name(self.db.name + ".wal")
-        if log.exists():
-            copy_durably(log, copy.with_name(copy.name + ".wal"))
+        if _log_of(self.db).exists():
+            copy_durably(_log_of(self.db), _log_of(copy))
 
 
 @contextmanager
@@ -47,6 +47,7 @@ def inspecting(project: Project, *, patience: float = PATIENCE_SECONDS) -> Itera
         before = tuple(holders(db))
         # Where nobody ever locked there is nobody to wait for; DuckDB's own lock keeps out whoever comes now.
         if _is_locked_here(db):
+            _end_checkpoint(db, project.clock, project.notify, patience)
             stack.enter_context(reader_lock(db, project.clock, notify=project.notify, patience=patience))
         con = stack.enter_context(_connect(db, read_only=True, patience=patience))
         yield Inspection(

@@ -15,6 +15,12 @@ from typing import Any
 import duckdb
 
 from eval_pipeline.errors import StoreBusy, StoreMissing
+from eval_pipeline.store.checkpoint import (
+    _blocks_of,
+    _checkpoint_long_log,
+    _log_of,
+    _restore_blocks,
+)
 from eval_pipeline.store.damage import (
     _opening_failed,
     _refuse_foreign,
@@ -61,15 +67,15 @@ def _open_writer(db: Path, clock: Clock, notify: Notify | None, *, guarded: bool
 def _make_new(db: Path, clock: Clock) -> None:
     """A new store is made beside its place: whoever finds one there finds all of it."""
     fresh = db.with_name(db.name + ".making")
-    beside = [fresh.with_name(fresh.name + ending) for ending in ("", ".wal")]
+    beside = [fresh, _log_of(fresh)]
     for path in beside:
         path.unlink(missing_ok=True)
     try:
         with _connect(fresh, read_only=False) as con:
             _migrate(con, clock)
-            con.execute("checkpoint")
-        # The log of a file that is gone must not be read into this one.
-        db.with_name(db.name + ".wal").unlink(missing_ok=True)
+        # What is left of a file that is gone must not be read into this one.
+        for path in (_log_of(db), _blocks_of(db)):
+            path.unlink(missing_ok=True)
         place_durably(fresh, db)
     finally:
         for path in beside:
@@ -115,6 +121,8 @@ def _open_reader(
             "--db or EVAL_PIPELINE_DB names another place"
         )
     while True:
+        with says_what_failed(db):
+            _end_checkpoint(db, clock, notify, patience)
         with (
             says_what_failed(db),
             reader_lock(db, clock, notify=notify, patience=patience),
@@ -125,6 +133,13 @@ def _open_reader(
                 return
         with _open_writer(db, clock, notify, guarded=False):
             pass
+
+
+def _end_checkpoint(db: Path, clock: Clock, notify: Notify | None, patience: float) -> None:
+    """Wait for one that is under way, and undo one whose process died."""
+    if _blocks_of(db).exists():
+        with writer_lock(db, clock, notify=notify, patience=patience):
+            _restore_blocks(db)
 
 
 def _refuse_others(db: Path) -> None:
@@ -160,6 +175,7 @@ def transaction(con: Connection) -> Iterator[None]:
             con.execute("rollback")
         raise
     con.execute("commit")
+    _checkpoint_long_log(con)
 
 
 @contextmanager

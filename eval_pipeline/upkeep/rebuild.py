@@ -54,6 +54,8 @@ LOST_ALWAYS = (
     "pins (`apply --since`)",
     "who delivered what from where",
 )
+# Beside a store's file by name: what is not in it yet, and what an unfinished checkpoint would be undone with.
+LEFT_BEHIND = (".wal", ".blocks")
 
 Progress = Callable[[int, int], None]
 
@@ -241,7 +243,6 @@ def _came_after(
 
 def _take_the_place(fresh: Path, db: Path, *, now: dt.datetime) -> Path | None:
     """The old file gets a name of its own before the new one takes its place: at no time is there none."""
-    wal = db.with_name(db.name + ".wal")
     aside = _free_name(db.with_name(f"{db.name}.broken-{now:%Y%m%dT%H%M%S}"))
     moved = None
     if db.exists():
@@ -251,8 +252,9 @@ def _take_the_place(fresh: Path, db: Path, *, now: dt.datetime) -> Path | None:
         except OSError:
             # A file system without links.
             db.rename(aside)
-    if wal.exists():
-        wal.rename(aside.with_name(aside.name + ".wal"))
+    for suffix in LEFT_BEHIND:
+        if (beside := db.with_name(db.name + suffix)).exists():
+            beside.rename(aside.with_name(aside.name + suffix))
     place_durably(fresh, db)
     return moved
 
@@ -267,7 +269,7 @@ def _free_name(wanted: Path) -> Path:
 
 
 def _remove(fresh: Path) -> None:
-    for suffix in ("", ".wal", ".lock", ".turn"):
+    for suffix in ("", *LEFT_BEHIND, ".lock", ".turn"):
         with suppress(FileNotFoundError):
             fresh.with_name(fresh.name + suffix).unlink()
     shutil.rmtree(fresh.with_name(fresh.name + ".tmp"), ignore_errors=True)

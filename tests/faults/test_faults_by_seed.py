@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,18 @@ def differences(world: World, words: str) -> list[tuple[str, str, str]]:
 @pytest.mark.parametrize("words", FEW)
 def test_after_a_fault_the_same_command_ends_as_if_it_had_not_been(words, world):
     assert differences(world, words) == []
+
+
+def test_a_torn_write_in_the_place_of_what_is_in_use_is_undone_by_whoever_opens_the_store(world):
+    """Of a checkpoint the last block before each sync: where everything lies, and the header."""
+    operations = [*enumerate(world.twin("again").operations, 1)]
+    last = [
+        number
+        for (number, one), (_, following) in pairwise(operations)
+        if (one, following) == ("pwrite e.duckdb", "fdatasync e.duckdb")
+    ]
+    assert len(last) >= 4
+    assert [found for number in last for found in differences(world, f"torn --only again:{number}")] == []
 
 
 def test_whatever_the_bytes_every_reader_gives_rows_or_refuses(world):
