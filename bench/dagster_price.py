@@ -368,7 +368,7 @@ class Server:
 
 @contextmanager
 def served(settings: Settings) -> Iterator[Server]:
-    """Dagster's servers as `ui` starts them; ended by their group."""
+    """Dagster's servers as `serve` keeps them running; ended by their group."""
     prepare_home(settings)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -376,8 +376,7 @@ def served(settings: Settings) -> Iterator[Server]:
     environment = ui_environment(
         settings, os.environ | {"PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": ""}
     )
-    command = [sys.executable, "-W", "ignore", "-m", "dagster", "dev", "-m", "eval_pipeline.definitions"]
-    command += ["-h", "127.0.0.1", "-p", str(port), "--log-level", "warning"]
+    command = [sys.executable, "-W", "ignore", "-m", "eval_pipeline", "serve", "--port", str(port)]
     log = settings.db.parent / "servers.log"
     with log.open("wb") as told:
         process = subprocess.Popen(command, env=environment, cwd=settings.db.parent, stdout=told, stderr=told)

@@ -57,8 +57,8 @@ def make_jobs(reported: Collection[dg.AssetCheckKey] = ()) -> Jobs:
         ),
         new_comparisons=_job(
             NEW_COMPARISONS,
-            only(*COMPARED_KEYS),
-            "Compares runs with the night before and with their pinned baseline, and judges the gate.",
+            only(*COMPARED_KEYS, PAGES),
+            "Compares runs with the night before and with their pinned baseline, judges the gate, and publishes pages.",
         ),
         publish_pages=_job(
             PUBLISH_PAGES, only(PAGES), "Writes the pages of what is new into the folder of reports."

@@ -146,15 +146,19 @@ def answers(server: str, *, seconds: int) -> bool:
 def instance_for_servers(home: Path) -> str:
     """The instance of a home as servers are told it, with what supervised ones need where the home says nothing of it.
 
-    Runs print remarks and failures on the terminal, not a line for every event. A queued run waits for a code
-    server that is being started again.
+    Runs print remarks and failures on the terminal, not a line for every event. A queued run is begun within a second,
+    and waits for a code server that is being started again.
     """
     said = yaml.safe_load((home / "dagster.yaml").read_text("utf-8")) or {}
     overrides: dict[str, Any] = {}
     if "python_logs" not in said:
         overrides["python_logs"] = {"python_log_level": "INFO"}
     if not {"run_queue", "run_coordinator", "concurrency"} & set(said):
-        overrides["run_queue"] = {"max_user_code_failure_retries": 10, "user_code_failure_retry_delay": 5}
+        overrides["run_queue"] = {
+            "dequeue_interval_seconds": 1,
+            "max_user_code_failure_retries": 10,
+            "user_code_failure_retry_delay": 5,
+        }
     return serialize_value(InstanceRef.from_dir(str(home), overrides=overrides))
 
 

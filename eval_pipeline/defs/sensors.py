@@ -21,7 +21,7 @@ from eval_pipeline.computing.progress import (
 from eval_pipeline.computing.states import states_of_cells
 from eval_pipeline.config import STALE_METRICS_SECONDS
 from eval_pipeline.defs.checks import new_answers
-from eval_pipeline.defs.comparisons import comparison_launches, launch_checks, names_of
+from eval_pipeline.defs.comparisons import PAGES, comparison_launches, launch_checks, names_of
 from eval_pipeline.defs.jobs import (
     NEW_CHUNK_ARCHIVES,
     NEW_COMPARISONS,
@@ -68,6 +68,8 @@ from eval_pipeline.settings import PACKAGE, Settings, missing_places, product_ve
 from eval_pipeline.store.project import Store
 
 LAUNCHES_PER_TICK = 10
+# Dagster looks for sensors that are due every five seconds: so each time. A look at what has not changed is cheap.
+LOOK_SECONDS = 4
 DELIVERED = "delivered to the inbox"
 NOTHING_NEW = "nothing has changed since the last look"
 
@@ -99,7 +101,7 @@ def new_runs(jobs: Jobs, names: frozenset[str]) -> dg.SensorDefinition:
     @dg.sensor(
         name="new_runs",
         jobs=[jobs.nightly_evaluation, jobs.new_golden_sets, jobs.new_chunk_archives],
-        minimum_interval_seconds=30,
+        minimum_interval_seconds=LOOK_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING,
         description="Launches runs, golden sets and archives that arrive in the inbox, and runs that the command line "
         "loaded and did not compute.",
@@ -132,7 +134,7 @@ def new_comparisons(jobs: Jobs) -> dg.SensorDefinition:
     @dg.sensor(
         name="new_comparisons",
         jobs=[jobs.new_comparisons, jobs.publish_pages],
-        minimum_interval_seconds=30,
+        minimum_interval_seconds=LOOK_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING,
         description="Ends the night: compares runs that were computed with the night before and with their baseline, "
         "then publishes the pages of what is new.",
@@ -329,7 +331,7 @@ def _run_requests(
 def _ending_requests(
     instance: dg.DagsterInstance, store: StoreResource, registry: Registry
 ) -> list[dg.RunRequest]:
-    """What ends a night: comparisons, and once there are none to make, pages."""
+    """What ends a night: comparisons, in one run with the pages where one is enough, else pages after all of them."""
     requests = _comparison_requests(instance, store, registry, NEW_DATA_REASONS)
     return requests or _page_requests(instance, store, registry)
 
@@ -348,7 +350,13 @@ def _comparison_requests(
         one for one in pairs if one.is_ready and is_due(one, reasons=reasons) and not is_of_an_upgrade(one)
     ]
     launches = comparison_launches(due, registered_comparisons(instance))
-    return _requests(instance, launches, NEW_COMPARISONS, reasons, registry)
+    requests = _requests(instance, launches, NEW_COMPARISONS, reasons, registry)
+    return [_with_pages(requests[0])] if len(requests) == 1 else requests
+
+
+def _with_pages(request: dg.RunRequest) -> dg.RunRequest:
+    """The pages in the same run: a night has them without another look and another start of a process."""
+    return request.with_replaced_attrs(asset_selection=[*(request.asset_selection or ()), PAGES])
 
 
 def _page_requests(

@@ -18,6 +18,7 @@ SHIPPED_BEFORE = frozenset(
     (
         "e64c9c486c390b9805dd36131054e54926399bd1ea2ef4df141243413b7f4c27",
         "ff6f0a28ee8b9ce547e145fc68aa116be892bed78bb0d48205b6c7554557e1d6",
+        "611c34cdc3fbc12b86db6474cc4dc18164a835425348d0eb80a893c5b2cc40b0",
     )
 )
 STORAGES = ("storage", "run_storage", "event_log_storage", "schedule_storage", "instance_class")

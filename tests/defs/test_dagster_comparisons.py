@@ -16,7 +16,7 @@ import pytest
 from eval_pipeline.comparing.documents import GateReport
 from eval_pipeline.comparing.pairs import due_pairs, store_comparisons
 from eval_pipeline.computing.ledger import NEW_DATA_REASONS
-from eval_pipeline.defs.comparisons import COMPARISONS, PAGES, gate_result
+from eval_pipeline.defs.comparisons import COMPARED_KEYS, COMPARISONS, PAGES, gate_result
 from eval_pipeline.defs.jobs import make_jobs
 from eval_pipeline.defs.launches import RAW_NAMES
 from eval_pipeline.defs.location import build_definitions
@@ -109,6 +109,7 @@ def make_pairs(settings):
 
 def execute(settings, instance, first, last, *, tags=None):
     job = build_definitions(project_of(settings)).resolve_job_def("new_comparisons")
+    job = job.get_subset(asset_selection=frozenset(COMPARED_KEYS))
     return job.execute_in_process(
         instance=instance,
         tags={RANGE_START: first, RANGE_END: last, **(tags or {})},
@@ -345,6 +346,7 @@ def test_computed_runs_are_compared_and_then_published(
     watch = Watch(new_comparisons(make_jobs()), instance, store)
     (request,) = watch.tick()
     assert request.job_name == "new_comparisons"
+    assert PAGES in request.asset_selection, "one run makes a night's pages, too"
     assert (request.tags[RANGE_START], request.tags[RANGE_END]) == ("r1..r2", "r2..r3")
     assert registered_comparisons(instance) == PAIRS
     copied(compared, settings.db.parent)
