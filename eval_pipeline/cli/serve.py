@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 import click
 
 from eval_pipeline.cli.options import with_store
-from eval_pipeline.cli.output import print_line
-from eval_pipeline.cli.ui import PORT
+from eval_pipeline.cli.ui import PORT, serve_until_stopped
 
 if TYPE_CHECKING:
     from eval_pipeline.store.project import Project
@@ -39,10 +37,4 @@ def command(port: int, health_port: int, project: Project) -> None:
     are marked as failed. /healthz answers 200 where web server, daemon and code location answer, else 503 with what
     is wrong. Both addresses are printed once they answer.
     """
-    from eval_pipeline.serving.servers import serve
-
-    def started(address: str) -> None:
-        print_line(address)
-        sys.stdout.flush()
-
-    serve(project, port, health_port=health_port, started=started)
+    serve_until_stopped(project, port, health_port=health_port)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from eval_pipeline.store.project import Project
 
 PORT = click.IntRange(0, 65535)
+INTERRUPTED = 130
 
 
 @click.command("ui")
@@ -31,11 +32,23 @@ def command(port: int, project: Project) -> None:
     The address is printed once it answers. What ends unasked is started again; what ends a sixth time within a minute
     ends the command, with exit code 70, or 2 where the disk under DAGSTER_HOME is full.
     """
+    serve_until_stopped(project, port, then="Ctrl-C ends it")
+
+
+def serve_until_stopped(
+    project: Project, port: int, *, health_port: int | None = None, then: str | None = None
+) -> None:
+    """Print where the servers answer; `then` is said once they do. Ctrl-C is how they are meant to end: no error."""
     from eval_pipeline.serving.servers import serve
 
     def started(address: str) -> None:
         print_line(address)
         sys.stdout.flush()
-        say("Ctrl-C ends it")
+        if then:
+            say(then)
 
-    serve(project, port, started=started)
+    try:
+        serve(project, port, health_port=health_port, started=started)
+    except KeyboardInterrupt:
+        say("stopped")
+        sys.exit(INTERRUPTED)

@@ -61,12 +61,17 @@ class Child:
         self._groups = [group for group in self._groups if _has_members(group)]
         return bool(self._groups)
 
-    def signal_all(self, number: signal.Signals) -> None:
-        """Tell it, those before it and whatever they started."""
+    def ask_to_end(self) -> None:
+        """Tell it alone: a run that it started would tell, with a page of its own lines, where it was interrupted."""
+        if self.is_running and self.process is not None:
+            self.process.terminate()
+
+    def kill_all(self) -> None:
+        """End it, those before it and whatever they started."""
         if self.is_left():
             for group in self._groups:
                 with suppress(ProcessLookupError, PermissionError):
-                    os.killpg(group, number)
+                    os.killpg(group, signal.SIGKILL)
 
     def how_it_ended(self) -> str:
         """In words."""

@@ -83,11 +83,11 @@ class Supervisor:
 
     def _end(self) -> None:
         for child in self.children:
-            child.signal_all(signal.SIGTERM)
+            child.ask_to_end()
         deadline = time.monotonic() + self.patience
         while any(child.is_left() for child in self.children) and time.monotonic() < deadline:
             time.sleep(TICK_SECONDS / 4)
         for child in self.children:
-            child.signal_all(signal.SIGKILL)
+            child.kill_all()
             if child.process is not None:
                 child.process.wait()

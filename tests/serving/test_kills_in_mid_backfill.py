@@ -84,6 +84,22 @@ def test_no_line_for_every_partition_stands_on_the_terminal(served):
     assert "DEBUG" not in served.errors.read_text("utf-8")
 
 
+def test_ctrl_c_while_something_is_computed_says_that_it_stopped_and_no_more(project):
+    with serving(environment_in(project), project, command="ui") as served:
+        backfill = served.start_backfill(ASSETS, served.partitions(ASSETS[1]))
+        until(
+            lambda: any(run.status == "STARTED" for run in served.runs_of(backfill)),
+            "a run is under way",
+            seconds=PATIENCE,
+        )
+        served.process.send_signal(signal.SIGINT)
+        assert served.process.wait(timeout=30) == 130
+        said = served.errors.read_text("utf-8")
+        assert said.endswith("stopped\n")
+        assert "Traceback" not in said
+        assert "error" not in said
+
+
 def test_no_server_outlives_the_command_however_it_ends(project):
     with serving(environment_in(project), project, command="ui") as served:
         pids = commands_below(served.process.pid)

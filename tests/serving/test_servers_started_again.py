@@ -24,8 +24,10 @@ from dagster._daemon import controller
 from dagster._daemon.backfill import execute_backfill_iteration_loop
 from dagster._grpc import impl as dagster_grpc
 
+from eval_pipeline.cli.main import main
 from eval_pipeline.defs.processes import SUPERVISED_BY, fail_dead_runs
 from eval_pipeline.errors import ServersFailed, UsageError
+from eval_pipeline.serving import servers
 from eval_pipeline.serving.care import Care
 from eval_pipeline.serving.children import Child, Servers
 from eval_pipeline.serving.health import listen
@@ -120,7 +122,7 @@ def test_a_killed_server_is_another_process_after_its_pause():
         assert child.process is not first
         assert said == ["the daemon was ended by SIGKILL; it is started again in 0.5 s"]
     finally:
-        child.signal_all(signal.SIGKILL)
+        child.kill_all()
 
 
 def ask_once_both_run(folder: Path, number: signal.Signals) -> None:
@@ -150,6 +152,18 @@ def test_whoever_asks_for_the_end_leaves_no_process_not_even_one_that_does_not_l
         supervisor.run()
     pids = [int(path.name) for path in tmp_path.iterdir()]
     until(lambda: not any(map(is_alive, pids)), "neither process runs", seconds=30)
+
+
+@pytest.mark.parametrize("command", ["ui", "serve"])
+def test_ctrl_c_is_how_servers_are_meant_to_end_and_no_error(command, tmp_path, monkeypatch, capsys):
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(servers, "serve", interrupted)
+    with pytest.raises(SystemExit) as left:
+        main([command, "--db", str(tmp_path / "eval.duckdb")])
+    assert left.value.code == 130
+    assert capsys.readouterr().err == "stopped\n"
 
 
 @contextmanager
