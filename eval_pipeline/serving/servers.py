@@ -31,6 +31,7 @@ from eval_pipeline.launch import (
     ui_environment,
 )
 from eval_pipeline.serving.care import Care
+from eval_pipeline.serving.child import WEB_SERVER
 from eval_pipeline.serving.children import Child, Servers
 from eval_pipeline.serving.health import ANSWER_SECONDS, PATH, _web_faults, listen
 from eval_pipeline.serving.supervisor import Supervisor
@@ -153,7 +154,7 @@ def _servers(folder: Path, port: int, settings: Settings) -> Servers:
 
     level = ("--log-level", "warning")
     code = ("dagster", "code-server", "start", "--socket", str(socket_path), "-m", LOCATION)
-    web = ("dagster_webserver", "-h", HOST, "-p", str(port), "-w", str(workspace))
+    web = (WEB_SERVER, "-h", HOST, "-p", str(port), "-w", str(workspace))
     return Servers(
         code=server("code server", *code, "--use-python-environment-entry-point", *level),
         web=server("web server", *web, "--dagster-log-level", "warning"),
