@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from bench.statistics import student
+from bench.intervals import student
 from eval_pipeline.stats import PairedResult, compare_paired
 from eval_pipeline.stats.results import Alternative
 

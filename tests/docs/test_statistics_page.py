@@ -6,7 +6,7 @@ import math
 import re
 from pathlib import Path
 
-from bench.statistics import CASES, chance_found, cover, p_by_counting, p_by_moves
+from bench.intervals import CASES, chance_found, cover, p_by_counting, p_by_moves
 from docs.build.figures import counted
 from eval_pipeline.stats import resolution
 

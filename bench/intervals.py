@@ -1,7 +1,7 @@
 """How often the interval of a mean difference holds what it says, and how often chance alone is called a difference.
 
-    python -m bench.statistics coverage [--draws 2000]
-    python -m bench.statistics size
+    python -m bench.intervals coverage [--draws 2000]
+    python -m bench.intervals size
 
 `coverage` draws pairs of runs whose true difference is known, and counts how often the interval of 95 % encloses it, by
 Student's t and with imagined moves; `size` counts wins and losses out, without drawing. README.md says what is drawn.
