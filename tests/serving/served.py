@@ -98,11 +98,11 @@ class Served:
         found = self.graphql(KEYS, k={"path": asset.split(".")})["assetNodeOrError"]
         return list(found["partitionKeysByDimension"][0]["partitionKeys"])
 
-    def start_backfill(self, assets: Sequence[str], partitions: Sequence[str]) -> str:
+    def start_backfill(self, assets: Sequence[str], partitions: Sequence[str], **tags: str) -> str:
         asked = {
             "assetSelection": [{"path": one.split(".")} for one in assets],
             "partitionNames": list(partitions),
-            "tags": [],
+            "tags": [{"key": f"eval_pipeline/{name}", "value": value} for name, value in tags.items()],
         }
         found = self.graphql(LAUNCH, p=asked)["launchPartitionBackfill"]
         assert "backfillId" in found, found
