@@ -143,7 +143,7 @@ def _compute(
     for one in selected:
         failed = failures.get(one.name, {})
         computed = [run_id for run_id in run_ids if run_id not in failed]
-        shown = _shown(states[one.name].runs, computed, is_in_full=wanted.is_in_full)
+        shown = _shown(one, states[one.name].runs, computed, is_in_full=wanted.is_in_full)
         if ALL_FORMULAS in one.reads:
             shown = {
                 run_id: _run_metadata(run_id, summaries[run_id], parts.get(run_id, {})) | metadata
@@ -190,7 +190,7 @@ def _measure(
 
 
 def _shown(
-    states: Mapping[str, PartState], run_ids: Sequence[str], *, is_in_full: bool
+    definition: Definition, states: Mapping[str, PartState], run_ids: Sequence[str], *, is_in_full: bool
 ) -> dict[str, dict[str, Any]]:
     """What is said of each run that was computed, and where it `is_in_full` of those that had nothing to compute."""
     found: dict[str, dict[str, Any]] = {}
@@ -198,5 +198,12 @@ def _shown(
         state = states.get(run_id, PartState(0, 0, None))
         if state.reason is not None or is_in_full:
             why = REASON_WORDS[state.reason] if state.reason else NOTHING_TO_COMPUTE
-            found[run_id] = {"rows": state.rows, "seconds": round(state.seconds, 5), WHY_IT_RAN: why}
+            found[run_id] = figures_of(definition, state.rows, state.seconds) | {WHY_IT_RAN: why}
     return found
+
+
+def figures_of(definition: Definition, rows: int, seconds: float) -> dict[str, Any]:
+    """Of a partition of the aggregates; of facts and metrics there are forty a run, and their events say why alone."""
+    if definition.schema != "aggregates":
+        return {}
+    return {"rows": rows, "seconds": round(seconds, 5)}

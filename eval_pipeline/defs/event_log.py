@@ -24,12 +24,15 @@ from dagster._core.instance.ref import InstanceRef
 from dagster._core.storage.event_log.schema import SqlEventLogStorageTable
 from dagster._core.storage.event_log.sqlite.sqlite_event_log import SqliteEventLogStorage
 from dagster._core.storage.sqlite import SQLITE_BUSY_TIMEOUT_SECONDS
-from dagster._core.storage.sqlite_storage import DagsterSqliteStorage
+from dagster._core.storage.sqlite_storage import DagsterSqliteStorage, _event_logs_directory
 from dagster._serdes import ConfigurableClassData, serialize_value
 
 from eval_pipeline.upkeep.dagster_home import STORAGES
 
 OPEN_FILES = 8
+# Of events of 1,400 bytes a page of 4,096 leaves a third empty. The file of a run keeps it: most of its tables and
+# indexes are one page each.
+INDEX_PAGE_BYTES = 8_192
 # Above any range: the order of a batch's events is that of the range only where the whole of it is in one.
 BATCHES: Final = ("DAGSTER_EVENT_BATCH_SIZE", "100000")
 # To keep what is printed, too, Dagster would start processes of its own for every run, half a second long.
@@ -39,6 +42,14 @@ PRINTED_ON_THE_TERMINAL: Final[Mapping[str, Any]] = {
     "config": {},
 }
 INPUTS = "dagster/input_"
+SAID_TWICE: Final[Mapping[str, Any]] = {
+    "logging_tags": {},
+    "message": None,
+    "node_handle": None,
+    "pid": None,
+    "step_handle": None,
+    "step_kind_value": None,
+}
 PLANNED = dg.DagsterEventType.ASSET_MATERIALIZATION_PLANNED
 SHOWN = (dg.DagsterEventType.ASSET_MATERIALIZATION, dg.DagsterEventType.ASSET_OBSERVATION)
 
@@ -50,6 +61,11 @@ class OpenEventLog(SqliteEventLogStorage):
         self._engines: dict[str, sa.Engine] = {}
         self._process = os.getpid()
         super().__init__(base_dir, inst_data)
+
+    def _initdb(self, engine: sa.Engine, for_index_shard: bool = False) -> None:
+        if for_index_shard:
+            _say_to_each_connection(engine, f"pragma page_size={INDEX_PAGE_BYTES}")
+        super()._initdb(engine, for_index_shard)
 
     @contextmanager
     def _connect(self, shard: str) -> Iterator[sa.Connection]:
@@ -94,14 +110,14 @@ class OpenEventLog(SqliteEventLogStorage):
             self._store_asset_events(run_id, apart(asset_events))
 
     def _store_asset_events(self, run_id: str, events: Sequence[dg.EventLogEntry]) -> None:
-        events = [_without_what_nobody_reads(event) for event in events]
+        whole, events = events, [_without_what_nobody_reads(event) for event in events]
         rows = [self._event_to_row(event) for event in events]
         latest = {row["asset_key"]: place for place, row in enumerate(rows)}
         insert = SqlEventLogStorageTable.insert()
         with self.run_connection(run_id) as connection:
             told = [
                 row | {"event": serialize_value(_told_in_the_run(event))}
-                for place, (event, row) in enumerate(zip(events, rows, strict=True))
+                for place, (event, row) in enumerate(zip(whole, rows, strict=True))
                 if event.dagster_event_type != PLANNED or place == latest[row["asset_key"]]
             ]
             connection.execute(insert, told)
@@ -122,8 +138,12 @@ class OpenEventLog(SqliteEventLogStorage):
 def _engine_of(place: str) -> sa.Engine:
     engine = sa.create_engine(place, connect_args={"timeout": SQLITE_BUSY_TIMEOUT_SECONDS})
     # A power cut may take the last events; that a commit waits for the disk costs as much as all the rest.
-    sa.event.listen(engine, "connect", lambda connection, _: connection.execute("pragma synchronous=normal"))
+    _say_to_each_connection(engine, "pragma synchronous=normal")
     return engine
+
+
+def _say_to_each_connection(engine: sa.Engine, statement: str) -> None:
+    sa.event.listen(engine, "connect", lambda connection, _: connection.execute(statement))
 
 
 def apart(events: Sequence[dg.EventLogEntry]) -> list[dg.EventLogEntry]:
@@ -149,18 +169,23 @@ def apart(events: Sequence[dg.EventLogEntry]) -> list[dg.EventLogEntry]:
 
 
 def _without_what_nobody_reads(event: dg.EventLogEntry) -> dg.EventLogEntry:
-    """The event without the tags of its logging: they stand in its other fields, too.
+    """The event without what stands in its other fields, too: a page of the file then holds three or four, not two.
 
-    With them most events would be over half a page of the file, and leave the other half empty.
+    Its sentence is kept as the entry's own; of what is planned it is read in the log of the run alone.
     """
-    return event._replace(dagster_event=event.get_dagster_event()._replace(logging_tags={}))
+    told = event.get_dagster_event()
+    if event.dagster_event_type == PLANNED:
+        return event._replace(dagster_event=told._replace(logging_tags={}, message=""))
+    slim = told._replace(**SAID_TWICE)
+    return event._replace(dagster_event=slim, user_message=event.user_message or told.message or "")
 
 
 def _told_in_the_run(event: dg.EventLogEntry) -> dg.EventLogEntry:
     """The event without its inputs, which are asked for in the index alone."""
-    told = event.get_dagster_event()
-    if told.event_type != dg.DagsterEventType.ASSET_MATERIALIZATION:
+    if event.dagster_event_type != dg.DagsterEventType.ASSET_MATERIALIZATION:
         return event
+    event = _without_what_nobody_reads(event)
+    told = event.get_dagster_event()
     data = told.step_materialization_data
     one = data.materialization
     tags = {name: value for name, value in (one.tags or {}).items() if not name.startswith(INPUTS)}
@@ -178,8 +203,10 @@ class OpenStorage(DagsterSqliteStorage):
     """Dagster's SQLite storage with that event log; every process that opens it writes in batches."""
 
     def __init__(self, base_dir: str, inst_data: ConfigurableClassData | None = None) -> None:
+        # Before Dagster's own, which would make the files.
+        event_log = OpenEventLog(_event_logs_directory(base_dir))
         super().__init__(base_dir, inst_data)
-        self._event_log_storage = OpenEventLog(self._event_log_storage._base_dir)
+        self._event_log_storage = event_log
         os.environ.setdefault(*BATCHES)
 
     @classmethod

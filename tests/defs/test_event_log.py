@@ -86,6 +86,13 @@ def test_every_materialization_has_a_millisecond_of_its_own_and_the_last_is_the_
     assert int(latest.timestamp * 1000) == times[-1]
 
 
+def test_the_log_of_a_run_says_in_sentences_what_was_planned_and_what_was_made(home):
+    with opened(home) as instance:
+        said = [one.message for one in instance.all_logs(execute(instance).run_id)]
+    assert said.count('job intends to materialize asset ["probe"]') == 1
+    assert said.count("Materialized value probe.") == len(RUNS)
+
+
 def test_a_partition_that_another_process_takes_out_is_gone_for_everybody(home):
     with opened(home) as instance, opened(home) as another:
         execute(instance)

@@ -109,6 +109,8 @@ def test_a_night_is_asked_taken_in_computed_compared_and_published_unless_the_ga
     runs = {"small-one-2026-09-01", "small-one-2026-09-02"}
     for key in (RESPONSES, JUDGEMENTS, RUN_METRICS, dg.AssetKey(["raw", "judgements"])):
         assert instance.get_materialized_partitions(key) == runs
+    latest = instance.get_latest_materialization_event(RUN_METRICS).asset_materialization
+    assert latest.metadata["why this partition ran"].value.startswith("computed by evaluate_")
     assert set(instance.get_dynamic_partitions(EVAL_RUN.name)) == runs
     assert step_that_failed(failed) == ["compares"]
     (check,) = failed.get_asset_check_evaluations()

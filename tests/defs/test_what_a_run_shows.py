@@ -91,10 +91,9 @@ def assert_shown_as_computed(settings, dagster_run_ids):
     for place, (reasons, _) in computed.items():
         wanted = {words.get(reason, "results delivered anew") for reason in reasons}
         assert tables[place]["why this partition ran"] in wanted
-    one = [place for place in tables if place[0] == "metrics.reciprocal_rank"]
-    assert {place: tables[place]["rows"] for place in one} == {
-        place: int(computed[place][1]) for place in one
-    }
+    # All rows of the run's aggregates, of which those of the changed formula were computed.
+    for place in (one for one in tables if one[0] == "aggregates.run_metrics"):
+        assert tables[place]["rows"] >= int(computed[place][1]) > 0
     assert {place for place in shown if place[0].startswith("raw.")} == {("raw.results", AGAIN)}
 
 
@@ -129,7 +128,7 @@ def test_where_dagsters_own_names_have_moved_the_public_way_shows_the_range(sett
     found = run_in_dagster(project_of(settings), reasons=None)
     shown = shown_by(settings, found.dagster_run_ids)
     told = shown["metrics.reciprocal_rank", "r01"]
-    assert (told["rows"], told["why this partition ran"]) == (2, "its formula changed")
+    assert told == {"why this partition ran": "its formula changed"}
     assert {run_id for name, run_id in shown if name == "metrics.reciprocal_rank"} == set(RUNS)
 
 

@@ -110,6 +110,10 @@ def _take_in(context: dg.OpExecutionContext, store: StoreResource, night: Night)
     finish(project, found)
 
 
+def _by_this_job(context: dg.OpExecutionContext) -> str:
+    return f"computed by {context.job_name}"
+
+
 def compute(
     context: dg.OpExecutionContext, store: StoreResource, registry: Registry, run_ids: Sequence[str]
 ) -> None:
@@ -118,7 +122,7 @@ def compute(
         measure(store.project(registry), run_ids=set(run_ids), dagster_run_id=context.run.run_id)
         with store.opened(registry) as opened:
             failures = failures_of(opened, None, run_ids)
-            _show_anew(context.instance, opened, store.settings, run_ids)
+            _show_anew(context.instance, opened, store.settings, run_ids, why=_by_this_job(context))
     if failures:
         told = (f"{name}: {failed_sentence(list(failed.items()))}" for name, failed in failures.items())
         raise dg.Failure("\n".join(told), allow_retries=False)
@@ -139,7 +143,7 @@ def compare(
         if done.errors:
             raise next(iter(done.errors.values()))
         with store.opened(registry) as opened:
-            _show_anew(context.instance, opened, store.settings, run_ids)
+            _show_anew(context.instance, opened, store.settings, run_ids, why=_by_this_job(context))
             gates = [one.gate for one in stored_pairs(opened.con, pairs).values() if one.gate is not None]
     said = gate_result(gates)
     has_failed = any(one.verdict == "fail" for one in gates)

@@ -19,7 +19,7 @@ from pydantic import Field
 from eval_pipeline.comparing.pairs import BETWEEN, find_pairs, pair_of, partition_of
 from eval_pipeline.comparing.stored import stored_pairs
 from eval_pipeline.computing.progress import KnownCell, known_cells
-from eval_pipeline.defs.assets import computed_definitions, key_of
+from eval_pipeline.defs.assets import computed_definitions, figures_of, key_of
 from eval_pipeline.defs.comparisons import COMPARED, _seen_from
 from eval_pipeline.defs.events import WHY_IT_RAN
 from eval_pipeline.defs.metadata import _headline_keys, _run_metadata
@@ -27,6 +27,7 @@ from eval_pipeline.defs.partitions import EVAL_COMPARISON, EVAL_RUN, register_co
 from eval_pipeline.defs.processes import runs_under_way
 from eval_pipeline.defs.resources import StoreResource
 from eval_pipeline.defs.sources import DATA_VERSION, IS_OWN_VERSION, RAW_PARTS, _raw_metadata, report_existing
+from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.registry import ALL_FORMULAS
 from eval_pipeline.loading.context import LoadReport
 from eval_pipeline.loading.inbox import look_into
@@ -72,7 +73,9 @@ def show_existing(
     )
 
 
-def _show_anew(instance: dg.DagsterInstance, store: Store, settings: Settings, run_ids: Sequence[str]) -> int:
+def _show_anew(
+    instance: dg.DagsterInstance, store: Store, settings: Settings, run_ids: Sequence[str], *, why: str
+) -> int:
     """Report everything of these runs as it stands now, with the pairs whose later run they are; returns how much."""
     report_existing(instance, store, look_into(settings.inbox), may_move=not runs_under_way(instance))
     ours = set(run_ids)
@@ -82,8 +85,8 @@ def _show_anew(instance: dg.DagsterInstance, store: Store, settings: Settings, r
 
     return (
         _report(instance, _raw_parts(store, run_ids, is_ours))
-        + _report(instance, _cells(store, run_ids, is_ours))
-        + _report(instance, _pairs(instance, store, NEWEST, is_ours, may_move=False))
+        + _report(instance, _cells(store, run_ids, is_ours, why))
+        + _report(instance, _pairs(instance, store, NEWEST, is_ours, why, may_move=False))
     )
 
 
@@ -111,7 +114,9 @@ def _raw_parts(store: Store, run_ids: Sequence[str], missing: IsMissing) -> Iter
             yield Shown(part.key, run_id, metadata, {}, delivered[run_id])
 
 
-def _cells(store: Store, run_ids: Sequence[str], missing: IsMissing) -> Iterable[Shown]:
+def _cells(
+    store: Store, run_ids: Sequence[str], missing: IsMissing, why: str = COMPUTED_ELSEWHERE
+) -> Iterable[Shown]:
     registry = store.definitions()
     computed = {one.name: one for one in computed_definitions(registry)}
     lacking = [
@@ -124,7 +129,7 @@ def _cells(store: Store, run_ids: Sequence[str], missing: IsMissing) -> Iterable
     parts = part_headlines(store, of_runs) if of_runs else {}
     for cell in lacking:
         one = computed[cell.definition]
-        metadata = _cell_metadata(cell)
+        metadata = _cell_metadata(one, cell) | {WHY_IT_RAN: why}
         if ALL_FORMULAS in one.reads and cell.run_id in summaries:
             metadata = (
                 _run_metadata(cell.run_id, summaries[cell.run_id], parts.get(cell.run_id, {})) | metadata
@@ -138,17 +143,20 @@ def _cells(store: Store, run_ids: Sequence[str], missing: IsMissing) -> Iterable
         yield Shown(key_of(one.name), cell.run_id, metadata, tags, cell.computed_at)
 
 
-def _cell_metadata(cell: KnownCell) -> dict[str, Any]:
-    return {
-        "rows": cell.rows,
-        "seconds": round(cell.seconds, 5),
+def _cell_metadata(definition: Definition, cell: KnownCell) -> dict[str, Any]:
+    return figures_of(definition, cell.rows, cell.seconds) | {
         "computed at": cell.computed_at.isoformat(sep=" ", timespec="seconds"),
-        WHY_IT_RAN: COMPUTED_ELSEWHERE,
     }
 
 
 def _pairs(
-    instance: dg.DagsterInstance, store: Store, newest: int | None, missing: IsMissing, *, may_move: bool
+    instance: dg.DagsterInstance,
+    store: Store,
+    newest: int | None,
+    missing: IsMissing,
+    why: str = COMPUTED_ELSEWHERE,
+    *,
+    may_move: bool,
 ) -> Iterable[Shown]:
     known = find_pairs(store)
     register_comparisons(instance, [partition_of(one.run_a, one.run_b) for one in known], may_move=may_move)
@@ -161,7 +169,7 @@ def _pairs(
             metadata = _seen_from(table, one)
             # A pair that nobody judges has no row among the gates.
             if metadata:
-                metadata |= {WHY_IT_RAN: COMPUTED_ELSEWHERE}
+                metadata |= {WHY_IT_RAN: why}
                 yield Shown(key_of(table.name), partition_of(*pair), metadata, tags, one.computed_at)
 
 
