@@ -198,11 +198,11 @@ def _shown(
         state = states.get(run_id, PartState(0, 0, None))
         if state.reason is not None or is_in_full:
             why = REASON_WORDS[state.reason] if state.reason else NOTHING_TO_COMPUTE
-            found[run_id] = figures_of(definition, state.rows, state.seconds) | {WHY_IT_RAN: why}
+            found[run_id] = _figures_of(definition, state.rows, state.seconds) | {WHY_IT_RAN: why}
     return found
 
 
-def figures_of(definition: Definition, rows: int, seconds: float) -> dict[str, Any]:
+def _figures_of(definition: Definition, rows: int, seconds: float) -> dict[str, Any]:
     """Of a partition of the aggregates; of facts and metrics there are forty a run, and their events say why alone."""
     if definition.schema != "aggregates":
         return {}

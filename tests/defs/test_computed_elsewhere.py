@@ -6,6 +6,8 @@ import datetime as dt
 
 import dagster as dg
 import pytest
+from dagster._core.definitions.data_version import CachingStaleStatusResolver
+from dagster._core.loader import LoadingContextForTest
 
 from eval_pipeline.defs.location import build_definitions
 from eval_pipeline.defs.sources import RAW_PARTS
@@ -51,6 +53,22 @@ def test_every_cell_is_shown_at_the_time_when_it_was_computed_and_the_newest_run
     assert metadata["mrr"].value == 0.75
     assert metadata["why this partition ran"].value.startswith("it did not")
     assert shown(computed, instance) == 0
+
+
+def stale_marks(settings, instance, key):
+    graph = build_definitions(project_of(settings)).resolve_asset_graph()
+    resolver = CachingStaleStatusResolver(instance, graph, LoadingContextForTest(instance))
+    return [resolver.get_status(key, run_id).value for run_id in RUNS]
+
+
+def test_what_is_shown_and_up_to_date_is_fresh_to_dagster_and_stale_once_its_formula_changed(
+    computed, instance
+):
+    shown(computed, instance)
+    for key in (RANK, RUN_METRICS):
+        assert stale_marks(computed, instance, key) == ["FRESH"] * 3
+    change_a_formula(computed)
+    assert stale_marks(computed, instance, RANK) == ["STALE"] * 3
 
 
 def test_a_home_of_files_keeps_the_times_at_which_cells_were_computed(computed):

@@ -7,6 +7,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import dagster as dg
+from dagster._core.definitions.data_version import (
+    UNKNOWN_DATA_VERSION,
+    get_input_data_version_tag,
+    get_input_event_pointer_tag,
+)
 from dagster._core.events import (
     DagsterEvent,
     DagsterEventBatchMetadata,
@@ -19,7 +24,7 @@ from pydantic import Field
 from eval_pipeline.comparing.pairs import BETWEEN, find_pairs, pair_of, partition_of
 from eval_pipeline.comparing.stored import stored_pairs
 from eval_pipeline.computing.progress import KnownCell, known_cells
-from eval_pipeline.defs.assets import computed_definitions, figures_of, key_of
+from eval_pipeline.defs.assets import _dependencies, _figures_of, computed_definitions, key_of
 from eval_pipeline.defs.comparisons import COMPARED, _seen_from
 from eval_pipeline.defs.events import WHY_IT_RAN
 from eval_pipeline.defs.metadata import _headline_keys, _run_metadata
@@ -47,13 +52,14 @@ STEP: Final = dt.timedelta(milliseconds=1)
 
 @dataclass(frozen=True)
 class Shown:
-    """One partition of an asset as the store has it, and since when."""
+    """One partition of an asset as the store has it, and since when; `reads` what it is up to date with."""
 
     key: dg.AssetKey
     partition: str
     metadata: Mapping[str, Any]
     tags: Mapping[str, str]
     at: dt.datetime
+    reads: Sequence[dg.AssetKey] = ()
 
 
 def show_existing(
@@ -127,24 +133,27 @@ def _cells(
     of_runs = {cell.run_id for cell in lacking if ALL_FORMULAS in computed[cell.definition].reads}
     summaries = run_summaries(store, of_runs, _headline_keys(registry)) if of_runs else {}
     parts = part_headlines(store, of_runs) if of_runs else {}
-    for cell in lacking:
+    # What is read is shown before what reads it.
+    places = {name: place for place, name in enumerate(computed)}
+    for cell in sorted(lacking, key=lambda cell: places[cell.definition]):
         one = computed[cell.definition]
         metadata = _cell_metadata(one, cell) | {WHY_IT_RAN: why}
         if ALL_FORMULAS in one.reads and cell.run_id in summaries:
             metadata = (
                 _run_metadata(cell.run_id, summaries[cell.run_id], parts.get(cell.run_id, {})) | metadata
             )
-        # What is stale was made by another version of its code, and Dagster says so.
+        # What is stale was made by another version of its code or of what it reads, and Dagster says so.
+        reads = () if cell.is_stale else [dep.asset_key for dep in _dependencies(one, registry)]
         tags = {
             DATA_VERSION: cell.version,
             IS_OWN_VERSION: "true",
             CODE_VERSION: cell.fingerprint if cell.is_stale else one.fingerprint,
         }
-        yield Shown(key_of(one.name), cell.run_id, metadata, tags, cell.computed_at)
+        yield Shown(key_of(one.name), cell.run_id, metadata, tags, cell.computed_at, reads)
 
 
 def _cell_metadata(definition: Definition, cell: KnownCell) -> dict[str, Any]:
-    return figures_of(definition, cell.rows, cell.seconds) | {
+    return _figures_of(definition, cell.rows, cell.seconds) | {
         "computed at": cell.computed_at.isoformat(sep=" ", timespec="seconds"),
     }
 
@@ -191,11 +200,15 @@ def _report(instance: dg.DagsterInstance, shown: Iterable[Shown]) -> int:
 def _store(instance: dg.DagsterInstance, ones: Sequence[Shown]) -> None:
     """As `report_runless_asset_event` does, in a batch, each at the time when it was computed."""
     batch, at = str(uuid.uuid4()), dt.datetime.min
+    newest = instance.event_log_storage.get_maximum_record_id() or 0
     for place, one in enumerate(ones, start=1):
         # The web interface keeps one event of an asset per millisecond.
         at = max(at + STEP, one.at)
         event = dg.AssetMaterialization(
-            one.key, partition=one.partition, metadata=one.metadata, tags=one.tags
+            one.key,
+            partition=one.partition,
+            metadata=one.metadata,
+            tags={**one.tags, **_made_of(one.reads, newest)},
         )
         instance.report_dagster_event(
             DagsterEvent(
@@ -207,6 +220,18 @@ def _store(instance: dg.DagsterInstance, ones: Sequence[Shown]) -> None:
             batch_metadata=DagsterEventBatchMetadata(batch, place == len(ones)),
             timestamp=at.replace(tzinfo=dt.UTC).timestamp(),
         )
+
+
+def _made_of(reads: Sequence[dg.AssetKey], newest: int) -> dict[str, str]:
+    """What Dagster would write of these inputs, had it computed what is shown: as they were until the newest event."""
+    return {
+        name: value
+        for key in reads
+        for name, value in (
+            (get_input_data_version_tag(key), UNKNOWN_DATA_VERSION.value),
+            (get_input_event_pointer_tag(key), str(newest)),
+        )
+    }
 
 
 class HowMany(dg.Config):
