@@ -18,13 +18,14 @@ from typing import Any
 
 import yaml
 
-from bench.demo.chunkers import BY_HEADING, CHUNKERS, Chunk, chunk_corpus
+from bench.demo.chunkers import BY_HEADING, CHUNKERS, chunk_corpus
 from bench.demo.corpus import Document, read_corpus
 from bench.demo.golden import Question, golden_row, read_questions, span_row
 from bench.demo.listings import extraction_rows
 from bench.demo.nights import Night, nights
 from bench.demo.reports import DATASET, index_report, run_row, spot_check_rows
-from bench.demo.results import build_engine, result_rows
+from bench.demo.results import build_engine_of, result_rows
+from eval_pipeline.demo.chunks import Chunk
 
 GOLDEN_HEADER = """\
 # Golden set of the example handbook.
@@ -68,7 +69,7 @@ def _write_dataset(folder: Path, documents: Sequence[Document], *, questions: Se
 def _write_run(
     folder: Path, documents: Sequence[Document], *, questions: Sequence[Question], night: Night
 ) -> None:
-    rows = result_rows(questions, build_engine(documents, night), night=night)
+    rows = result_rows(questions, build_engine_of(documents, night), night=night)
     if night.compressed:
         _write_compressed(folder / "results.jsonl.gz", _json_lines(rows))
     else:

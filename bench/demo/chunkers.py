@@ -13,7 +13,8 @@ from itertools import groupby
 from types import MappingProxyType
 
 from bench.demo.corpus import Document
-from bench.demo.words import count_words, word_spans
+from eval_pipeline.demo.chunks import Chunk, Span
+from eval_pipeline.demo.words import count_words, word_spans
 
 BY_HEADING = "heading-1"
 BY_WINDOW = "window-1"
@@ -22,24 +23,6 @@ WINDOW_STEP = 32
 
 _HEADING = re.compile(r"(#{1,6})\s+(.*?)\s*$")
 _TRAILING_SIGNS = re.compile(r"[^\w\s]+")
-
-
-@dataclass(frozen=True)
-class Span:
-    doc_id: str
-    start: int
-    end: int
-
-
-@dataclass(frozen=True)
-class Chunk:
-    chunk_id: str
-    doc_id: str
-    rel_path: str
-    heading_path: str
-    source_spans: tuple[Span, ...]
-    token_count: int
-    text: str
 
 
 @dataclass(frozen=True)

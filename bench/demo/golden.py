@@ -9,8 +9,9 @@ from typing import Any
 
 import yaml
 
-from bench.demo.chunkers import Chunk, Span, sections
+from bench.demo.chunkers import sections
 from bench.demo.corpus import Document
+from eval_pipeline.demo.chunks import Chunk, Span
 
 GOLDEN_FILE = Path(__file__).parent / "golden.yaml"
 

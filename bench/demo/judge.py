@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bench.demo.answers import Answer
-from bench.demo.chance import draw
 from bench.demo.golden import Question
-from bench.demo.retriever import Hit
-from bench.demo.words import count_words
+from eval_pipeline.demo.answers import Answer
+from eval_pipeline.demo.chance import draw
+from eval_pipeline.demo.retriever import Hit
+from eval_pipeline.demo.words import count_words
 
 _WOBBLE_SHARE = 0.12
 _LENIENT_SHARE = 0.6

@@ -7,11 +7,8 @@ from dataclasses import dataclass, replace
 
 from bench.demo.chunkers import BY_HEADING, BY_WINDOW
 from bench.demo.judge import JudgeSettings
-from bench.demo.retriever import RetrieverSettings
+from eval_pipeline.demo.retriever import PLAIN, TUNED, WITH_GLOSSARY, RetrieverSettings
 
-PLAIN = RetrieverSettings(k1=1.6, b=0.9)
-TUNED = RetrieverSettings(k1=0.9, b=0.4, heading_weight=1, drop_stop_words=True, strip_endings=True)
-WITH_GLOSSARY = replace(TUNED, use_glossary=True)
 PINNED_JUDGE = JudgeSettings("2026-08-15")
 
 

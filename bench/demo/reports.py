@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bench.demo.chance import draw, sample
 from bench.demo.chunkers import chunk_corpus
 from bench.demo.corpus import Document
 from bench.demo.golden import Question
 from bench.demo.nights import Night
 from bench.demo.results import skip_reason
+from eval_pipeline.demo.chance import draw, sample
 
 DATASET = "handbook"
 SUITE = "nightly"

@@ -2,38 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from bench.demo.answers import Answer, answer_from, answer_row, document_years
-from bench.demo.chance import draw, draw_whole
-from bench.demo.chunkers import Chunk, chunk_corpus
+from bench.demo.chunkers import BY_HEADING, chunk_corpus
 from bench.demo.corpus import Document
-from bench.demo.folders import build_folder_index, select_folders
 from bench.demo.golden import Question
 from bench.demo.judge import judge_row
 from bench.demo.nights import Night
-from bench.demo.retriever import Hit, Index, build_index, search
+from eval_pipeline.demo.answers import Answer, answer_from, answer_row
+from eval_pipeline.demo.chance import draw, draw_whole
+from eval_pipeline.demo.chunks import Chunk
+from eval_pipeline.demo.retriever import Hit
+from eval_pipeline.demo.system import Engine, build_engine, hit_row, retrieve
 
 TIMEOUT_MS = 30_000
-FEWEST_HITS = 3
 SPOILED_CHUNK_ID = 17
-
-
-@dataclass(frozen=True)
-class Engine:
-    """The system under evaluation as it stood in one night."""
-
-    index: Index
-    folder_index: Index | None
-    years: Mapping[str, int]
-
-
-@dataclass(frozen=True)
-class Retrieval:
-    hits: tuple[Hit, ...]
-    selected_folders: tuple[str, ...] | None
 
 
 def embedded_chunks(documents: Iterable[Document], night: Night) -> tuple[Chunk, ...]:
@@ -50,12 +34,15 @@ def skip_reason(chunk: Chunk, night: Night) -> str | None:
     return None
 
 
-def build_engine(documents: Sequence[Document], night: Night) -> Engine:
-    chunks = embedded_chunks(documents, night)
-    folder_index = None
-    if night.folder_mode != "off":
-        folder_index = build_folder_index(chunks, night.retriever, with_texts=night.folders_by_text)
-    return Engine(build_index(chunks, night.retriever), folder_index, document_years(documents))
+def build_engine_of(documents: Sequence[Document], night: Night) -> Engine:
+    """The system as it stood in this night."""
+    return build_engine(
+        embedded_chunks(documents, night),
+        night.retriever,
+        folder_mode=night.folder_mode,
+        folders_by_text=night.folders_by_text,
+        dated=chunk_corpus(documents, BY_HEADING),
+    )
 
 
 def result_rows(questions: Sequence[Question], engine: Engine, *, night: Night) -> list[dict[str, Any]]:
@@ -65,11 +52,13 @@ def result_rows(questions: Sequence[Question], engine: Engine, *, night: Night) 
 
 def _result_row(question: Question, engine: Engine, *, night: Night) -> dict[str, Any]:
     failure = _failure(question, night)
-    retrieval = _retrieve(question, engine, night=night)
+    retrieval = retrieve(engine, question.query, top_k=night.top_k, folder_mode=night.folder_mode)
     hits = () if failure == "error" else _repeat_first(retrieval.hits, question, night=night)
     row: dict[str, Any] = {
         "query_id": question.query_id,
-        "hits_top_k": [_hit_row(hit, rank, night=night) for rank, hit in enumerate(hits, start=1)],
+        "hits_top_k": [
+            hit_row(hit, rank, with_text=night.keep_texts) for rank, hit in enumerate(hits, start=1)
+        ],
         "folder_mode": night.folder_mode,
     }
     if retrieval.selected_folders is not None:
@@ -97,36 +86,10 @@ def _failure(question: Question, night: Night) -> str | None:
     return None
 
 
-def _retrieve(question: Question, engine: Engine, *, night: Night) -> Retrieval:
-    if engine.folder_index is None:
-        return Retrieval(search(engine.index, question.query, top_k=night.top_k), None)
-    folders = select_folders(engine.folder_index, question.query)
-    hits = search(engine.index, question.query, top_k=night.top_k, folders=folders)
-    if night.folder_mode == "on_with_fallback" and len(hits) < FEWEST_HITS:
-        hits = search(engine.index, question.query, top_k=night.top_k)
-    return Retrieval(hits, tuple(folders))
-
-
 def _repeat_first(hits: tuple[Hit, ...], question: Question, *, night: Night) -> tuple[Hit, ...]:
     """A retried write leaves a chunk in the index twice, so it comes back twice."""
     struck = draw("repeated", night.run_id, question.query_id) < night.trouble.repeated_hits
     return (hits[0], *hits)[: night.top_k] if struck and hits else hits
-
-
-def _hit_row(hit: Hit, rank: int, *, night: Night) -> dict[str, Any]:
-    chunk = hit.chunk
-    row: dict[str, Any] = {
-        "chunk_id": chunk.chunk_id,
-        "doc_id": chunk.doc_id,
-        "rank": rank,
-        "score": hit.score,
-        "rel_path": chunk.rel_path,
-        "heading_path": chunk.heading_path,
-        "source_spans": [{"start": span.start, "end": span.end} for span in chunk.source_spans],
-    }
-    if night.keep_texts:
-        row["text"] = chunk.text
-    return row
 
 
 def _outcome(

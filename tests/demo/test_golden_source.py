@@ -7,11 +7,12 @@ import pytest
 import yaml
 
 from bench.demo.build import GOLDEN_HEADER
-from bench.demo.chunkers import BY_HEADING, BY_WINDOW, Chunk, by_heading, by_window
+from bench.demo.chunkers import BY_HEADING, BY_WINDOW, by_heading, by_window
 from bench.demo.corpus import CORPUS_FOLDER, Document, read_corpus
 from bench.demo.golden import GOLDEN_FILE, GoldenSourceError, read_questions
-from bench.demo.retriever import RetrieverSettings, build_index, search
 from eval_pipeline.demo import BUNDLE_FOLDER
+from eval_pipeline.demo.chunks import Chunk
+from eval_pipeline.demo.retriever import RetrieverSettings, build_index, search
 
 
 def corpus_text(doc_id: str) -> str:

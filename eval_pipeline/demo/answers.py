@@ -1,27 +1,26 @@
-"""Extractive answers: the sentences of the hits that cover the question best, or a refusal.
+"""Extractive answers: the sentences of the hits that cover the question best, or a refusal."""
 
-The sentences are real; what is simulated is how the prompt versions cite: some cite nothing, some invent a chunk id.
-"""
+# The sentences are real; what is simulated is how the prompt versions cite: some cite nothing, some invent a chunk id.
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from bench.demo.chance import draw
-from bench.demo.chunkers import Chunk
-from bench.demo.corpus import Document
-from bench.demo.retriever import Hit, Index, coverage
-from bench.demo.words import STOP_WORDS, sentences, without_ending, words
+from eval_pipeline.demo.chance import draw
+from eval_pipeline.demo.chunks import Chunk
+from eval_pipeline.demo.retriever import SCORE_DECIMALS, Hit, Index, coverage
+from eval_pipeline.demo.words import STOP_WORDS, sentences, without_ending, words
 
 REFUSAL = "The notes do not say."
 OLDER_NOTE_DIFFERS = "An older note says otherwise."
 _WORTH_OF_HEADING = 0.5
 _WORTH_OF_RANK = 0.02
 _NEAR_THE_BEST = 0.6
+_SUBHEADING = " > "
 _YEAR = re.compile(r"\b20\d\d\b")
 
 
@@ -97,9 +96,12 @@ def answer_from(
     )
 
 
-def document_years(documents: Sequence[Document]) -> dict[str, int]:
-    """The year in the opening lines of each document that has one."""
-    openings = {document.doc_id: document.text.partition("\n## ")[0] for document in documents}
+def document_years(chunks: Iterable[Chunk]) -> dict[str, int]:
+    """The year of each document that has one: in its title, or in what stands below no heading but the title."""
+    openings: dict[str, str] = {}
+    for chunk in chunks:
+        title, subheading, _ = chunk.heading_path.partition(_SUBHEADING)
+        openings[chunk.doc_id] = openings.get(chunk.doc_id, title) if subheading else chunk.text
     found = {doc_id: _YEAR.search(opening) for doc_id, opening in openings.items()}
     return {doc_id: int(match.group()) for doc_id, match in found.items() if match}
 
@@ -124,7 +126,7 @@ def _candidates(index: Index, query: str, *, hits: Sequence[Hit]) -> list[_Candi
         heading = coverage(index, query, text=hit.chunk.heading_path)
         for sentence in sentences(hit.chunk.text):
             told = coverage(index, query, text=sentence)
-            worth = round(told + _WORTH_OF_HEADING * heading - _WORTH_OF_RANK * rank, 4)
+            worth = round(told + _WORTH_OF_HEADING * heading - _WORTH_OF_RANK * rank, SCORE_DECIMALS)
             found.append(_Candidate(worth, sentence, hit.chunk))
     return sorted(found, key=lambda candidate: -candidate.worth)
 
@@ -161,7 +163,7 @@ def _same_subject(one: Chunk, other: Chunk) -> bool:
 
 
 def _title_words(chunk: Chunk) -> set[str]:
-    title = chunk.heading_path.partition(" > ")[0]
+    title = chunk.heading_path.partition(_SUBHEADING)[0]
     return {without_ending(word) for word in words(title) if word not in STOP_WORDS}
 
 

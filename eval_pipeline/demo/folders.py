@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bench.demo.chunkers import Chunk
-from bench.demo.retriever import Index, RetrieverSettings, build_index, search
+from eval_pipeline.demo.chunks import Chunk
+from eval_pipeline.demo.retriever import Index, RetrieverSettings, build_index, search
 
 MOST_FOLDERS = 3
 

@@ -1,18 +1,17 @@
-"""A lexical retriever: Okapi BM25 over chunks, with the few switches that the example nights turn.
+"""A lexical retriever: Okapi BM25 over chunks, with the few switches that the example nights turn."""
 
-Scores are rounded before they are compared and ties go by chunk id, so that the order is the same on every machine.
-"""
+# Scores are rounded before they are compared and ties go by chunk id, so that the order is the same on every machine.
 
 from __future__ import annotations
 
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from bench.demo.chunkers import Chunk
-from bench.demo.words import STOP_WORDS, without_ending, words
+from eval_pipeline.demo.chunks import Chunk
+from eval_pipeline.demo.words import STOP_WORDS, without_ending, words
 
 SCORE_DECIMALS = 4
 
@@ -45,6 +44,11 @@ class RetrieverSettings:
     drop_stop_words: bool = False
     strip_endings: bool = False
     use_glossary: bool = False
+
+
+PLAIN = RetrieverSettings(k1=1.6, b=0.9)
+TUNED = RetrieverSettings(k1=0.9, b=0.4, heading_weight=1, drop_stop_words=True, strip_endings=True)
+WITH_GLOSSARY = replace(TUNED, use_glossary=True)
 
 
 @dataclass(frozen=True)
