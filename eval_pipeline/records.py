@@ -52,6 +52,8 @@ DiscrepantValue = Annotated[Any, Text("passage", "raw.extraction_cases.discrepan
 GroundTruth = Annotated[dict[str, Any], Text("passage", "raw.extraction_cases.ground_truth", "fields")]
 Extracted = Annotated[dict[str, Any], Text("passage", "raw.extraction_cases.extracted", "fields")]
 RequestBody = Annotated[Any, Text("passage", "raw.judge_requests.body_key")]
+# The version that a judge says who counts words in common: no model, so that it has neither a model nor a temperature.
+LEXICAL_BASELINE: Final = "lexical-baseline-1"
 # What became of asking a judge: an answer came, none came, it was not asked; with answers taken in without their
 # texts what was read of them stands here.
 JudgementStatus = Literal[

@@ -6,7 +6,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-VERSION: Final = "1"
+from eval_pipeline.records import LEXICAL_BASELINE
+
+VERSION: Final = LEXICAL_BASELINE.rpartition("-")[2]
 _WORD: Final = re.compile(r"\w+")
 _SENTENCE: Final = re.compile(r"[^.!?\n]+")
 _SHORT: Final = 3

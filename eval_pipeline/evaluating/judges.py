@@ -243,8 +243,8 @@ def judge_config(
     is_cold = judge.kind not in MODELS or all("temperature" in body for body in bodies)
     modes = sorted({_structured_of(body) for body in bodies}) if judge.kind in MODELS else []
     return {
-        "model": judge.model or judge.kind,
-        "version": judge.version or (VERSION if judge.kind == BASELINE else None),
+        "model": judge.model,
+        "version": judge.version,
         "temperature": 0 if is_cold else None,
         "prompt_version": ", ".join(one.version for one in prompts),
         "structured": ", ".join(modes) or None,

@@ -15,7 +15,7 @@ import msgspec
 from eval_pipeline.config import Config
 from eval_pipeline.errors import InvalidConfig, UnknownName
 from eval_pipeline.evaluating._fields import FIELD, Fields, Remembered, Variable, filled, variables_in
-from eval_pipeline.records import GoldenRow, RunConfig
+from eval_pipeline.records import LEXICAL_BASELINE, GoldenRow, RunConfig
 
 HTTP, COMMAND, PYTHON = "http", "command", "python"
 OPENAI, ANTHROPIC, BASELINE = "openai", "anthropic", "lexical-baseline"
@@ -196,8 +196,13 @@ def read_judge(config: Config, name: str, variable: Variable) -> Judge:
         program = Program(workers=1) if kind == BASELINE else _program(fields, kind, limits)
         identity = kind if kind == BASELINE else _own_identity(fields, program)
         model = fields.optional_text("model")
-        if kind == BASELINE and model is not None:
-            raise fields.fault("model", "not said: the lexical baseline is no model")
+        if kind == BASELINE:
+            for name_said, value in (("model", model), ("version", version)):
+                if value is not None:
+                    raise fields.fault(
+                        name_said, "not said: the lexical baseline is no model, its version is its own"
+                    )
+            version = LEXICAL_BASELINE
         return Judge(name, kind, limits, identity, asks, model, version, season, program=program)
     _refuse(fields, _WORKERS, kind)
     default = ANTHROPIC_URL if kind == ANTHROPIC else None

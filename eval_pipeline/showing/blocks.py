@@ -28,6 +28,7 @@ from eval_pipeline.config import Config
 from eval_pipeline.documents import UNSET
 from eval_pipeline.loading.cases import ExpectedCases
 from eval_pipeline.metrics import EXTRACTION_FORMULA_VERSION
+from eval_pipeline.records import LEXICAL_BASELINE
 from eval_pipeline.showing.run_report import (
     Coverage,
     Extraction,
@@ -70,9 +71,12 @@ UNSTABLE_ABOVE: Final = 0.2
 
 
 def judge_config_problems(config: Row | None, *, is_judged: bool) -> list[str]:
-    """Short texts, each starting with the setting at fault; none where no judge is configured or was used."""
+    """Short texts, each starting with the setting at fault; none where no judge is configured or was used.
+
+    Whoever counts words in common is the same every night without a model and a temperature.
+    """
     judge = (config or {}).get("judge")
-    if judge is None and not is_judged:
+    if (judge is None and not is_judged) or (judge or {}).get("version") == LEXICAL_BASELINE:
         return []
     return [problem for name in NAMES if (problem := _problem(name, (judge or {}).get(name)))]
 

@@ -109,9 +109,11 @@ def test_a_judge_of_another_shape_has_its_own_headers_and_address():
 
 def test_the_lexical_baseline_is_never_called_a_model():
     judge = {"kind": "lexical-baseline", "asks": ["correctness"]}
-    assert read_judge(Config(judges={"words": judge}), "words", no_variables).model is None
-    with pytest.raises(InvalidConfig, match="the lexical baseline is no model"):
-        read_judge(Config(judges={"words": judge | {"model": "m"}}), "words", no_variables)
+    found = read_judge(Config(judges={"words": judge}), "words", no_variables)
+    assert (found.model, found.version) == (None, "lexical-baseline-1")
+    for said in ({"model": "m"}, {"version": "2"}):
+        with pytest.raises(InvalidConfig, match="the lexical baseline is no model"):
+            read_judge(Config(judges={"words": judge | said}), "words", no_variables)
 
 
 def test_a_budget_for_one_command_needs_a_price_as_well():
