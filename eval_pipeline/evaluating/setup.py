@@ -39,7 +39,8 @@ _LIMITS: Final = (
     "most_bytes",
 )
 _WORKERS: Final = ("argv", "call", "workers")
-_TARGET: Final = ("kind", "url", "headers", "body", "answer", "identity", "config", *_WORKERS, *_LIMITS)
+_HTTP: Final = ("url", "headers", "body", "answer", "started_by")
+_TARGET: Final = ("kind", *_HTTP, "identity", "config", *_WORKERS, *_LIMITS)
 _JUDGE: Final = (
     *("kind", "base_url", "api_key", "headers", "model", "version", "season", "asks", "structured"),
     *("max_tokens", "price_per_1m", "identity", *_WORKERS, *_LIMITS),
@@ -86,7 +87,10 @@ class Price:
 
 @dataclass(frozen=True)
 class Target:
-    """The system under test. `headers` hold secrets, and so may `url`: neither is shown, hashed or stored."""
+    """The system under test. `headers` hold secrets, and so may `url`: neither is shown, hashed or stored.
+
+    `started_by` is the command that somebody starts it with.
+    """
 
     name: str
     kind: str
@@ -99,6 +103,7 @@ class Target:
     program: Program = field(default_factory=Program)
     secrets: tuple[str, ...] = field(default=(), repr=False)
     config: Mapping[str, Any] = field(default_factory=dict)
+    started_by: str | None = None
 
 
 @dataclass(frozen=True)
@@ -162,7 +167,7 @@ def read_target(config: Config, name: str, variable: Variable) -> Target:
     kind = fields.choice("kind", TARGET_KINDS, HTTP)
     limits = _limits(fields, concurrency=8, timeout_s=60, attempts=4)
     if kind != HTTP:
-        _refuse(fields, ("url", "headers", "body", "answer"), kind)
+        _refuse(fields, _HTTP, kind)
         program = _program(fields, kind, limits)
         identity = _own_identity(fields, program)
         return Target(name, kind, limits, identity, program=program, config=_run_config(fields))
@@ -180,6 +185,7 @@ def read_target(config: Config, name: str, variable: Variable) -> Target:
         answer=_answer(fields),
         secrets=_secrets(said, headers, url),
         config=_run_config(fields),
+        started_by=fields.optional_text("started_by"),
     )
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import msgspec
 
 from eval_pipeline.bundle.lines import BadRow
 from eval_pipeline.bundle.results import read_result
+from eval_pipeline.errors import UsageError
 from eval_pipeline.evaluating._fields import FIELD
 from eval_pipeline.evaluating.calls import Answered
 from eval_pipeline.evaluating.channels import Channel, _text_of, _without_secrets
@@ -21,6 +24,7 @@ from eval_pipeline.evaluating.setup import HTTP, Limits, Target
 
 Row = Mapping[str, Any]
 _MISSING: Final = object()
+_LISTENS_SECONDS: Final = 5.0
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,22 @@ class TargetParty:
 
     def masked(self, text: str) -> str:
         return _without_secrets(text, self.target.secrets)
+
+
+def check_listens(target: Target) -> None:
+    """Of a target that somebody has to start first: refuse to ask where nothing listens."""
+    if target.started_by is None:
+        return
+    parts = urlsplit(target.url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    try:
+        with socket.create_connection((parts.hostname or "", port), _LISTENS_SECONDS):
+            return
+    except OSError as error:
+        raise UsageError(
+            f"nothing listens at {target.identity}: start the target {target.name} in another terminal with "
+            f"`{target.started_by}`"
+        ) from error
 
 
 def _call_of(target: Target, row: Row, *, run_id: str, repeat: int) -> Call:

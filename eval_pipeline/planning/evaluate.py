@@ -55,6 +55,7 @@ from eval_pipeline.evaluating.setup import (
     read_suite,
     read_target,
 )
+from eval_pipeline.evaluating.targets import check_listens
 from eval_pipeline.loading.context import LoadReport
 from eval_pipeline.loading.load import load_bundles
 from eval_pipeline.planning.stored_answers import Row, _first_answers, _golden_rows, _known_datasets
@@ -278,6 +279,8 @@ class _EvaluatedRun:
         whole = evaluation_of(self.evaluations, self.run_id)
         if whole is not None and whole.state == COMPLETE:
             return whole
+        if plan_target(self.calls, self.setup.target, self.setup.rows, run_id=self.run_id):
+            check_listens(self.setup.target)
         begin_run(self.evaluations, {**self.document, _LIMIT: self.setup.limit})
         asked = ask_target(
             self.calls,

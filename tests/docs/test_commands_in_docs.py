@@ -3,6 +3,7 @@
 A fenced block of the kind `console` or `sh` holds commands behind `$ ` (continued behind `> `) and below each what it prints.
 A block below a line that is only a file's name in backticks is that file's content. Every document starts in an empty
 folder. Of the output that is shown every line must appear, in this order; `…` stands for whatever was left out.
+A command that ends with `&` goes on until the document is at its end, once it has printed what is shown.
 """
 
 from __future__ import annotations
@@ -10,14 +11,17 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
+import socket
+import subprocess
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tests.called import DEMO, EXAMPLE, HOME, PRINTED, call, call_in_shell, demo_once
+from tests.called import DEMO, EXAMPLE, HOME, PRINTED, call, call_in_shell, demo_once, environment_in
 from tests.without_dagster import without_dagster
 
 ROOT = Path(__file__).parents[2]
@@ -55,6 +59,10 @@ SKIPPED = (
     ". .venv",
     "eval-pipeline ui",
 )
+# Where services of documents listen: with a free port in its place, since other tests may run beside these.
+PORT = "8311"
+# How long a command that goes on may take until it has printed what is shown.
+STARTS_SECONDS = 60
 # Executed as the command that remains once the machine is set up.
 SHORT = {"make demo": DEMO}
 
@@ -136,6 +144,37 @@ def run(text: str, folder: Path) -> tuple[int, str]:
     return call_in_shell(text, folder) if words is None else call(words, folder)[:2]
 
 
+@contextmanager
+def going_on(command: Command, folder: Path) -> Iterator[None]:
+    """The command runs for the length of the block."""
+    text = command.text.removesuffix("&")
+    with subprocess.Popen(
+        ["bash", "-euo", "pipefail", "-c", f"exec {text}"],
+        cwd=folder,
+        env=environment_in(folder),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as process:
+        limit = threading.Timer(STARTS_SECONDS, process.kill)
+        limit.start()
+        printed = ""
+        while first_missing(command.shown, printed) and (line := process.stdout.readline()):
+            printed += line
+        limit.cancel()
+        try:
+            assert first_missing(command.shown, printed) is None, f"$ {command.text}\n{printed}"
+            yield
+        finally:
+            process.kill()
+
+
+def free_port() -> str:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return str(listener.getsockname()[1])
+
+
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory) -> tuple[Path, str]:
     """The example, computed once for all documents: its folder and what the command printed."""
@@ -163,16 +202,19 @@ def follow(tmp_path, new_home, request) -> Callable[[str], None]:
     """Do what a document says, in an empty folder."""
 
     def do(place: str) -> None:
-        steps = list(steps_of((ROOT / place).read_text("utf-8")))
+        steps = list(steps_of((ROOT / place).read_text("utf-8").replace(PORT, free_port())))
         assert sum(isinstance(step, Command) for step in steps) >= 5
         shutil.copytree(new_home, tmp_path / HOME)
-        for step in steps:
-            if isinstance(step, WrittenFile):
-                path = tmp_path / step.place
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(step.text, "utf-8")
-            else:
-                execute(step, tmp_path, demo=lambda: request.getfixturevalue("demo"))
+        with ExitStack() as until_the_end:
+            for step in steps:
+                if isinstance(step, WrittenFile):
+                    path = tmp_path / step.place
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    path.write_text(step.text, "utf-8")
+                elif step.text.endswith("&"):
+                    until_the_end.enter_context(going_on(step, tmp_path))
+                else:
+                    execute(step, tmp_path, demo=lambda: request.getfixturevalue("demo"))
 
     return do
 
