@@ -25,6 +25,7 @@ class Passage:
     """A literal quotation that answers a question, or at least bears on it."""
 
     span: Span
+    quote: str
     rel_path: str
     heading: str | list[str]
     snippets: tuple[str, ...]
@@ -54,6 +55,13 @@ class Question:
     @property
     def answering(self) -> tuple[Passage, ...]:
         return tuple(passage for passage in self.passages if not passage.support_only)
+
+    @property
+    def reference(self) -> str | None:
+        """The answer in the words of the corpus: what the first complete group quotes, else every answering passage."""
+        first = self.support_groups[0] if self.support_groups else None
+        told = self.answering if first is None else [self.passages[place] for place in first]
+        return " ".join(_sentence(passage.quote) for passage in told) or None
 
 
 def read_questions(documents: Iterable[Document], file: Path = GOLDEN_FILE) -> tuple[Question, ...]:
@@ -88,6 +96,7 @@ def golden_row(question: Question, chunks: Sequence[Chunk]) -> dict[str, Any]:
         "recency_conflict_rule": question.rule,
         "must_contain": list(question.must_contain) or None,
         "forbidden": list(question.forbidden) or None,
+        "reference": question.reference,
     }
     return {label: value for label, value in row.items() if value is not None}
 
@@ -111,6 +120,10 @@ def _expectations(question: Question, chunks: Sequence[Chunk]) -> dict[str, Any]
         "required_support_groups": [list(group) for group in question.support_groups] or None,
         "ground_truth_spans": [span_row(passage.span) for passage in question.answering],
     }
+
+
+def _sentence(quote: str) -> str:
+    return quote if quote.endswith((".", "。")) else f"{quote}."
 
 
 def span_row(span: Span) -> dict[str, Any]:
@@ -170,6 +183,7 @@ def _passage(given: Mapping[str, Any], documents: Mapping[str, Document], *, que
     derived = " > ".join(section.headings)
     return Passage(
         span=Span(document.doc_id, start, start + len(quote)),
+        quote=quote,
         rel_path=document.rel_path,
         heading=given.get("heading", derived),
         snippets=tuple(given.get("snippets", ())),

@@ -109,7 +109,7 @@ def test_every_label_of_the_contract_occurs(golden):
     labels = (
         "query_id query lang group expected_chunk_ids expected_doc_ids expected_chunk_spans must_contain forbidden "
         "answerable gold_supports required_support_groups multi_hop recency_conflict_rule ground_truth_spans "
-        "category difficulty tags vault vaults folders"
+        "category difficulty tags vault vaults folders reference"
     )
     assert {label for row in golden for label in row} == set(labels.split())
     supports = [support for row in golden for support in row.get("gold_supports", [])]
