@@ -22,6 +22,11 @@ def usd(value: float | None) -> str:
     return f"{value:.2g} USD" if 0 < value < 0.1 else f"{value:,.2f} USD"
 
 
+def rounded_usd(value: float) -> float:
+    """Of a sum what was meant: a millionth of a USD is the least that is said."""
+    return round(value, 6)
+
+
 def failed_sentence(failed: Sequence[tuple[str, str]]) -> str:
     """Why a table failed, by its runs and what each failed on: the first of them in full."""
     more = f" (and {count(len(failed) - 1, 'more run')})" if len(failed) > 1 else ""
@@ -41,8 +46,8 @@ def rounded(value: float | None) -> float | None:
 
 
 def decimal(value: float) -> str:
-    """As people read a stored number."""
-    return f"{value:.{DECIMALS}f}"
+    """As people read a stored number; zero has no sign."""
+    return f"{value:z.{DECIMALS}f}"
 
 
 def signed(value: float) -> str:

@@ -188,7 +188,8 @@ def _print_check(found: JudgeCheck) -> None:
     ]
     table(["ask", "judged", "exact", "within 1", "κ", "95 %"], rows, numbers=["exact", "within 1", "κ"])
     statuses = ", ".join(f"{n} {status}" for status, n in found.statuses.items())
-    print_line(f"Read: {statuses or 'nothing'}. Price: {usd(found.usd)}.")
+    print_line(f"Read: {statuses or 'nothing'}.")
+    print_line(f"{found.cached:,} kept, {found.asked:,} asked now: {usd(found.usd)}.")
     for one in found.wrong[:5]:
         print_line(f"  {one['query_id']} ({one['ask']}): {one['said']:g}, where {one['right']:g} is right")
     if len(found.wrong) > 5:

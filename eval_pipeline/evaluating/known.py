@@ -16,8 +16,9 @@ from eval_pipeline.evaluating.executor import Counts, Progress
 from eval_pipeline.evaluating.judges import Material, _body_for
 from eval_pipeline.evaluating.judging import ask_judges, judged_rows
 from eval_pipeline.evaluating.prompt_files import Prompt
-from eval_pipeline.evaluating.setup import Judge
+from eval_pipeline.evaluating.setup import BASELINE, Judge
 from eval_pipeline.settings import PACKAGE
+from eval_pipeline.words import rounded_usd
 
 RUN_ID: Final = "(known answers)"
 _FILE: Final = PACKAGE / "evaluating" / "prompts" / "known_answers.jsonl"
@@ -50,7 +51,10 @@ class AskAgreement:
 
 @dataclass(frozen=True)
 class JudgeCheck:
-    """What the known answers say of a judge; `statuses` counts how its answers could be read."""
+    """What the known answers say of a judge; `statuses` counts how its answers could be read.
+
+    `asked` were asked now and cost `usd`; `cached` had been asked before.
+    """
 
     judge: str
     asks: list[AskAgreement]
@@ -59,6 +63,8 @@ class JudgeCheck:
     statuses: dict[str, int]
     usd: float | None
     wrong: list[dict[str, Any]]
+    asked: int
+    cached: int
     counts: Counts
 
 
@@ -132,6 +138,7 @@ def check_judge(
 ) -> JudgeCheck:
     """Ask a judge about the known answers of its asks, and hold what it says against what is right."""
     questions = _KnownQuestions(judge, prompt)
+    before = store.answered(store.paid_by(RUN_ID))
     counts = ask_judges(
         store, questions, run_id=RUN_ID, clock=clock, stop=stop, progress=progress, backoff_s=backoff_s
     )
@@ -139,17 +146,24 @@ def check_judge(
     said, statuses = _said(rows)
     right = [one for one in known_answers() if one.ask in judge.asks]
     pairs = [(one, said.get(one.material.query_id)) for one in right]
-    costs = [row["usd"] for row in rows]
     return JudgeCheck(
         judge.name,
         [_agreement(ask, pairs, [ask]) for ask in judge.asks if any(one.ask == ask for one in right)],
         _agreement("scores", pairs, ["groundedness", "correctness"]),
         _agreement("verdicts", pairs, ["abstention", "conflict"]),
         statuses,
-        None if judge.price is None or None in costs else sum(costs),
+        _cost(judge, [row for row in rows if row["from_cache"] is False and row["request"] not in before]),
         [_wrong(one, value) for one, value in pairs if value is not None and value != one.right],
+        counts.asked,
+        counts.cached,
         counts,
     )
+
+
+def _cost(judge: Judge, asked: Sequence[Mapping[str, Any]]) -> float | None:
+    """What these rows cost; counting words costs nothing, of what says no tokens or has no price nobody knows."""
+    costs = [0.0 if judge.kind == BASELINE else row["usd"] for row in asked]
+    return None if None in costs else rounded_usd(sum(costs))
 
 
 def _said(rows: Sequence[Mapping[str, Any]]) -> tuple[dict[str, float], dict[str, int]]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -150,8 +152,15 @@ def test_a_judge_is_tried_with_one_request_and_held_against_forty_answers(folder
         code, out, _ = call(["judges", "grounded", "--check", "--json"], folder, apart=True)
         found = json.loads(out)
         assert (code, found["judge"], found["asks"][0]["ask"]) == (0, "grounded", "groundedness")
-        assert found["asks"][0]["n"] == len(server.seen) - 1
-        assert found["usd"] > 0
+        n = found["asks"][0]["n"]
+        assert (len(server.seen) - 1, found["asked"], found["cached"]) == (n, n, 0)
+        assert found["usd"] == pytest.approx(n * (100 * 2 + 20 * 8) / 1e6)
+        # What is kept is not asked again, and what it cost then is not what this cost.
+        kept = n - 2
+        with contextlib.closing(sqlite3.connect(folder / "data" / "calls.sqlite", isolation_level=None)) as con:
+            con.execute("delete from calls where rowid in (select rowid from calls order by rowid desc limit 2)")
+        code, out, _ = call(["judges", "grounded", "--check"], folder, apart=True)
+        assert (code, f"{kept} kept, 2 asked now: 0.00072 USD." in out) == (0, True), out
 
 
 def test_a_changed_prompt_is_asked_by_apply_with_judge_and_by_nothing_else(folder):

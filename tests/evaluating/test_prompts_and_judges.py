@@ -228,7 +228,7 @@ def test_the_lexical_baseline_is_better_than_chance_and_worse_than_a_judge_shoul
         judge = local_judge(kind="lexical-baseline", asks=list(SHIPPED_ASKS))
         found = check_judge(store, judge, prompt, clock=utc_now)
     assert 0.4 < found.scores.kappa < 0.9
-    assert found.usd is None
+    assert found.usd == 0
 
 
 def test_trying_a_judge_asks_one_question_each_time(tmp_path):
