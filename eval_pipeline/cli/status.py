@@ -10,6 +10,7 @@ import click
 from eval_pipeline.cli.options import as_json, with_store
 from eval_pipeline.cli.output import (
     HOW_TO_MEND,
+    filled,
     listed,
     print_json,
     print_line,
@@ -82,7 +83,7 @@ def _print(status: StatusReport) -> None:
     if status.judged_runs:
         from eval_pipeline.report.plan import judgement_sentence
 
-        say(judgement_sentence(status))
+        say(filled(judgement_sentence(status)))
     _say_what_stands_apart(status)
     for name, sentence in status.failed.items():
         say(f"{name} {sentence}")
