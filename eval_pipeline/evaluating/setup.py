@@ -163,6 +163,7 @@ class Suite:
 
 def read_target(config: Config, name: str, variable: Variable) -> Target:
     """The target of this name, with what the environment adds."""
+    check_variables(config, variable, target=name)
     fields = Fields(f"targets.{name}", _entries(config.targets, "target", name), _TARGET)
     kind = fields.choice("kind", TARGET_KINDS, HTTP)
     limits = _limits(fields, concurrency=8, timeout_s=60, attempts=4)
@@ -191,6 +192,7 @@ def read_target(config: Config, name: str, variable: Variable) -> Target:
 
 def read_judge(config: Config, name: str, variable: Variable) -> Judge:
     """The judge of this name, with what the environment adds."""
+    check_variables(config, variable, judges=[name])
     fields = Fields(f"judges.{name}", _entries(config.judges, "judge", name), _JUDGE)
     kind = fields.choice("kind", JUDGE_KINDS, OPENAI)
     asks = _asks(fields, config)
@@ -251,6 +253,7 @@ def read_suite(config: Config, name: str, variable: Variable, *, datasets: Colle
     )
     _check_time(fields, suite)
     _check_named(fields, suite, config, datasets)
+    check_variables(config, variable, judges=judges_of(suite), target=suite.target)
     judges = [read_judge(config, one, variable) for one in judges_of(suite)]
     read_target(config, suite.target, variable)
     for judge in judges:
@@ -273,10 +276,34 @@ def check_budget(judge: Judge, budget_usd: float | None) -> None:
         )
 
 
+def check_variables(
+    config: Config, variable: Variable, *, judges: Collection[str] = (), target: str | None = None
+) -> None:
+    """Everything that these want of the environment is there; all that is not is named at once."""
+    places = [(f"judges.{name}", _entries(config.judges, "judge", name)) for name in judges]
+    if target is not None:
+        places.append((f"targets.{target}", _entries(config.targets, "target", target)))
+    wanted = {place: _missing(entries, variable) for place, entries in places}
+    said = [f"[{place}] wants {_variables(names)}" for place, names in wanted.items() if names]
+    if said:
+        missing = list(dict.fromkeys(name for names in wanted.values() for name in names))
+        exports = " ".join(f"{name}=…" for name in missing)
+        raise InvalidConfig(
+            f"{'; '.join(said)}, which {'is' if len(missing) == 1 else 'are'} not set: export {exports}"
+        )
+
+
+def _variables(names: Collection[str]) -> str:
+    return f"the variable{'s' if len(names) > 1 else ''} {', '.join(names)}"
+
+
+def _missing(entries: Mapping[str, Any], variable: Variable) -> list[str]:
+    return [name for name in variables_in(entries) if variable(name) is None]
+
+
 def missing_variables(config: Config, judge: str, variable: Variable) -> list[str]:
     """The variables that a judge wants and the environment does not have."""
-    wanted = variables_in(_entries(config.judges, "judge", judge))
-    return [name for name in wanted if variable(name) is None]
+    return _missing(_entries(config.judges, "judge", judge), variable)
 
 
 def unset(_name: str) -> str:

@@ -126,6 +126,12 @@ def test_a_budget_for_one_command_needs_a_price_as_well():
 def test_missing_variables_are_named_without_asking_anybody():
     entries = {"api_key": "${NO_KEY}", "headers": {"X": "${OTHER} ${JUDGE_KEY}"}}
     assert missing_variables(config(judge=entries), "grounded", no_variables) == ["NO_KEY", "OTHER"]
+    # Whoever would ask is told all of them at once, also those of others whom the suite names.
+    target = {"kind": "http", "url": "http://${NO_HOST}/ask"}
+    with pytest.raises(
+        InvalidConfig, match=r"NO_KEY, OTHER.* NO_HOST, which are not set: export NO_KEY=… OTHER=… NO_HOST=…"
+    ):
+        read(judge=entries, target=target)
 
 
 def test_a_name_that_is_not_there_is_refused_with_what_is_like_it():
