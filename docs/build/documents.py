@@ -12,6 +12,17 @@ from msgspec import inspect
 from docs.build.pages import NOTICE, table_lines
 from eval_pipeline.comparing.documents import CompareReport, GateReport
 from eval_pipeline.documents import Document
+from eval_pipeline.planning.asking_reports import (
+    CallsReport,
+    EvaluatePlan,
+    EvaluateReport,
+    JudgeCheckReport,
+    JudgesReport,
+    JudgeTrial,
+    PruneReport,
+    RejudgePlan,
+    RejudgeReport,
+)
 from eval_pipeline.planning.reports import ExplainReport, PlanReport, StatusReport
 from eval_pipeline.showing.run_list import RunDiff, RunList
 from eval_pipeline.showing.run_report import RunReport
@@ -26,6 +37,15 @@ DOCUMENTS: Final[Mapping[str, type[Document]]] = {
     "compare": CompareReport,
     "gate": GateReport,
     "diff": RunDiff,
+    "evaluate": EvaluateReport,
+    "evaluate --dry-run": EvaluatePlan,
+    "rejudge": RejudgeReport,
+    "rejudge --dry-run": RejudgePlan,
+    "judges": JudgesReport,
+    "judges --try": JudgeTrial,
+    "judges --check": JudgeCheckReport,
+    "calls": CallsReport,
+    "calls --prune": PruneReport,
 }
 INTRODUCTION = (
     "What commands print with `--json`, and what the product's functions return. The same as JSON Schema: "

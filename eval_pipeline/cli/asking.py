@@ -5,20 +5,24 @@ from __future__ import annotations
 import datetime as dt
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from eval_pipeline.cli.output import filled, say
 from eval_pipeline.errors import NotFinished
 from eval_pipeline.settings import local_now
-from eval_pipeline.words import count, usd
+from eval_pipeline.words import count, each_counted, rounded_usd, usd
 
 if TYPE_CHECKING:
     from eval_pipeline.evaluating.executor import Progress
     from eval_pipeline.evaluating.run_bundle import Evaluation
+    from eval_pipeline.planning.asking_reports import AskedRun
 
 QUARANTINED = 3
 INTERRUPTED = "interrupted"
+_NO_TEXTS = "groundedness and correctness are judged by the texts of hits, which the results do not have."
 
 
 @contextmanager
@@ -60,11 +64,11 @@ def line_of(what: str, progress: Progress, now: dt.datetime) -> str:
     return " · ".join(said)
 
 
-def document_of(one: Evaluation) -> dict[str, Any]:
+def run_document(one: Evaluation) -> AskedRun:
     """What came of a run, as JSON has it."""
-    from dataclasses import asdict
+    from eval_pipeline.planning.asking_reports import AskedRun
 
-    return asdict(one)
+    return AskedRun(**vars(one))
 
 
 def sums_of(found: list[Evaluation]) -> dict[str, Any]:
@@ -74,9 +78,37 @@ def sums_of(found: list[Evaluation]) -> dict[str, Any]:
         "stopped": next((one.stopped for one in found if one.stopped), None),
         **{
             name: sum(getattr(one, name) for one in found)
-            for name in ("target_calls", "judge_calls", "cached", "failed", "uncertain", "usd", "waited_s")
+            for name in ("target_calls", "judge_calls", "cached", "failed", "uncertain")
         },
+        "usd": rounded_usd(sum(one.usd for one in found)),
+        "waited_s": round(sum(one.waited_s for one in found), 3),
+        "skipped": skipped_of(found),
     }
+
+
+def skipped_of(found: list[Evaluation]) -> dict[str, int]:
+    """Why how many judgements of these runs were asked of nobody."""
+    from eval_pipeline.evaluating.run_bundle import skipped_judgements
+
+    return dict(sum((Counter(skipped_judgements(one)) for one in found), Counter[str]()))
+
+
+def say_skipped(skipped: Mapping[str, int]) -> None:
+    """Why so few were asked for, or none at all."""
+    if skipped:
+        say(
+            filled(
+                f"{count(sum(skipped.values()), 'judgement')} skipped ({each_counted(skipped)}): {_NO_TEXTS}"
+            )
+        )
+
+
+def say_failed_judgements(run_id: str, failed: int, of: int, again: str) -> None:
+    """What has no score because the judge could not be asked, and how it gets one."""
+    if failed:
+        say(
+            filled(f"{failed:,} of {count(of, 'judge call')} of {run_id} failed, and score nothing: {again}.")
+        )
 
 
 def asked_sentence(sums: dict[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -38,6 +39,8 @@ def command(run_id: str | None, failed: bool, prune: float | None, project: Proj
     Uncertain is what was under way when a process ended: it may have been paid, and was asked again. Answers that no
     delivery holds are never pruned.
     """
+    from eval_pipeline.planning.asking_reports import CallsReport, FailedCall, PaidCalls, PruneReport
+    from eval_pipeline.planning.named_runs import find_named
     from eval_pipeline.planning.paid_calls import find_calls, prune_calls
 
     if prune is not None:
@@ -45,14 +48,16 @@ def command(run_id: str | None, failed: bool, prune: float | None, project: Proj
             raise UsageError("--prune goes by itself: it looks at everything that was paid")
         gone = prune_calls(project, prune)
         if as_json:
-            print_json({"format": 1, "pruned": gone})
+            print_json(PruneReport(format=1, pruned=gone))
         else:
             print_line(f"{count(gone, 'answer')} pruned; kept deliveries hold what they said.")
         return
+    (run_id,) = find_named(project, [run_id]) if run_id else (None,)
     totals, failures = find_calls(project, run_id)
     if as_json:
-        document = {"calls": [asdict(one) for one in totals], "failures": [asdict(one) for one in failures]}
-        print_json({"format": 1, "run_id": run_id, **document})
+        paid = [PaidCalls(**asdict(one)) for one in totals]
+        failed_calls = [FailedCall(**asdict(one)) for one in failures]
+        print_json(CallsReport(format=1, run_id=run_id, calls=paid, failures=failed_calls))
     elif failed:
         _print_failures(failures)
     else:
@@ -84,7 +89,9 @@ def _print_failures(failures: Sequence[Failure]) -> None:
     if not failures:
         print_line("Nothing came to nothing.")
         return
-    rows = [(one.party, one.run_id, one.http_status, one.attempts, one.reason) for one in failures[:SHOWN]]
-    table(["", "run", "status", "attempts", "why"], rows)
-    if len(failures) > SHOWN:
-        print_line(f"and {count(len(failures) - SHOWN, 'other')}: --json shows all of them")
+    # In the order of their newest: what came to nothing for the same reason is one line.
+    found = Counter((one.party, one.run_id, one.http_status, one.reason) for one in failures)
+    rows = [(party, run_id, f"{n:,}", status, why) for (party, run_id, status, why), n in found.items()]
+    table(["", "run", "calls", "status", "why"], rows[:SHOWN], numbers=["calls"])
+    if len(rows) > SHOWN:
+        print_line(f"and {count(len(rows) - SHOWN, 'other reason')}: --json shows all of them")

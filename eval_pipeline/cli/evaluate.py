@@ -14,13 +14,17 @@ from eval_pipeline.cli.asking import (
     INTERRUPTED,
     QUARANTINED,
     asked_sentence,
-    document_of,
     not_finished,
     progress_line,
+    run_document,
+    say_failed_judgements,
+    say_skipped,
     sums_of,
 )
 from eval_pipeline.cli.options import as_json, with_store
-from eval_pipeline.cli.output import end_where_failed, print_json, print_line, say
+from eval_pipeline.cli.output import end_where_failed, filled, print_json, print_line, say
+from eval_pipeline.cli.run import computed_document
+from eval_pipeline.documents import UNSET, UnsetType
 from eval_pipeline.errors import UsageError
 from eval_pipeline.words import count, usd
 
@@ -28,6 +32,7 @@ if TYPE_CHECKING:
     from eval_pipeline.comparing.documents import GateReport
     from eval_pipeline.evaluating.run_bundle import Evaluation
     from eval_pipeline.launch import Summary
+    from eval_pipeline.planning.asking_reports import Computed, EvaluateReport
     from eval_pipeline.planning.evaluate import Setup, Wish
     from eval_pipeline.store.project import Project
 
@@ -81,16 +86,23 @@ def command(
 
 
 def _plan(project: Project, setup: Setup, wish: Wish, *, as_json: bool) -> None:
-    from eval_pipeline.planning.evaluate import plan_evaluation
+    from eval_pipeline.planning.asking_reports import EvaluatePlan
+    from eval_pipeline.planning.evaluate import IMAGINED_BYTES, plan_evaluation
 
     planned = plan_evaluation(project, setup, wish)
     if as_json:
-        print_json({"format": 1, "dry_run": True, **asdict(planned)})
+        print_json(EvaluatePlan(format=1, dry_run=True, **asdict(planned)))
         return
+    is_bound = planned.usd is None and planned.most_usd is not None
+    price = f"at most {usd(planned.most_usd)}" if is_bound else usd(planned.usd)
     print_line(
         f"{planned.run_id} would make {count(planned.target_calls, 'target call')} and at most "
-        f"{count(planned.judge_calls, 'judge call')}, {planned.cached:,} cached: {usd(planned.usd)}."
+        f"{count(planned.judge_calls, 'judge call')}, {planned.cached:,} cached: {price}."
     )
+    if is_bound and planned.most_usd == setup.suite.budget_usd:
+        print_line("That is the budget.")
+    elif is_bound:
+        print_line(f"That holds where no answer with its passages is longer than {IMAGINED_BYTES:,} bytes.")
     say("Nobody was asked.")
 
 
@@ -102,9 +114,6 @@ def _evaluate(project: Project, setup: Setup, wish: Wish, *, no_load: bool, as_j
     with interruptible() as stop, progress_line() as tell:
         found = evaluate(project, setup, wish, stop=stop, tell=tell)
     sums = sums_of(found)
-    document = {"format": 1, **document_of(found[0]), **sums}
-    if setup.suite.repeats > 1:
-        document["repeats"] = [document_of(one) for one in found]
     if not as_json:
         print_line(f"{', '.join(one.run_id for one in found)}: {asked_sentence(sums)}.")
         if was_whole:
@@ -113,7 +122,8 @@ def _evaluate(project: Project, setup: Setup, wish: Wish, *, no_load: bool, as_j
             )
         if sums["stopped"] != INTERRUPTED:
             print_line(f"The bundle is in {found[0].bundle}.")
-            _say_failed(found)
+            say_skipped(sums["skipped"])
+            _say_failed(project, found)
     summary, quarantined = None, 0
     try:
         if not no_load and sums["stopped"] != INTERRUPTED:
@@ -122,7 +132,7 @@ def _evaluate(project: Project, setup: Setup, wish: Wish, *, no_load: bool, as_j
             finish(project, found)
     finally:
         if as_json:
-            print_json(document | ({} if no_load else _computed_entry(summary)))
+            print_json(_document(setup, found, sums, UNSET if no_load else computed_document(summary)))
     if sums["state"] == "incomplete":
         raise not_finished(sums["stopped"], _same_command(wish, no_load=no_load))
     end_where_failed(summary.failed if summary else {})
@@ -130,12 +140,26 @@ def _evaluate(project: Project, setup: Setup, wish: Wish, *, no_load: bool, as_j
         sys.exit(QUARANTINED)
 
 
-def _say_failed(found: Sequence[Evaluation]) -> None:
+def _document(
+    setup: Setup, found: list[Evaluation], sums: dict[str, Any], computed: Computed | UnsetType | None
+) -> EvaluateReport:
+    from eval_pipeline.planning.asking_reports import EvaluateReport
+
+    repeats = [run_document(one) for one in found] if setup.suite.repeats > 1 else UNSET
+    return EvaluateReport(format=1, repeats=repeats, computed=computed, **vars(found[0]) | sums)
+
+
+def _say_failed(project: Project, found: Sequence[Evaluation]) -> None:
     """Where the reasons of what came to nothing stand: a reply that is no result was an answer nonetheless."""
+    from eval_pipeline.planning.paid_calls import failed_judgements
+
     for one in found:
         if one.failed:
             why = f"`eval-pipeline calls --failed --run {one.run_id}` and the errors in its results.jsonl say why"
-            say(f"{one.failed:,} of {one.run_id} came to nothing: {why}.")
+            say(filled(f"{one.failed:,} of {one.run_id} came to nothing: {why}."))
+        if one.failed and one.stopped is None:
+            again = f"`eval-pipeline rejudge {one.run_id}` asks for them again"
+            say_failed_judgements(one.run_id, failed_judgements(project, one.run_id), one.judge_calls, again)
 
 
 def _taken_in(project: Project, found: Sequence[Evaluation], *, as_json: bool) -> tuple[int, Summary]:
@@ -154,12 +178,6 @@ def _taken_in(project: Project, found: Sequence[Evaluation], *, as_json: bool) -
         if not summary.failed:
             _say_verdict(project, found[0].run_id)
     return report.quarantined, summary
-
-
-def _computed_entry(summary: Summary | None) -> dict[str, Any]:
-    from eval_pipeline.cli.run import entry_of
-
-    return {"computed": entry_of(summary) if summary else None}
 
 
 def _say_verdict(project: Project, run_id: str) -> None:

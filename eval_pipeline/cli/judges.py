@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,14 +12,16 @@ from eval_pipeline.cli.asking import not_finished, progress_line
 from eval_pipeline.cli.options import as_json, with_store
 from eval_pipeline.cli.output import number, print_json, print_line, say, table
 from eval_pipeline.errors import UsageError
-from eval_pipeline.words import count, usd
+from eval_pipeline.words import count, rounded_usd, usd
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Any
 
     from eval_pipeline.config import Config
     from eval_pipeline.evaluating.executor import Counts
     from eval_pipeline.evaluating.known import JudgeCheck
+    from eval_pipeline.planning.asking_reports import JudgeCheckReport, JudgeSetup, TriedAnswer
     from eval_pipeline.store.project import Project
 
 
@@ -60,49 +62,47 @@ def _only(config: Config) -> str:
 
 
 def _show(config: Config, judge: str | None, *, as_json: bool) -> None:
-    found = [_entry(config, name) for name in ([judge] if judge else config.judges)]
+    from eval_pipeline.planning.asking_reports import JudgesReport
+
+    found = [_setup(config, name) for name in ([judge] if judge else config.judges)]
     if as_json:
-        print_json({"format": 1, "judges": found})
+        print_json(JudgesReport(format=1, judges=found))
         return
     if not found:
         print_line("There is no judge yet: [judges.NAME] in eval-pipeline.toml says who judges.")
         return
-    columns = ["judge", "kind", "model", "season", "asks"]
-    table(columns, [[_shown(one[name]) for name in columns] for one in found])
+    rows = [(one.judge, one.kind, one.model, one.season, ", ".join(one.asks)) for one in found]
+    table(["judge", "kind", "model", "season", "asks"], rows)
     for one in found:
-        for name in one["missing"]:
-            say(f"{one['judge']} wants the variable {name}, which is not set: export {name}=…")
+        for name in one.missing:
+            say(f"{one.judge} wants the variable {name}, which is not set: export {name}=…")
 
 
-def _entry(config: Config, name: str) -> dict[str, Any]:
+def _setup(config: Config, name: str) -> JudgeSetup:
     from eval_pipeline.evaluating.setup import missing_variables, read_judge, unset
+    from eval_pipeline.planning.asking_reports import JudgeSetup, TokenPrice
     from eval_pipeline.settings import variable
 
     # The set-up is shown also where a variable is missing.
     one = read_judge(config, name, unset)
-    return {
-        "judge": name,
-        "kind": one.kind,
-        "model": one.model,
-        "version": one.version,
-        "season": one.season,
-        "asks": list(one.asks),
-        "endpoint": one.identity,
-        "price_per_1m": None if one.price is None else asdict(one.price),
-        "missing": missing_variables(config, name, variable),
-    }
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, list):
-        return ", ".join(value)
-    return "" if value is None else str(value)
+    return JudgeSetup(
+        judge=name,
+        kind=one.kind,
+        model=one.model,
+        version=one.version,
+        season=one.season,
+        asks=list(one.asks),
+        endpoint=one.identity,
+        price_per_1m=None if one.price is None else TokenPrice(**vars(one.price)),
+        missing=missing_variables(config, name, variable),
+    )
 
 
 def _try(project: Project, config: Config, name: str, *, as_json: bool) -> None:
     from eval_pipeline.evaluating.executor import interruptible
     from eval_pipeline.evaluating.known import try_judge
     from eval_pipeline.evaluating.setup import read_judge
+    from eval_pipeline.planning.asking_reports import JudgeTrial
     from eval_pipeline.planning.evaluate import open_calls, prompts_of
     from eval_pipeline.settings import variable
 
@@ -111,41 +111,48 @@ def _try(project: Project, config: Config, name: str, *, as_json: bool) -> None:
         rows, counts = try_judge(calls, judge, prompts_of(config), clock=project.clock, stop=stop)
     tried = [_tried(row) for row in rows]
     if as_json:
-        print_json({"format": 1, "judge": name, "answers": tried})
+        print_json(JudgeTrial(format=1, judge=name, answers=tried))
     for one in [] if as_json else tried:
-        print_line(one["raw"] or f"error: {one['reason']}")
-        print_line(f"{one['status']}: {_said(one)}; {_costs(one)}")
+        print_line(one.raw or f"error: {one.reason}")
+        print_line(f"{one.status}: {_said(one)}; {_costs(one)}")
     _end_where_stopped(counts, ["judges", name, "--try"])
 
 
-def _tried(row: Mapping[str, Any]) -> dict[str, Any]:
+def _tried(row: Mapping[str, Any]) -> TriedAnswer:
     """The answer as it came, with what is read in it and what would be right."""
     from eval_pipeline.evaluating.known import known_answers
     from eval_pipeline.formulas.polars.facts.judgements import parse_judgement
+    from eval_pipeline.planning.asking_reports import Tokens, TriedAnswer
 
     parsed = parse_judgement(row["ask"], row["raw"])
     known = (one for one in known_answers() if one.material.query_id == row["query_id"])
-    names = ("raw", "reason", "model", "fingerprint", "prompt_version", "usage", "usd", "latency_ms")
-    return {
-        "ask": row["ask"],
-        "status": parsed.status,
-        "score": parsed.score if parsed.verdict is None else float(parsed.verdict),
-        "right": next((one.right for one in known if one.ask == row["ask"]), None),
-        **{name: row.get(name) for name in names},
-    }
+    cost = row["usd"]
+    return TriedAnswer(
+        ask=row["ask"],
+        status=parsed.status,
+        score=parsed.score if parsed.verdict is None else float(parsed.verdict),
+        right=next((one.right for one in known if one.ask == row["ask"]), None),
+        raw=row["raw"],
+        reason=row.get("reason"),
+        model=row["model"],
+        fingerprint=row["fingerprint"],
+        prompt_version=row["prompt_version"],
+        usage=None if row["usage"] is None else Tokens(**row["usage"]),
+        usd=None if cost is None else rounded_usd(cost),
+        latency_ms=row["latency_ms"],
+    )
 
 
-def _said(one: Mapping[str, Any]) -> str:
-    said = "nothing that could be read" if one["score"] is None else f"{one['score']:g}"
-    return said if one["right"] is None else f"{said}, where {one['right']:g} is right"
+def _said(one: TriedAnswer) -> str:
+    said = "nothing that could be read" if one.score is None else f"{one.score:g}"
+    return said if one.right is None else f"{said}, where {one.right:g} is right"
 
 
-def _costs(one: Mapping[str, Any]) -> str:
-    tokens = one["usage"] or {}
-    if tokens.get("prompt") is None:
+def _costs(one: TriedAnswer) -> str:
+    if one.usage is None or one.usage.prompt is None:
         return "no tokens reported"
-    price = "" if one["usd"] is None else f", {usd(one['usd'])}"
-    return f"{tokens['prompt']:,} tokens in, {tokens['completion'] or 0:,} out{price}"
+    price = "" if one.usd is None else f", {usd(one.usd)}"
+    return f"{one.usage.prompt:,} tokens in, {one.usage.completion or 0:,} out{price}"
 
 
 def _check(project: Project, config: Config, name: str, *, as_json: bool) -> None:
@@ -166,11 +173,19 @@ def _check(project: Project, config: Config, name: str, *, as_json: bool) -> Non
             progress=tell and (lambda progress: tell("judging", progress)),
         )
     if as_json:
-        document = {key: value for key, value in asdict(found).items() if key != "counts"}
-        print_json({"format": 1, **document})
+        print_json(_check_document(found))
     else:
         _print_check(found)
     _end_where_stopped(found.counts, ["judges", name, "--check"])
+
+
+def _check_document(found: JudgeCheck) -> JudgeCheckReport:
+    import msgspec
+
+    from eval_pipeline.planning.asking_reports import JudgeCheckReport
+
+    said = {name: value for name, value in asdict(found).items() if name != "counts"}
+    return msgspec.convert({"format": 1, **said}, JudgeCheckReport)
 
 
 def _print_check(found: JudgeCheck) -> None:

@@ -12,13 +12,16 @@ from eval_pipeline.cli.asking import (
     INTERRUPTED,
     QUARANTINED,
     asked_sentence,
-    document_of,
     not_finished,
     progress_line,
+    run_document,
+    say_failed_judgements,
+    say_skipped,
     sums_of,
 )
 from eval_pipeline.cli.options import RUN_ID, as_json, with_store
 from eval_pipeline.cli.output import end_where_failed, print_json, print_line, say
+from eval_pipeline.cli.run import computed_document
 from eval_pipeline.errors import UsageError
 from eval_pipeline.words import count, usd
 
@@ -35,6 +38,12 @@ if TYPE_CHECKING:
 @click.option("--suite", metavar="NAME", help="Instead of runs: those of this suite.")
 @click.option("--last", type=click.IntRange(min=1), metavar="N", help="With --suite: the newest N.  [all]")
 @click.option("--judge", metavar="NAME", help="Who judges.  [the judges of the runs' suite]")
+@click.option(
+    "--budget",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="USD",
+    help="The most that this may cost.  [budget_usd of the runs' suite, for each run]",
+)
 @click.option("--dry-run", is_flag=True, help="Only say how many calls there would be; ask nobody.")
 @with_store
 @as_json
@@ -43,6 +52,7 @@ def command(
     suite: str | None,
     last: int | None,
     judge: str | None,
+    budget: float | None,
     dry_run: bool,
     project: Project,
     as_json: bool,
@@ -53,6 +63,7 @@ def command(
     paid already is not paid again. A run is replaced when all of it was judged; what stops before leaves with exit
     code 6, and the same command goes on.
     """
+    from eval_pipeline.planning.asking_reports import RejudgePlan, RejudgeReport
     from eval_pipeline.planning.named_runs import find_named
     from eval_pipeline.planning.rejudge import last_runs, plan_rejudging
 
@@ -63,49 +74,58 @@ def command(
     if dry_run:
         planned = plan_rejudging(project, runs, judge)
         if as_json:
-            entry = {"judge_calls": planned.calls, "cached": planned.cached, "usd": planned.usd}
-            print_json({"format": 1, "dry_run": True, "runs": runs, "target_calls": 0, **entry})
+            print_json(
+                RejudgePlan(
+                    format=1,
+                    dry_run=True,
+                    runs=runs,
+                    target_calls=0,
+                    judge_calls=planned.calls,
+                    cached=planned.cached,
+                    usd=planned.usd,
+                    skipped=dict(planned.skipped),
+                )
+            )
             return
         print_line(
             f"{count(len(runs), 'run')} would take {count(planned.calls, 'judge call')}, {planned.cached:,} cached: "
             f"{usd(planned.usd)}."
         )
+        say_skipped(planned.skipped)
         say("Nobody was asked.")
         return
-    found = judged_again(project, runs, judge=judge)
+    found = judged_again(project, runs, judge=judge, budget_usd=budget)
     sums = sums_of(found.runs)
     quarantined, summary = taken_in(project, found)
     if as_json:
-        from eval_pipeline.cli.run import entry_of
-
-        print_json(
-            {
-                "format": 1,
-                **sums,
-                "runs": [document_of(one) for one in found.runs],
-                "computed": entry_of(summary) if summary else None,
-            }
-        )
+        asked = [run_document(one) for one in found.runs]
+        print_json(RejudgeReport(format=1, runs=asked, computed=computed_document(summary), **sums))
     else:
         print_line(f"Judged {count(len(found.complete), 'run')} again: {asked_sentence(sums)}.")
+        say_skipped(sums["skipped"])
+        for one in found.complete:
+            why = f"`eval-pipeline calls --failed --run {one.run_id}` says why, the same command asks again"
+            say_failed_judgements(one.run_id, one.failed, one.judge_calls, why)
         if summary is not None:
             from eval_pipeline.cli.run import print_computed
 
             print_computed(summary)
     if found.stopped:
-        raise not_finished(found.stopped, _same_command(run_ids, suite, last, judge))
+        raise not_finished(found.stopped, _same_command(run_ids, suite, last, judge, budget))
     end_where_failed(summary.failed if summary else {})
     if quarantined:
         sys.exit(QUARANTINED)
 
 
-def judged_again(project: Project, runs: Sequence[str], *, judge: str | None = None) -> Rejudged:
+def judged_again(
+    project: Project, runs: Sequence[str], *, judge: str | None = None, budget_usd: float | None = None
+) -> Rejudged:
     """Ask, with a line that says where it stands."""
     from eval_pipeline.evaluating.executor import interruptible
     from eval_pipeline.planning.rejudge import rejudge
 
     with interruptible() as stop, progress_line() as tell:
-        return rejudge(project, runs, judge=judge, stop=stop, tell=tell)
+        return rejudge(project, runs, judge=judge, budget_usd=budget_usd, stop=stop, tell=tell)
 
 
 def taken_in(project: Project, found: Rejudged) -> tuple[int, Summary | None]:
@@ -119,8 +139,11 @@ def taken_in(project: Project, found: Rejudged) -> tuple[int, Summary | None]:
     return report.quarantined, computed(project, [one.run_id for one in found.complete])
 
 
-def _same_command(run_ids: Sequence[str], suite: str | None, last: int | None, judge: str | None) -> str:
+def _same_command(
+    run_ids: Sequence[str], suite: str | None, last: int | None, judge: str | None, budget: float | None
+) -> str:
     words = ["eval-pipeline", "rejudge", *run_ids]
-    for option, value in (("--suite", suite), ("--last", last), ("--judge", judge)):
+    spent = None if budget is None else f"{budget:g}"
+    for option, value in (("--suite", suite), ("--last", last), ("--judge", judge), ("--budget", spent)):
         words += [] if value is None else [option, str(value)]
     return shlex.join(words)

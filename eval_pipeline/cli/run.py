@@ -19,6 +19,7 @@ from eval_pipeline.words import count
 
 if TYPE_CHECKING:
     from eval_pipeline.launch import Summary
+    from eval_pipeline.planning.asking_reports import Computed
     from eval_pipeline.store.project import Project
 
 
@@ -78,6 +79,13 @@ def entry_of(summary: Summary) -> dict[str, Any]:
     """What was computed, as JSON has it."""
     runs, cells = sorted(summary.computed.runs), summary.computed.cells
     return {"runs": runs, "cells": cells, "failed": summary.failed}
+
+
+def computed_document(summary: Summary | None) -> Computed | None:
+    """The same within the document of a command that does more."""
+    from eval_pipeline.planning.asking_reports import Computed
+
+    return None if summary is None else Computed(**entry_of(summary))
 
 
 def print_computed(summary: Summary) -> None:

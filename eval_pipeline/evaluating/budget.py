@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from eval_pipeline.evaluating.setup import Price
+from eval_pipeline.words import usd
 
 # From so many answers on it is known how many tokens a byte makes; a quarter is added to the most that was seen.
 _KNOWN_FROM: Final = 20
@@ -46,6 +47,11 @@ class Budget:
             return False
         self._reserved += most
         return True
+
+    def too_little_for(self, most: float) -> str:
+        """Why the next call does not start."""
+        limit, left = self.limit or 0.0, max(0.0, (self.limit or 0.0) - self.spent)
+        return f"the next call could cost {usd(most)}, and of the budget of {limit:g} USD {usd(left)} is left: raise it"
 
     def settle(self, reserved: float, paid: float) -> None:
         """What was put aside became this; of an answer that never came nobody knows, so it counts in full."""

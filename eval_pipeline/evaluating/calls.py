@@ -298,6 +298,13 @@ class CallStore:
         (found,) = self._con.execute("select sum(usd) from calls where run_id = ?", (run_id,)).fetchone()
         return float(found or 0.0)
 
+    def payers(self) -> list[str]:
+        """The runs that have paid, tried or begun anything."""
+        rows = self._con.execute(
+            " union ".join(f"select run_id from {table}" for table in ("calls", "claims", "failures"))
+        )
+        return [run_id for (run_id,) in rows]
+
     def paid_by(self, run_id: str) -> set[str]:
         """The requests that a run has paid, tried or begun."""
         rows = self._con.execute(

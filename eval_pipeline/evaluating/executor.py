@@ -361,8 +361,7 @@ class Executor:
                 elif self._budget.reserve(most.usd):
                     break
                 elif self._budget.is_idle:
-                    limit = f"{self._budget.limit:g} USD"
-                    self._halt(Stop(BUDGET, f"the next call could pass the budget of {limit}: raise it"))
+                    self._halt(Stop(BUDGET, self._budget.too_little_for(most.usd)))
                 else:
                     await self._nap(lane, _LOOK_SECONDS)
             lane.endpoint.sent(most.tokens)

@@ -27,12 +27,13 @@ _TOKENS_PER_BYTE: Final = 0.25
 
 @dataclass(frozen=True)
 class PlannedCalls:
-    """What asking a judge would take; `usd` is None where it has no price."""
+    """What asking a judge would take: about so much, and at most; None where it has no price."""
 
     judge: str
     calls: int
     cached: int
     usd: float | None
+    most_usd: float | None
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,8 @@ def plan_judges(store: CallStore, questions: ToJudge, *, known: Collection[str] 
     `known` are answered elsewhere: deliveries hold what they said.
     """
     found = {
-        judge.name: PlannedCalls(judge.name, 0, 0, 0.0 if judge.price else None) for judge in questions.judges
+        judge.name: PlannedCalls(judge.name, 0, 0, *((0.0 if judge.price else None,) * 2))
+        for judge in questions.judges
     }
     means = {one.party: one.usd / one.answered for one in store.totals() if one.answered}
     seen: set[str] = set()
@@ -61,21 +63,19 @@ def plan_judges(store: CallStore, questions: ToJudge, *, known: Collection[str] 
         if call.request in known or store.answered([call.request]):
             found[one.judge] = replace(one, cached=one.cached + 1)
         else:
-            usd = _expected_usd(question.judge, call, means)
-            total = None if one.usd is None or usd is None else one.usd + usd
-            found[one.judge] = replace(one, calls=one.calls + 1, usd=total)
+            found[one.judge] = _one_more(one, question.judge, call, means)
     return list(found.values())
 
 
-def _expected_usd(judge: Judge, call: Call, means: Mapping[str, float]) -> float | None:
-    if judge.price is None:
-        return None
+def _one_more(planned: PlannedCalls, judge: Judge, call: Call, means: Mapping[str, float]) -> PlannedCalls:
+    counted = replace(planned, calls=planned.calls + 1)
+    if judge.price is None or counted.usd is None or counted.most_usd is None:
+        return counted
+    sent = len(canonical(call.body))
     known = means.get(f"judge {judge.name}")
-    return (
-        _most_usd(judge.price, len(canonical(call.body)) * _TOKENS_PER_BYTE, call.max_tokens)
-        if known is None
-        else known
-    )
+    usd = _most_usd(judge.price, sent * _TOKENS_PER_BYTE, call.max_tokens) if known is None else known
+    most = _most_usd(judge.price, sent, call.max_tokens)
+    return replace(counted, usd=counted.usd + usd, most_usd=counted.most_usd + max(most, usd))
 
 
 def ask_judges(
@@ -85,16 +85,20 @@ def ask_judges(
     run_id: str,
     clock: Clock,
     budget_usd: float | None = None,
+    spent_usd: float | None = None,
     stop: threading.Event | None = None,
     progress: Callable[[Progress], None] | None = None,
     backoff_s: float = 0.5,
 ) -> Counts:
-    """Ask what has no answer yet, until all is answered or something stops it; every answer is in the store."""
+    """Ask what has no answer yet, until all is answered or something stops it; every answer is in the store.
+
+    Of the budget so much was spent before: what the run has paid, unless somebody says otherwise.
+    """
     total = sum(question.body is not None for question in questions) if progress else None
     executor = Executor(
         store,
         run_id=run_id,
-        budget=Budget(budget_usd, store.spent(run_id)),
+        budget=Budget(budget_usd, store.spent(run_id) if spent_usd is None else spent_usd),
         stop=stop,
         progress=progress,
         total=total,

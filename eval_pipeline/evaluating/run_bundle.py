@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -23,6 +24,7 @@ from eval_pipeline.settings import SAFE_NAME
 COMPLETE, INCOMPLETE = "complete", "incomplete"
 _BEGUN: Final = "begun.json"
 _RUN: Final = "run.json"
+_JUDGEMENTS: Final = "judgements.jsonl"
 _LEVEL: Final = 3
 _ALONE: Final = portalocker.LockFlags.EXCLUSIVE | portalocker.LockFlags.NON_BLOCKING
 
@@ -134,6 +136,16 @@ def write_run(
     return bundle
 
 
+def skipped_judgements(found: Evaluation) -> dict[str, int]:
+    """Why how many of the judgements in the run's bundle were asked of nobody."""
+    path = Path(found.bundle) / "runs" / found.run_id / _JUDGEMENTS
+    if not path.is_file():
+        return {}
+    with path.open("rb") as lines:
+        rows = (json.loads(line) for line in lines if b'"skipped"' in line)
+        return dict(Counter(row["reason"] for row in rows if row["status"] == "skipped"))
+
+
 def write_judged_again(evaluations: Path, run_id: str, document: bytes, judged: Iterable[JudgedRow]) -> Path:
     """The bundle of a run whose stored answers were judged again: its run.json as it was, and the judgements."""
     bundle = run_folder(evaluations, run_id)
@@ -149,7 +161,7 @@ def _write_judged(folder: Path, judged: Iterable[JudgedRow]) -> None:
     """Both parts in one pass, so that neither has to fit into memory."""
     import zstandard
 
-    names = [folder / "judgements.jsonl", folder / "requests.jsonl.zst"]
+    names = [folder / _JUDGEMENTS, folder / "requests.jsonl.zst"]
     parts = [name.with_name(f".{name.name}.part") for name in names]
     count = 0
     with parts[0].open("wb") as rows, parts[1].open("wb") as packed:

@@ -1,6 +1,7 @@
 """The other rooms asked together: where everything stands, what would change, why a number moved.
 
 apply             Older runs left on the definitions they were computed with (pins), and pins given up.
+asking_reports    The types of the documents of `evaluate`, `rejudge`, `judges` and `calls`.
 compare_files     Two files, or a file and a run of the store, side by side in a store that is gone afterwards.
 evaluate          A suite evaluated: its target and its judges asked, and the bundle of the run written and loaded.
 explain           Why a number moved: split exactly into system, formula, labels and data.

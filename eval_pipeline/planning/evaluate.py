@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -62,8 +62,11 @@ from eval_pipeline.planning.stored_answers import Row, _first_answers, _golden_r
 from eval_pipeline.settings import variable
 from eval_pipeline.store.open import first_value
 from eval_pipeline.store.project import Project
+from eval_pipeline.words import rounded_usd
 
 _LIMIT: Final = "limit"
+# Of an answer with its passages, before a target has answered.
+IMAGINED_BYTES: Final = 8000
 # (what is being done, where it stands)
 Tell = Callable[[str, Progress], None]
 PromptOf = Callable[[str], Prompt]
@@ -99,13 +102,17 @@ class Setup:
 
 @dataclass(frozen=True)
 class PlannedEvaluation:
-    """The calls that evaluating would make; `usd` is None where nothing was asked yet that could say it."""
+    """The calls that evaluating would make; `usd` is None where nothing was asked yet that could say it.
+
+    `most_usd` is the budget, or holds where no answer with its passages is longer than is imagined.
+    """
 
     run_id: str
     target_calls: int
     judge_calls: int
     cached: int
     usd: float | None
+    most_usd: float | None
 
 
 def prompts_of(config: Config) -> PromptOf:
@@ -324,7 +331,7 @@ class _EvaluatedRun:
                 yield Item(row, following)
                 following = next(results, None)
             elif imagined:
-                text = f"an answer to {row['query_id']}"
+                text = f"an answer to {row['query_id']}".ljust(IMAGINED_BYTES // 2, ".")
                 yield Item(row, {"answer": {"text": text}, "hits_top_k": [{"text": text}]})
 
     def _canary(self) -> list[FirstAnswer]:
@@ -356,7 +363,7 @@ class _EvaluatedRun:
             cached=max(0, judged.asked + judged.cached - answered),
             failed=self._failed_rows(asked) + len(judged.failed),
             uncertain=sum(one.uncertain for one in totals),
-            usd=self.calls.spent(self.run_id),
+            usd=rounded_usd(self.calls.spent(self.run_id)),
             waited_s=round(asked.waited_s + judged.waited_s, 3),
         )
         if stop is not None and stop.kind == INTERRUPTED:
@@ -404,19 +411,23 @@ def plan_evaluation(project: Project, setup: Setup, wish: Wish) -> PlannedEvalua
         of_target = sum(plan_target(calls, setup.target, setup.rows, run_id=one.run_id) for one in left)
         planned = plan_judges(calls, SeveralQuestions([one.questions({}, imagined=True) for one in left]))
         asked_before = {one.party for one in calls.totals() if one.answered}
-    usd: float | None = 0.0
-    for one in planned:
-        is_free = setup.judges[one.judge].kind not in MODELS
-        is_known = one.usd is not None and (f"judge {one.judge}" in asked_before or not of_target)
-        if one.calls and not is_free:
-            usd = usd + one.usd if usd is not None and one.usd is not None and is_known else None
+    paid = [one for one in planned if one.calls and setup.judges[one.judge].kind in MODELS]
+    is_known = all(not of_target or f"judge {one.judge}" in asked_before for one in paid)
+    most, budget = _sum_usd(one.most_usd for one in paid), setup.suite.budget_usd
     return PlannedEvaluation(
         documents[0]["run_id"],
         of_target,
         sum(one.calls for one in planned),
         sum(one.cached for one in planned),
-        usd,
+        _sum_usd(one.usd for one in paid) if is_known else None,
+        most if budget is None or most is None else min(most, budget),
     )
+
+
+def _sum_usd(each: Iterable[float | None]) -> float | None:
+    """None where one of them is not known."""
+    found = list(each)
+    return None if None in found else rounded_usd(sum(one for one in found if one is not None))
 
 
 def is_whole(project: Project, setup: Setup, wish: Wish) -> bool:

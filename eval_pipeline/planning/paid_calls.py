@@ -4,18 +4,41 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from eval_pipeline.bundle.parts import read_judgements
+from eval_pipeline.errors import UnknownName
 from eval_pipeline.evaluating.calls import Failure, Total
 from eval_pipeline.planning.evaluate import open_calls
 from eval_pipeline.store.kept import KeptDelivery
 from eval_pipeline.store.project import Project
+from eval_pipeline.store.runs import run_ids
+from eval_pipeline.words import rounded_usd
 
 
 def find_calls(project: Project, run_id: str | None) -> tuple[list[Total], list[Failure]]:
     """Per party what was asked, and what came to nothing; of a run or of all."""
     with open_calls(project, asks_nobody=True) as calls:
-        return calls.totals(run_id), calls.failures(run_id)
+        totals = [replace(one, usd=rounded_usd(one.usd)) for one in calls.totals(run_id)]
+        failures = calls.failures(run_id)
+        payers = calls.payers() if run_id is not None and not totals else []
+    if run_id is not None and not totals:
+        _check_known(project, run_id, payers)
+    return totals, failures
+
+
+def failed_judgements(project: Project, run_id: str) -> int:
+    """How many calls of judges came to nothing when this run was evaluated."""
+    with open_calls(project, asks_nobody=True) as calls:
+        return sum(one.failed for one in calls.totals(run_id) if one.party.startswith("judge "))
+
+
+def _check_known(project: Project, run_id: str, payers: Collection[str]) -> None:
+    """A run that paid nothing is one of the store, or a slip of the pen."""
+    with project.read() as store:
+        known = run_ids(store.con)
+    if run_id not in known:
+        raise UnknownName("run", run_id, {*known, *payers})
 
 
 def prune_calls(project: Project, days: float) -> int:

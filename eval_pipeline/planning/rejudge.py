@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -20,7 +21,17 @@ from eval_pipeline.evaluating.run_bundle import (
     hold_suite,
     write_judged_again,
 )
-from eval_pipeline.evaluating.setup import MODELS, Judge, judges_of, read_judge, read_suite, unset
+from eval_pipeline.evaluating.setup import (
+    MODELS,
+    Judge,
+    Suite,
+    check_budget,
+    check_variables,
+    judges_of,
+    read_judge,
+    read_suite,
+    unset,
+)
 from eval_pipeline.loading.context import LoadReport
 from eval_pipeline.loading.load import load_bundles
 from eval_pipeline.planning.evaluate import PromptOf, Tell, open_calls, prompts_of
@@ -37,16 +48,17 @@ from eval_pipeline.settings import variable
 from eval_pipeline.store.open import Connection
 from eval_pipeline.store.project import Project
 from eval_pipeline.store.runs import RunRow, attempts, find_run
+from eval_pipeline.words import rounded_usd
 
 Variable = Callable[[str], str | None]
 
 
 @dataclass(frozen=True)
 class ToRejudge:
-    """A run with its answers, and who is to judge them."""
+    """A run with its answers, and who is to judge them; `suite` is the one that says so."""
 
     run: RunRow
-    suite: str | None
+    suite: Suite | None
     judges: dict[str, Judge]
     panels: Sequence[Panel]
     items: Sequence[Item]
@@ -64,6 +76,7 @@ class PlannedCalls:
     calls: int = 0
     cached: int = 0
     usd: float | None = 0.0
+    skipped: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass
@@ -95,23 +108,29 @@ def rejudge(
     run_ids: Sequence[str],
     *,
     judge: str | None = None,
+    budget_usd: float | None = None,
     stop: threading.Event,
     tell: Tell | None = None,
 ) -> Rejudged:
-    """Judge these runs one after the other, until all are judged or something stops it."""
+    """Judge these runs one after the other, until all are judged or something stops it.
+
+    The budget is for all of them together; without one each run has that of the suite that says who judges it.
+    """
     found = Rejudged()
     config = load_config(project.settings.config)
     # Whatever is missing is said before anybody is asked.
     with project.read() as store:
         for run_id in run_ids:
-            _judges_of_run(store.con, find_run(store.con, run_id), config, judge, variable)
+            _, judges = _judges_of_run(store.con, find_run(store.con, run_id), config, judge, variable)
+            for one in judges.values():
+                check_budget(one, budget_usd)
     with open_calls(project) as calls:
         for number, run_id in enumerate(run_ids, 1):
             of_all = f"judging {run_id} ({number} of {len(run_ids)})" if len(run_ids) > 1 else "judging"
             with hold_suite(project.settings.rejudged, run_id, "rejudging of"):
-                found.runs.append(
-                    _rejudge_run(project, calls, config, run_id, judge, stop, tell and partial(tell, of_all))
-                )
+                left = None if budget_usd is None else budget_usd - sum(one.usd for one in found.runs)
+                progress = tell and partial(tell, of_all)
+                found.runs.append(_rejudge_run(project, calls, config, run_id, judge, left, stop, progress))
             if found.runs[-1].state == INCOMPLETE:
                 break
     return found
@@ -123,6 +142,7 @@ def _rejudge_run(
     config: Config,
     run_id: str,
     judge: str | None,
+    budget_usd: float | None,
     stop: threading.Event,
     progress: Callable[..., None] | None,
 ) -> Evaluation:
@@ -132,7 +152,17 @@ def _rejudge_run(
         document = _run_document(store.con, project.settings.db, run_id)
     asked = wanted.questions
     before = calls.spent(run_id)
-    counts = ask_judges(calls, asked, run_id=run_id, clock=project.clock, stop=stop, progress=progress)
+    counts = ask_judges(
+        calls,
+        asked,
+        run_id=run_id,
+        clock=project.clock,
+        budget_usd=wanted.suite.budget_usd if wanted.suite and budget_usd is None else budget_usd,
+        # What it cost to judge the run before is not what judging it again may cost.
+        spent_usd=0.0,
+        stop=stop,
+        progress=progress,
+    )
     evaluation = Evaluation(
         run_id=run_id,
         state=COMPLETE if counts.stopped is None else INCOMPLETE,
@@ -143,7 +173,7 @@ def _rejudge_run(
         cached=counts.cached,
         failed=len(counts.failed),
         uncertain=sum(one.uncertain for one in calls.totals(run_id)),
-        usd=max(0.0, calls.spent(run_id) - before),
+        usd=rounded_usd(max(0.0, calls.spent(run_id) - before)),
         waited_s=round(counts.waited_s, 3),
     )
     if counts.stopped is None:
@@ -171,10 +201,12 @@ def plan_rejudging(project: Project, run_ids: Sequence[str], judge: str | None =
         planned = plan_judges(calls, everything, known=paid)
     judges = {one.name: one for one in everything.judges}
     costs = [one.usd if judges[one.judge].kind in MODELS else 0.0 for one in planned if one.calls]
+    skipped = Counter(one.skipped for one in everything if one.skipped is not None)
     return PlannedCalls(
         sum(one.calls for one in planned),
         sum(one.cached for one in planned),
-        None if None in costs else sum(one for one in costs if one is not None),
+        None if None in costs else rounded_usd(sum(one for one in costs if one is not None)),
+        skipped,
     )
 
 
@@ -192,21 +224,21 @@ def _read_run(
     rows = _golden_rows(con, db, run.dataset, config)
     items = list(_items_of(rows, _stored_answers(con, run.run_key)))
     prompt = prompts_of(config)
-    panels = _panels(con, config, run, suite, judges, prompt, items, is_named=judge is not None)
-    return ToRejudge(run, suite, judges, panels, items)
+    return ToRejudge(run, suite, judges, _panels(run, suite, judges, prompt, items), items)
 
 
 def _judges_of_run(
     con: Connection, run: RunRow, config: Config, judge: str | None, variable: Variable
-) -> tuple[str | None, dict[str, Judge]]:
-    """The judge that was named, else those of the run's suite, else the only one there is."""
-    suite = attempts(con, [run.run_id])[run.run_id].suite
+) -> tuple[Suite | None, dict[str, Judge]]:
+    """The judge that was named, else those of the run's suite, with it, else the only one there is."""
     if judge is not None:
-        return suite, {judge: read_judge(config, judge, variable)}
-    if suite in config.suites and suite is not None:
+        return None, {judge: read_judge(config, judge, variable)}
+    suite = attempts(con, [run.run_id])[run.run_id].suite
+    if suite is not None and suite in config.suites:
         read = read_suite(config, suite, unset, datasets=_known_datasets(con))
         if read.judges:
-            return suite, {name: read_judge(config, name, variable) for name in judges_of(read)}
+            check_variables(config, variable, judges=judges_of(read))
+            return read, {name: read_judge(config, name, variable) for name in judges_of(read)}
     if len(config.judges) == 1:
         (only,) = config.judges
         return None, {only: read_judge(config, only, variable)}
@@ -218,17 +250,8 @@ def _judges_of_run(
 
 
 def _panels(
-    con: Connection,
-    config: Config,
-    run: RunRow,
-    suite: str | None,
-    judges: dict[str, Judge],
-    prompt: PromptOf,
-    items: Sequence[Item],
-    *,
-    is_named: bool,
+    run: RunRow, suite: Suite | None, judges: dict[str, Judge], prompt: PromptOf, items: Sequence[Item]
 ) -> list[Panel]:
-    if is_named or suite not in config.suites or suite is None:
+    if suite is None:
         return [Panel(one, tuple(prompt(ask) for ask in one.asks)) for one in judges.values()]
-    read = replace(read_suite(config, suite, unset, datasets=_known_datasets(con)), canary=None)
-    return panels_of(read, judges, prompt, run_id=run.run_id, items=items)
+    return panels_of(replace(suite, canary=None), judges, prompt, run_id=run.run_id, items=items)

@@ -18,6 +18,7 @@ from eval_pipeline.evaluating.executor import Progress
 from eval_pipeline.evaluating.run_bundle import hold_suite
 from tests.bundle_files import write_golden
 from tests.called import call, environment_in
+from tests.documents.described import assert_is_as_described
 from tests.evaluating.asking import KEY
 from tests.evaluating.faulty_server import Say, refusal, serving
 from tests.evaluating.suites import N, asked_at, configure, kb, rows_of
@@ -55,7 +56,15 @@ def folder(tmp_path):
 def evaluate(folder, *words):
     """Exit code, the document, and what is said beside it."""
     code, out, said = call(["evaluate", "nightly", "--json", *words], folder, apart=True)
-    return code, json.loads(out) if out else {}, said
+    kind = "evaluate --dry-run" if "--dry-run" in words else "evaluate"
+    return code, as_described(kind, out) if out else {}, said
+
+
+def as_described(kind, out):
+    """The document, which is what the reference says of it."""
+    document = json.loads(out)
+    assert_is_as_described(kind, document)
+    return document
 
 
 def test_a_suite_is_asked_loaded_computed_and_judged_by_the_gate(folder):
@@ -75,7 +84,7 @@ def test_a_suite_is_asked_loaded_computed_and_judged_by_the_gate(folder):
         assert code == 0
         assert f"second against {document['run_id']}" in out
         code, out, _ = call(["calls", "--json"], folder, apart=True)
-        paid = {one["party"]: one["answered"] for one in json.loads(out)["calls"]}
+        paid = {one["party"]: one["answered"] for one in as_described("calls", out)["calls"]}
         assert paid == {"judge grounded": N, "target kb": 2 * N}
     everything = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
     assert KEY.encode() not in everything
@@ -138,7 +147,7 @@ def test_a_missing_variable_is_named_by_every_command_that_looks_at_judges(folde
     code, _, said = evaluate(folder)
     assert (code, "JUDGE_KEY" in said) == (2, True), said
     code, out, _ = call(["judges", "--json"], folder, apart=True)
-    assert (code, json.loads(out)["judges"][0]["missing"]) == (0, ["JUDGE_KEY"])
+    assert (code, as_described("judges", out)["judges"][0]["missing"]) == (0, ["JUDGE_KEY"])
     code, out, _ = call(["doctor", "--json"], folder, apart=True)
     assert any("JUDGE_KEY" in one["what"] for one in json.loads(out)["findings"])
 
@@ -149,18 +158,83 @@ def test_a_judge_is_tried_with_one_request_and_held_against_forty_answers(folder
         code, out, _ = call(["judges", "--try"], folder, apart=True)
         assert (code, len(server.seen)) == (0, 1)
         assert '"choices"' in out and "100 tokens in, 20 out" in out
+        as_described("judges --try", call(["judges", "--try", "--json"], folder, apart=True)[1])
+        before = len(server.seen)
         code, out, _ = call(["judges", "grounded", "--check", "--json"], folder, apart=True)
-        found = json.loads(out)
+        found = as_described("judges --check", out)
         assert (code, found["judge"], found["asks"][0]["ask"]) == (0, "grounded", "groundedness")
         n = found["asks"][0]["n"]
-        assert (len(server.seen) - 1, found["asked"], found["cached"]) == (n, n, 0)
+        assert (len(server.seen) - before, found["asked"], found["cached"]) == (n, n, 0)
         assert found["usd"] == pytest.approx(n * (100 * 2 + 20 * 8) / 1e6)
         # What is kept is not asked again, and what it cost then is not what this cost.
         kept = n - 2
-        with contextlib.closing(sqlite3.connect(folder / "data" / "calls.sqlite", isolation_level=None)) as con:
-            con.execute("delete from calls where rowid in (select rowid from calls order by rowid desc limit 2)")
+        with contextlib.closing(
+            sqlite3.connect(folder / "data" / "calls.sqlite", isolation_level=None)
+        ) as con:
+            con.execute(
+                "delete from calls where rowid in (select rowid from calls order by rowid desc limit 2)"
+            )
         code, out, _ = call(["judges", "grounded", "--check"], folder, apart=True)
         assert (code, f"{kept} kept, 2 asked now: 0.00072 USD." in out) == (0, True), out
+
+
+def test_judges_that_cannot_be_asked_leave_a_whole_run_that_says_how_it_gets_its_scores(folder):
+    is_down = threading.Event()
+    is_down.set()
+
+    def behave(seen):
+        is_refused = is_down.is_set() and not seen.path.endswith("/ask")
+        return refusal(422, f"not {seen.number % 2}") if is_refused else kb(seen)
+
+    with serving(behave) as server, without_dagster():
+        configure(folder, server.url)
+        code, out, said = call(["evaluate", "nightly", "--run-id", "one"], folder, apart=True)
+        assert (code, f"{N} failed" in out) == (0, True), out + said
+        assert f"{N} of {N} judge calls of one failed" in said and "`eval-pipeline rejudge one`" in said
+        # A line for each reason, however many calls had it.
+        code, out, said = call(["calls", "--failed", "--run", "@latest"], folder, apart=True)
+        assert (code, out.count("judge grounded"), out.count(": not 0"), out.count(": not 1")) == (
+            0,
+            2,
+            1,
+            1,
+        ), out
+        code, _, said = call(["calls", "--run", "oen"], folder, apart=True)
+        assert (code, "did you mean one?" in said) == (2, True), said
+        is_down.clear()
+        # A call may cost more than that, and it is said how much; with more it goes on.
+        code, out, said = call(["rejudge", "one", "--budget", "0.000001", "--json"], folder, apart=True)
+        assert (code, as_described("rejudge", out)["state"]) == (6, "incomplete"), said
+        assert "the next call could cost 0.01" in said and "rejudge one --budget 1e-06` goes on" in said
+        code, out, _ = call(["rejudge", "one", "--budget", "1", "--json"], folder, apart=True)
+        assert (code, as_described("rejudge", out)["judge_calls"]) == (0, N)
+
+
+def test_what_has_no_texts_is_judged_by_nobody_and_that_is_said(folder):
+    with serving(kb) as server, without_dagster():
+        configure(folder, server.url)
+        settings = folder / "eval-pipeline.toml"
+        settings.write_text(settings.read_text("utf-8").replace(', text = "/body"', ""), "utf-8")
+        code, out, said = call(["evaluate", "nightly", "--run-id", "bare"], folder, apart=True)
+        assert (code, f"{N} judgements skipped ({N} no context)" in said) == (0, True), out + said
+        for more in ([], ["--dry-run"]):
+            code, _, said = call(["rejudge", "bare", *more], folder, apart=True)
+            assert (code, f"{N} judgements skipped ({N} no context)" in said) == (0, True), said
+            out = call(["rejudge", "bare", "--json", *more], folder, apart=True)[1]
+            assert as_described(" ".join(["rejudge", *more]), out)["skipped"] == {"no context": N}
+        assert asked_at(server.seen, "/completions") == 0
+
+
+def test_a_price_says_what_judging_costs_at_most_before_anybody_was_asked(folder):
+    configure(folder, "http://127.0.0.1:9/v1")
+    code, planned, _ = evaluate(folder, "--dry-run")
+    assert (code, planned["usd"]) == (0, None)
+    # 8,000 bytes and the prompt as tokens at 2 USD, a thousand tokens of answer at 8 USD a million.
+    assert N * 0.024 < planned["most_usd"] < N * 0.03
+    out = call(["evaluate", "nightly", "--dry-run"], folder, apart=True)[1]
+    assert "0 cached: at most 0.17 USD." in out and "longer than 8,000 bytes" in out
+    out = call(["evaluate", "nightly", "--dry-run", "--budget", "0.05"], folder, apart=True)[1]
+    assert "at most 0.05 USD.\nThat is the budget." in out
 
 
 def test_a_changed_prompt_is_asked_by_apply_with_judge_and_by_nothing_else(folder):

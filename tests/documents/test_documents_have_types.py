@@ -12,6 +12,7 @@ import pytest
 from docs.build.documents import DOCUMENTS
 from eval_pipeline.documents import Document, as_json, schema_of
 
+from .described import assert_is_as_described
 from .documents import KEPT
 
 # Which kept documents each command printed.
@@ -25,6 +26,8 @@ PRINTED = {
     "compare": ["compare.json", "compare-across-chunkers.json"],
     "gate": ["gate.json"],
 }
+# Whoever asks somebody is held where there is somebody to ask.
+ASKING = ("evaluate", "rejudge", "judges", "calls")
 # Durations are taken out of what is kept.
 LEFT_OUT = (": SECONDS", ": 0.5")
 
@@ -33,26 +36,18 @@ def kept(name: str) -> Any:
     return json.loads((KEPT / name).read_text("utf-8").replace(*LEFT_OUT))
 
 
-def ordered(value: Any) -> Any:
-    """Dictionaries as lists of pairs, so that the order of keys counts."""
-    if isinstance(value, dict):
-        return [(key, ordered(one)) for key, one in value.items()]
-    return [ordered(one) for one in value] if isinstance(value, list) else value
-
-
 def test_every_kind_of_document_is_held() -> None:
-    assert PRINTED.keys() == DOCUMENTS.keys()
+    assert PRINTED.keys() == {name for name in DOCUMENTS if name.split()[0] not in ASKING}
 
 
 @pytest.mark.parametrize(
     ("command", "name"), [(command, name) for command, names in PRINTED.items() for name in names]
 )
 def test_a_real_document_is_what_its_type_says(command: str, name: str) -> None:
-    document = kept(name)
-    assert ordered(as_json(msgspec.convert(document, DOCUMENTS[command]))) == ordered(document)
+    assert_is_as_described(command, kept(name))
 
 
-@pytest.mark.parametrize("command", DOCUMENTS)
+@pytest.mark.parametrize("command", PRINTED)
 def test_a_field_that_nobody_described_is_found(command: str) -> None:
     document = kept(PRINTED[command][0])
     assert as_json(msgspec.convert(document | {"surprise": 1}, DOCUMENTS[command])) == document
