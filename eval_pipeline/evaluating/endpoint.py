@@ -89,11 +89,14 @@ class Endpoint:
 
     def answered(self) -> None:
         """An answer came: the pace may rise again."""
-        self._failures = 0
         self._refused_since = None
         self._answers.append(self._now())
         if self._pace:
             self._pace *= 1 + _FASTER_PER_SECOND / max(1.0, self._pace)
+
+    def succeeded(self) -> None:
+        """An item has what it was asked for: what failed before it was chance."""
+        self._failures = 0
 
     def asked_to_wait(self, headers: Mapping[str, str]) -> None:
         """The endpoint's word holds for all calls: 429, or 503 with a time."""

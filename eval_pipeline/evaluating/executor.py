@@ -82,6 +82,9 @@ class Party(Protocol):
     def read(self, sent: bytes, call: Call, reply: Reply) -> Answered:
         """The answer in a reply that succeeded; raises NoAnswer where it is broken."""
 
+    def fault(self, call: Call, answer: Answered) -> str | None:
+        """Why an answer, which is kept like any other, is a failure of its item; None where it is none."""
+
     def adapt(self, sent: bytes, reply: Reply) -> bool:
         """Whether the same may be asked in other words, after the reply that refused these."""
 
@@ -313,6 +316,11 @@ class Executor:
             tried = await self._tried(lane, party, call)
             if isinstance(tried, Answered):
                 lane.endpoint.answered()
+                fault = party.fault(call, tried)
+                if fault is None:
+                    lane.endpoint.succeeded()
+                else:
+                    lane.endpoint.failed(party.masked(fault)[:_SHOWN_SAID])
                 return replace(tried, attempts=attempt)
             if tried.is_free:
                 continue

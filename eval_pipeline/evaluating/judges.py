@@ -165,6 +165,10 @@ class JudgeParty:
             None if price is None or prompt is None or completion is None else price.of(prompt, completion),
         )
 
+    def fault(self, call: Call, answer: Answered) -> str | None:
+        # What cannot be read is asked for again.
+        return None
+
     def adapt(self, sent: bytes, reply: Reply) -> bool:
         """Learn from a refusal what to leave out; False where the refusal is of the request itself."""
         if self.judge.kind not in MODELS:

@@ -59,6 +59,11 @@ class TargetParty:
             raise NoAnswer("a broken body: it is not JSON") from error
         return Answered(reply.status, sent, text)
 
+    def fault(self, call: Call, answer: Answered) -> str | None:
+        """Why the row of the reply says that the target failed: its own word, or a reply that is no result."""
+        error = _result_of(self.target, call.about, answer.raw, answer.latency_ms).get("error")
+        return None if error is None else str(error)
+
     def adapt(self, sent: bytes, reply: Reply) -> bool:
         return False
 

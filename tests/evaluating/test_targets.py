@@ -66,6 +66,20 @@ def test_a_reply_that_is_no_result_is_the_targets_failure(tmp_path, document, wo
     assert "answer" not in row
 
 
+def test_twenty_replies_in_a_row_that_are_no_result_stop_it_and_are_read_by_a_mended_mapping(tmp_path):
+    with serving(lambda seen: Say({"text": "It is so."})) as server:
+        wrong = a_target(url=server.url, identity="kb", answer=ANSWER, concurrency=2)
+        counts, _ = answered(tmp_path, wrong, rows(40))
+        assert counts.stopped.kind == "failures"
+        assert "the last one: the reply is no result: /answer: is not in the reply" in counts.stopped.text
+        asked = len(server.seen)
+        assert 20 <= asked <= 22
+        mended = a_target(url=server.url, identity="kb", answer=ANSWER | {"text": "/text"})
+        counts, found = answered(tmp_path, mended, rows(40))
+        assert (counts.stopped, counts.asked, len(server.seen)) == (None, 40 - asked, 40)
+    assert [row["answer"]["text"] for row in found] == ["It is so."] * 40
+
+
 def test_fields_of_the_golden_row_keep_their_type_and_are_never_looked_at_twice(tmp_path):
     row = {"query_id": "q0", "query": "{tags} and {{", "tags": ["a", "b"]}
     body = {"q": "{query}", "tags": "{tags}", "both": "{query_id}: {tags} {{x}}", "k": 5}
