@@ -164,7 +164,12 @@ def _print_standing(report: RunReport) -> None:
     """What a reader has to know of the run as an attempt at its night, and of what was rejected of it."""
     night = report.night
     if not night.is_complete and night.golden_queries:
-        print_line("incomplete: golden queries are without a result, so it does not stand for its night")
+        why = (
+            "golden queries are without a result"
+            if report.missing_query_ids
+            else "not finished by `evaluate`"
+        )
+        print_line(f"incomplete: {why}, so it does not stand for its night")
     if night.not_asked:
         asked = count(night.not_asked, "query", plural="queries")
         print_line(f"not asked: {asked} that joined the golden set later")

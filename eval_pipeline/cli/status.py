@@ -101,9 +101,16 @@ def _say_what_stands_apart(status: StatusReport) -> None:
         say(f"{run_id} implausible: {sentence}")
     if len(status.implausible) > 3:
         say(f"{count(len(status.implausible), 'run')} implausible: {_some(list(status.implausible))}")
-    if status.incomplete:
-        shown = _some(status.incomplete)
-        say(f"{count(len(status.incomplete), 'run')} incomplete (golden queries without a result): {shown}")
+    incomplete = [run_id for run_id in status.incomplete if run_id not in status.unfinished]
+    if incomplete:
+        say(
+            f"{count(len(incomplete), 'run')} incomplete (golden queries without a result): {_some(incomplete)}"
+        )
+    for run_id, command in list(status.unfinished.items())[:3]:
+        goes_on = f": `{command}` goes on" if command else "; it was begun elsewhere"
+        say(filled(f"{run_id} not finished by `evaluate`{goes_on}"))
+    if len(status.unfinished) > 3:
+        say(f"{count(len(status.unfinished), 'run')} not finished: {_some(list(status.unfinished))}")
     if status.superseded:
         shown = _some([f"{run_id} by {newer}" for run_id, newer in status.superseded.items()])
         say(f"{count(len(status.superseded), 'run')} replaced: {shown}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import shlex
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -209,6 +210,16 @@ def _run_to_make(project: Project, setup: Setup, wish: Wish) -> tuple[str, str]:
             if begun.get(_LIMIT) == setup.limit:
                 return str(begun.get("replicate_of") or begun["run_id"]), str(begun["created_at"])
     return _new_name(evaluations, f"{setup.suite.name}-{project.clock():%Y-%m-%dT%H%M%S}"), now
+
+
+def _command_that_goes_on(project: Project, run_id: str) -> str | None:
+    """What continues a run that was begun here."""
+    begun = begun_run(project.settings.evaluations, run_id)
+    if begun is None:
+        return None
+    limit = [] if begun.get(_LIMIT) is None else ["--limit", str(begun[_LIMIT])]
+    named = str(begun.get("replicate_of") or run_id)
+    return shlex.join(["eval-pipeline", "evaluate", str(begun["suite"]), *limit, "--run-id", named])
 
 
 def _new_name(evaluations: Path, name: str) -> str:

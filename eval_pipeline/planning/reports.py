@@ -50,7 +50,9 @@ class StatusReport(Document, frozen=True):
         list[str], Help("Runs whose dataset has no golden set: they are scored by what needs no label.")
     ]
     frozen_runs: Annotated[list[str], Help("Runs with frozen cells.")]
-    incomplete: Annotated[list[str], Help("Runs in which golden queries are without a result.")]
+    incomplete: Annotated[
+        list[str], Help("Runs in which golden queries are without a result, and unfinished ones.")
+    ]
     superseded: Annotated[dict[str, str], Help("Run: the run that replaces it.")]
     quarantined: Annotated[int, Help("How many delivered rows are in quarantine.")]
     warnings: Annotated[int, Help("How many warnings `status --lint` has about labels and ranks.")]
@@ -71,6 +73,13 @@ class StatusReport(Document, frozen=True):
     judged_runs: Annotated[list[str], Help("The runs whose answers would be judged again, in run order.")] = (
         msgspec.field(default_factory=list)
     )
+    unfinished: Annotated[
+        dict[str, str | None],
+        Help(
+            "Run that `evaluate` has not brought to its end: the command that goes on; null where it was begun "
+            "elsewhere."
+        ),
+    ] = msgspec.field(default_factory=dict)
 
 
 class PlannedAsset(Document, frozen=True):

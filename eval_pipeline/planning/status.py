@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from eval_pipeline.comparing.pairs import PAIRS, VERSION, count_pairs, find_pairs, own_fingerprint
 from eval_pipeline.computing.states import states_of_cells
@@ -12,7 +12,7 @@ from eval_pipeline.loading.lint import Finding, all_findings, count_findings
 from eval_pipeline.planning.reports import AssetStatus, CellCounts, StatusReport
 from eval_pipeline.planning.stale_judgements import _find_stale_judgements
 from eval_pipeline.showing.plausibility import implausible_runs
-from eval_pipeline.store.open import first_value
+from eval_pipeline.store.open import Connection, first_value
 from eval_pipeline.store.project import Project
 from eval_pipeline.store.runs import attempts
 from eval_pipeline.words import failed_sentence
@@ -35,6 +35,7 @@ def find_status(project: Project) -> StatusReport:
         warnings = count_findings(store.con)
         quarantined = count_problems(store.con)
         unknown = implausible_runs(store.con)
+        unfinished = _unfinished(store.con)
     judgements = _find_stale_judgements(project)
     counted: dict[str, list[StateCount]] = {}
     for name, state, reason, n in rows:
@@ -59,7 +60,25 @@ def find_status(project: Project) -> StatusReport:
         judge_calls=judgements.calls,
         usd=judgements.usd,
         judged_runs=list(judgements.runs),
+        unfinished=_commands_that_go_on(project, unfinished),
     )
+
+
+def _unfinished(con: Connection) -> list[str]:
+    """The runs whose evaluation has not come to its end, in run order."""
+    rows = con.execute(
+        "select o.run_id from ledger.runs_in_order o join raw.runs r using (run_key) "
+        "where r.evaluation_state = 'incomplete' order by o.ordered_at, o.run_id"
+    ).fetchall()
+    return [run_id for (run_id,) in rows]
+
+
+def _commands_that_go_on(project: Project, run_ids: Sequence[str]) -> dict[str, str | None]:
+    if not run_ids:
+        return {}
+    from eval_pipeline.planning.evaluate import _command_that_goes_on
+
+    return {run_id: _command_that_goes_on(project, run_id) for run_id in run_ids}
 
 
 def _asset(name: str, version: int, fingerprint: str, counted: Iterable[StateCount]) -> AssetStatus:

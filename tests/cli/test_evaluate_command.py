@@ -98,6 +98,11 @@ def test_what_is_not_finished_leaves_with_6_and_names_the_command_that_goes_on(f
         assert "401" in document["stopped"]
         assert "`eval-pipeline evaluate nightly --limit 3 --budget 2 --no-load` goes on from there" in said
         assert KEY not in said
+        with without_dagster():
+            assert evaluate(folder, "--limit", "3")[0] == 6
+        said = call(["status"], folder, apart=True)[2]
+        goes_on = f"`eval-pipeline evaluate nightly --limit 3 --run-id {document['run_id']}` goes on"
+        assert goes_on in " ".join(said.split()) and "incomplete" not in said
 
 
 def test_replies_that_are_no_result_count_as_failed_and_a_run_that_is_whole_says_that_nobody_was_asked(

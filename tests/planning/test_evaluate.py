@@ -106,11 +106,14 @@ def test_what_stops_is_kept_stands_for_no_night_and_is_continued_by_the_same_com
         assert "quota" in (stopped.stopped or "")
         settings = settings_in(folder)
         assert ask(settings, "select is_complete from run_nights") == [(False,)]
+        goes_on = f"eval-pipeline evaluate nightly --run-id {stopped.run_id}"
+        assert find_status(project_in(folder)).unfinished == {stopped.run_id: goes_on}
         is_filled.set()
         (whole,) = evaluated(folder, on=3)
         assert (whole.run_id, whole.state, whole.judge_calls) == (stopped.run_id, "complete", N)
         assert asked_at(server.seen, "/ask") == N
     assert ask(settings, "select is_complete, n_results from run_nights") == [(True, N)]
+    assert find_status(project_in(folder)).unfinished == {}
     assert [row["query_id"] for row in rows_of(whole.bundle)] == [f"q{i}" for i in range(N)]
 
 
