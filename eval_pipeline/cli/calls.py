@@ -29,7 +29,7 @@ SHOWN = 20
     "--prune",
     type=click.FloatRange(min=0),
     metavar="DAYS",
-    help="Remove answers of judges that are older and that a kept delivery holds.",
+    help="Remove answers that are older and that a kept delivery holds.",
 )
 @with_store
 @as_json

@@ -100,6 +100,15 @@ class Kept(Answered):
 
 
 @dataclass(frozen=True)
+class OldCall:
+    """An answer that could be removed: whose, and which run paid it."""
+
+    request: str
+    party: str
+    run_id: str
+
+
+@dataclass(frozen=True)
 class Failure:
     """A call that came to nothing: it is asked again by whoever needs it."""
 
@@ -326,12 +335,14 @@ class CallStore:
         self._con.execute("pragma wal_checkpoint(truncate)")
         return gone
 
-    def prune(self, before: dt.datetime, held: Callable[[Sequence[str]], Collection[str]]) -> int:
+    def prune(self, before: dt.datetime, held: Callable[[Sequence[OldCall]], Collection[str]]) -> int:
         """Remove what is older and what `held` says a kept delivery holds; how many there were."""
-        rows = self._con.execute("select request from calls where answered_at < ?", (before.isoformat(),))
-        old = [row[0].hex() for row in rows]
+        rows = self._con.execute(
+            "select request, party, run_id from calls where answered_at < ?", (before.isoformat(),)
+        )
+        old = [OldCall(row[0].hex(), *row[1:]) for row in rows]
         safe = [one for at in range(0, len(old), _AT_ONCE) for one in held(old[at : at + _AT_ONCE])]
-        gone = self.forget(set(safe) & set(old))
+        gone = self.forget(set(safe))
         self._con.execute("vacuum")
         return gone
 

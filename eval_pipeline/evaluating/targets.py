@@ -25,6 +25,7 @@ from eval_pipeline.evaluating.setup import HTTP, Limits, Target
 Row = Mapping[str, Any]
 _MISSING: Final = object()
 _LISTENS_SECONDS: Final = 5.0
+NO_RESULT: Final = "the reply is no result"
 
 
 @dataclass(frozen=True)
@@ -125,7 +126,7 @@ def _result_of(target: Target, query_id: str, raw: str, latency_ms: float) -> di
         row = {**row, "query_id": query_id, "latency_ms": {"total": latency_ms} | (times or {})}
         record, _ = read_result(row)
     except (BadRow, ValueError, RecursionError) as error:
-        return _failed_result(query_id, f"the reply is no result: {error}")
+        return _failed_result(query_id, f"{NO_RESULT}: {error}")
     document: dict[str, Any] = msgspec.to_builtins(record)
     return document
 

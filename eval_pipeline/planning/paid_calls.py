@@ -6,9 +6,11 @@ import datetime as dt
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
+from eval_pipeline.bundle.files import content_hash
 from eval_pipeline.bundle.parts import read_judgements
 from eval_pipeline.errors import UnknownName
-from eval_pipeline.evaluating.calls import Failure, Total
+from eval_pipeline.evaluating.calls import Failure, OldCall, Total
+from eval_pipeline.evaluating.targets import NO_RESULT
 from eval_pipeline.planning.evaluate import open_calls
 from eval_pipeline.store.kept import KeptDelivery
 from eval_pipeline.store.project import Project
@@ -45,16 +47,48 @@ def prune_calls(project: Project, days: float) -> int:
     """Remove what is older, and what a kept delivery holds as it came back; how many answers that were."""
     if not project.settings.calls.exists():
         return 0
-    held = _held(project)
+    judged, answered = _held_judgements(project), _held_runs(project)
 
-    def in_deliveries(requests: Sequence[str]) -> Collection[str]:
-        return held.intersection(requests)
+    def in_deliveries(old: Sequence[OldCall]) -> Collection[str]:
+        return [
+            one.request
+            for one in old
+            if (one.run_id in answered if one.party.startswith("target ") else one.request in judged)
+        ]
 
     with open_calls(project) as calls:
         return calls.prune(project.clock() - dt.timedelta(days=days), in_deliveries)
 
 
-def _held(project: Project) -> set[str]:
+# What was no result is read again when `answer` of the target is mended.
+_READ_WHOLE = """
+select r.run_id, p.content_hash
+from raw.runs r
+join raw.run_parts p on p.run_key = r.run_key and p.part = 'results'
+where r.evaluation_state = 'complete' and not exists (
+    select 1 from raw.results x where x.run_key = r.run_key and starts_with(x.error, $no_result)
+)
+"""
+
+
+def _held_runs(project: Project) -> set[str]:
+    """The runs that are whole and of which a kept delivery has every reply, read, as it was delivered."""
+    with project.read() as store:
+        whole = set(store.con.execute(_READ_WHOLE, {"no_result": NO_RESULT}).fetchall())
+    return {
+        file.run_id
+        for delivery in KeptDelivery.all(project.settings.db)
+        for file in delivery.files() or ()
+        if file.run_id is not None
+        and file.part == "results"
+        and (file.run_id, file.content_hash) in whole
+        and (delivery.path / file.name).is_file()
+        # Nothing was left out of it, and nothing forgotten.
+        and content_hash(delivery.path / file.name) == file.content_hash
+    }
+
+
+def _held_judgements(project: Project) -> set[str]:
     """The requests whose raw answers lie in kept deliveries."""
     found: set[str] = set()
     for delivery in KeptDelivery.all(project.settings.db):

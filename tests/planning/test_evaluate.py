@@ -17,7 +17,7 @@ from eval_pipeline.planning.status import find_status
 from eval_pipeline.upkeep.forget import find_request, forget
 from tests.bundle_files import ask, compute, load, settings_in, write_run
 from tests.evaluating.asking import KEY
-from tests.evaluating.faulty_server import refusal, serving
+from tests.evaluating.faulty_server import Say, refusal, serving
 from tests.evaluating.suites import (
     N,
     asked_at,
@@ -257,18 +257,30 @@ def test_runs_of_no_suite_are_judged_by_whom_is_named(folder):
     assert judges == [("grounded", N), ("second", N)]
 
 
-def test_only_answers_of_judges_that_a_delivery_holds_are_pruned(folder):
-    with serving(kb) as server:
+def test_only_answers_that_a_delivery_holds_are_pruned(folder):
+    def odd_on_the_third(seen):
+        is_odd = seen.path.endswith("/ask") and asked_at(server.seen, "/ask") == 2 * N + 3
+        return Say({"text": "no result"}) if is_odd else kb(seen)
+
+    with serving(odd_on_the_third) as server:
         configure(folder, server.url)
-        evaluated(folder, on=2)
-        evaluated(folder, on=3, loads=False, limit=3)
+        (first,) = evaluated(folder, on=2)
+        evaluated(folder, on=3, loads=False)
+        evaluated(folder, on=3)
+        # One reply is no result, and could be read by another mapping.
+        evaluated(folder, on=4)
         write_prompt(folder)
-        evaluated(folder, on=4, loads=False)
-    project = project_in(folder, on=60)
-    assert prune_calls(project, 365) == 0
-    assert prune_calls(project, 30) == N
-    totals, _ = find_calls(project, None)
-    assert {one.party: one.answered for one in totals} == {"judge grounded": N, "target kb": N + 3 + N}
+        evaluated(folder, on=5, loads=False)
+        project = project_in(folder, on=60)
+        assert prune_calls(project, 365) == 0
+        assert prune_calls(project, 30) == N + 2 * N
+        totals, _ = find_calls(project, None)
+        assert {one.party: one.answered for one in totals} == {"judge grounded": N, "target kb": N + N}
+        # A night that is whole is left as it is, and judged by what a delivery holds.
+        asked = len(server.seen)
+        evaluated(folder, on=61, run_id=first.run_id, loads=False)
+        assert judged_again(folder, [first.run_id]).runs[0].judge_calls == 0
+        assert len(server.seen) == asked
 
 
 @pytest.mark.parametrize("text", [False, True])
