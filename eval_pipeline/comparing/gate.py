@@ -25,13 +25,20 @@ from eval_pipeline.comparing.noise import RecentRun, StoredValue, _stored_values
 from eval_pipeline.comparing.pair_rows import ComparedRun, _aggregates_of, find_compared_run
 from eval_pipeline.comparing.significance import Compared, _mean_of_values, questions_of
 from eval_pipeline.comparing.states import (
+    DELIVERED,
     RunStates,
     _computed_alike,
     _formula_differences,
     _read_states,
     _unusable,
 )
-from eval_pipeline.comparing.warnings import _is_judged, _matched_by_id, _why_unstable, chunk_level_metrics
+from eval_pipeline.comparing.warnings import (
+    OF_ANOTHER_KIND,
+    _is_judged,
+    _matched_by_id,
+    _why_unstable,
+    chunk_level_metrics,
+)
 from eval_pipeline.computing.judges import asks_of, differing_asks
 from eval_pipeline.computing.ledger import FAILED
 from eval_pipeline.config import Config, load_config
@@ -350,6 +357,9 @@ def _unlike_values(paired: Paired, registry: Registry, rules: Sequence[Rule]) ->
     for difference in _formula_differences(
         formulas, paired.states_a, paired.states_b, with_labels=not paired.is_unlabelled
     ):
+        if difference.what == DELIVERED:
+            yield f"{OF_ANOTHER_KIND}: {difference.name}; computing it again changes nothing"
+            continue
         yield (
             f"{difference.name} was computed differently for the two runs ({difference.what}): "
             f"{_computed_alike([difference.name], paired.states_a, paired.states_b)} computes both alike"

@@ -17,6 +17,9 @@ from eval_pipeline.store.project import Store
 # A formula that was never computed for a run and cannot be any more: the texts it reads were forgotten.
 FROZEN: Final = "forgotten"
 
+# Of a formula that is made as it should be for both runs, of another kind of what was delivered.
+DELIVERED: Final = "judgements or delivered scores"
+
 Cells = Mapping[tuple[str, str], CellState]
 
 
@@ -25,6 +28,7 @@ class RunStates:
     """One run's cells as they were computed, and the formulas whose values are missing or do not hold any more.
 
     Of what is `pinned` the old value is kept on purpose. `failed` says of a table by its full name why it has none.
+    `current` are the tables, by their full names, that today's definitions have made.
     """
 
     cells: Cells
@@ -32,6 +36,7 @@ class RunStates:
     outdated_facts: str | None
     pinned: Mapping[str, str] = field(default_factory=dict)
     failed: Mapping[str, str] = field(default_factory=dict)
+    current: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -68,7 +73,10 @@ def _read_states(store: Store, runs: Sequence[ComparedRun]) -> list[RunStates]:
                 if one.is_pinned and one.reason and one.definition in shown
             }
             failed = {one.definition: one.failure for one in own if one.failure and not one.source}
-            found.append(RunStates(cells, reasons, outdated, left, failed))
+            current = frozenset(
+                one.definition for one in own if one.stored_fingerprint and not (one.reason or one.source)
+            )
+            found.append(RunStates(cells, reasons, outdated, left, failed, current))
     return found
 
 
@@ -134,6 +142,8 @@ def _formula_differences(
             continue
         if a.fingerprint != b.fingerprint and a.has_rows and b.has_rows:
             what = "definition" if a.version == b.version else f"version {a.version} in a, {b.version} in b"
+            if one.name in states_a.current & states_b.current:
+                what = DELIVERED
             found.append(FormulaDifference(one.short_name, what))
         elif with_labels and a.labels_hash != b.labels_hash:
             found.append(FormulaDifference(one.short_name, "labels"))

@@ -8,7 +8,7 @@ from typing import Any, Final
 from eval_pipeline.comparing._whole_runs import compare_cases
 from eval_pipeline.comparing.documents import SAYS_IMPLAUSIBLE, UNRECORDED, Counts
 from eval_pipeline.comparing.material import Material, Paired
-from eval_pipeline.comparing.states import FROZEN, _computed_alike, _formula_differences
+from eval_pipeline.comparing.states import DELIVERED, FROZEN, _computed_alike, _formula_differences
 from eval_pipeline.computing.judges import Setup, asks_of, differing_asks
 from eval_pipeline.computing.ledger import FAILED
 from eval_pipeline.config import Config
@@ -26,6 +26,10 @@ NOT_KNOWN_ALIKE: Final = "the runs are not known to be of one chunker version"
 WAY_OUT: Final = (
     "`eval-pipeline load FILE --chunker NAME` says which one it is, as config.chunker_version of run.json does in a "
     "bundle"
+)
+OF_ANOTHER_KIND: Final = (
+    "values made of different kinds of scores (judgements or delivered ones, judges that the suite chooses or any, "
+    "scores with labels or without)"
 )
 JUDGES_DIFFER: Final = "judge configurations differ"
 JUDGE_SETTINGS: Final = ("model", "version", "temperature", "prompt_version")
@@ -193,12 +197,17 @@ def _about_definitions(compared: Sequence[Definition], paired: Paired) -> Iterat
     differences = _formula_differences(
         compared, paired.states_a, paired.states_b, with_labels=not paired.is_unlabelled
     )
-    changed = {one.name: f"{one.name} ({one.what})" for one in differences if one.what != "labels"}
+    changed = {
+        one.name: f"{one.name} ({one.what})" for one in differences if one.what not in ("labels", DELIVERED)
+    }
     if changed:
         yield (
             f"values computed under different definitions: {_named(list(changed.values()))}; "
             f"{_computed_alike(changed, paired.states_a, paired.states_b)} computes both with the ones that hold now"
         )
+    delivered = [one.name for one in differences if one.what == DELIVERED]
+    if delivered:
+        yield f"{OF_ANOTHER_KIND}: {_named(delivered)}; computing them again changes nothing"
     relabelled = [one.name for one in differences if one.what == "labels"]
     if relabelled and paired.a.dataset_key == paired.b.dataset_key:
         yield f"values computed with different labels: {_named(relabelled)}"
@@ -352,15 +361,16 @@ def _trust_of(material: Material, registry: Registry) -> list[str]:
             found.append(f"{run_id} was replaced by {attempt.superseded_by}")
     compared = registry.summaries if paired.is_without_results else [*paired.formulas, *registry.summaries]
     differing = {
-        one.what == "labels"
+        one.what
         for one in _formula_differences(
             compared, paired.states_a, paired.states_b, with_labels=not paired.is_unlabelled
         )
     }
     found.append(
-        "no labels" if paired.is_unlabelled else "labels differ" if True in differing else "same labels"
+        "no labels" if paired.is_unlabelled else "labels differ" if "labels" in differing else "same labels"
     )
-    found.append("definitions differ" if False in differing else "same definitions")
+    found.append("definitions differ" if differing - {"labels", DELIVERED} else "same definitions")
+    found += ["scores of another kind"] if DELIVERED in differing else []
     if not paired.is_without_results:
         found += [_judges(paired), *_settings(paired)]
     return found

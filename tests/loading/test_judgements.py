@@ -180,6 +180,25 @@ def test_other_judges_are_marked_in_a_comparison_by_what_they_were_asked(world):
     assert found.caveats["judge_groundedness"] == "judge configurations differ"
 
 
+def test_judgements_beside_delivered_scores_are_another_kind_of_score_and_no_other_definition(world):
+    rows = [
+        {"query_id": one, "answer": {"text": "a"}, "judge": {"groundedness": {"score": 3}}} for one in QUERIES
+    ]
+    write_run(world.folder / "delivered", "delivered", rows, suite="nightly", created_at="2026-09-03")
+    load(world.settings, world.folder / "delivered", on=4)
+    compute(world.settings, on=5)
+    project = project_of(world.settings)
+    found = compare(project, "delivered", "alone")
+    (said,) = [one for one in found.warnings if "judge_scores" in one]
+    assert said.startswith("values made of different kinds of scores (judgements or delivered ones")
+    assert said.endswith("computing them again changes nothing")
+    assert {"same definitions", "scores of another kind"} <= set(found.trust)
+    rule = 'metric = "judge_groundedness"\nmargin = 0.5\nminimum_n = 1\n'
+    world.settings.config.write_text(f'[gate]\nevidence = "margin"\n[[gate.rules]]\n{rule}', "utf-8")
+    judged = gate(project_of(world.settings), "alone", "delivered")
+    assert any("different kinds of scores" in one for one in judged.preconditions)
+
+
 def test_a_canary_that_sings_otherwise_is_a_problem_of_the_judge(world):
     rows = [judgement(one, 0, purpose="canary", repeat=1) for one in QUERIES]
     load(world.settings, write_bundle(world.folder / "canary", "later", rows, created_at="2026-09-04"), on=4)
