@@ -89,7 +89,7 @@ def _milliseconds(entry: Latency) -> str:
 
 
 def _judge_lines(report: RunReport) -> Iterator[str]:
-    from eval_pipeline.showing.blocks import UNSTABLE_ABOVE
+    from eval_pipeline.showing.blocks import UNSTABLE_ABOVE, kappa_words
 
     coverage, reliability = report.judge_coverage, report.judge_reliability
     performance = report.performance
@@ -108,7 +108,7 @@ def _judge_lines(report: RunReport) -> Iterator[str]:
     if rate is not None:
         unstable = ": the judge is unstable" if rate > UNSTABLE_ABOVE else ""
         pairs = count(reliability.spot_check_n, "spot check")
-        yield f"judge: {rate:.0%} disagreement in {pairs}{unstable}"
+        yield f"judge: {rate:.0%} disagreement in {pairs}{kappa_words(reliability)}{unstable}"
     for problem in report.judge_config_problems:
         yield f"judge: {problem}"
 

@@ -23,7 +23,14 @@ from eval_pipeline.computing.history import (
     run_file,
     still_stands,
 )
-from eval_pipeline.computing.judges import Setup, canaries, judge_setups, judgement_statuses
+from eval_pipeline.computing.judges import (
+    HIGHEST_SCORE,
+    Setup,
+    canaries,
+    judge_setups,
+    judgement_statuses,
+    second_scores,
+)
 from eval_pipeline.config import Config
 from eval_pipeline.documents import UNSET
 from eval_pipeline.loading.cases import ExpectedCases
@@ -59,6 +66,9 @@ CASE_RATES = (*RATES, "recall_strict", "f1_strict")
 CASE_COUNTS = ("true_positives", "false_positives", "false_negatives", "total_gt_fields", "correct_fields")
 TOTALS = ("total_true_positives", "total_false_positives", "total_false_negatives", "eval_count")
 OUTCOMES: Final = "facts.outcomes"
+SPOT_CHECKS: Final = "facts.spot_checks"
+# Of fewer pairs of scores κ says too little.
+FEWEST_PAIRS: Final = 20
 VERDICTS: Final = "facts.verdicts"
 CASES: Final = "metrics.extraction"
 VERSIONS = ("chunker_version", "embedding_model", "index_version")
@@ -162,15 +172,41 @@ def run_blocks(
             uncited_fives=_uncited_fives(con, run, point),
             judgements=statuses or UNSET,
         ),
-        judge_reliability=JudgeReliability(
-            disagreement_rate=judge.get("disagreement_rate"), spot_check_n=judge.get("spot_check_n", 0)
-        ),
+        judge_reliability=_reliability(con, run, point, judge),
         judge_config_problems=_judge_problems(con, config or Config(), asked)[run.run_key],
         extraction=_extraction(con, run, point, expected or ExpectedCases())
         if "extractions" in delivered
         else None,
         indexing=_indexing(con, run, point) if delivered.get("index_report") else None,
     )
+
+
+def _reliability(con: Connection, run: RunRow, point: Point, judge: Row) -> JudgeReliability:
+    """No table keeps κ: it is of the scores that stand there, and not said of a point with others."""
+    n = judge.get("spot_check_n", 0)
+    found = JudgeReliability(disagreement_rate=judge.get("disagreement_rate"), spot_check_n=n)
+    if n < FEWEST_PAIRS or not still_stands(con, SPOT_CHECKS, run, point):
+        return found
+    pairs = second_scores(con, run)
+    if len(pairs) < FEWEST_PAIRS:
+        return found
+    from eval_pipeline.stats import quadratic_kappa
+
+    first, second = zip(*pairs, strict=True)
+    kappa = quadratic_kappa(first, second, reach=HIGHEST_SCORE)
+    return msgspec.structs.replace(
+        found, kappa=rounded(kappa.kappa), kappa_low=rounded(kappa.ci_low), kappa_high=rounded(kappa.ci_high)
+    )
+
+
+def kappa_words(reliability: JudgeReliability) -> str:
+    """`, κ 0.82 (95 % from 0.60 to 0.95)`; nothing where there is none."""
+    said = (reliability.kappa, reliability.kappa_low, reliability.kappa_high)
+    known = [one for one in said if isinstance(one, float)]
+    if len(known) < len(said):
+        return ""
+    kappa, low, high = known
+    return f", κ {kappa:z.2f} (95 % from {low:z.2f} to {high:z.2f})"
 
 
 def _uncited_fives(con: Connection, run: RunRow, point: Point) -> int | None:

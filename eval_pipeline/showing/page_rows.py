@@ -53,6 +53,35 @@ def query_rows(con: Connection, run: RunRow) -> Tuples:
     ).fetchall()
 
 
+_SCORED = """
+select v.query_key, v.ask, j.raw_answer
+from facts.verdicts v
+join raw.judgements j on j.run_key = v.run_key and j.judgement_no = v.judgement_no
+where v.run_key = ? and v.status in ('ok', 'repaired')
+order by v.query_key, v.ask desc
+"""
+
+
+def judged_words(con: Connection, run: RunRow) -> dict[int, tuple[str | None, list[str]]]:
+    """Query key → why the judges whose judgements score it say so, and the claims that they call unsupported."""
+    if not table_columns(con, "facts.verdicts"):
+        return {}
+    rows = con.execute(_SCORED, [run.run_key]).fetchall()
+    if not rows:
+        return {}
+    # Polars comes with it.
+    from eval_pipeline.formulas.polars.facts.judgements import parse_judgement
+
+    found: dict[int, tuple[str | None, list[str]]] = {}
+    for query_key, ask, raw in rows:
+        said = parse_judgement(ask, raw)
+        reason, claims = found.get(query_key, (None, []))
+        if said.reasoning:
+            reason = "\n".join([*([reason] if reason else []), f"{ask}: {said.reasoning}"])
+        found[query_key] = reason, [*claims, *(said.unsupported or ())]
+    return found
+
+
 def slices_of(con: Connection, run: RunRow) -> dict[str, list[str]]:
     """Query id → the slices that it stands in, as `tag=work`."""
     rows = con.execute(

@@ -95,6 +95,15 @@ class JudgeReliability(Document, frozen=True):
         Number, Help("Share of the spot checks that disagree with the judge; null without a spot check.")
     ]
     spot_check_n: Annotated[int, Help("How many spot checks there are.")]
+    kappa: Annotated[
+        Number | UnsetType,
+        Help(
+            "Only of 20 pairs of scores or more, as they stand now: Cohen's κ with quadratic weights; null where both "
+            "sides always give the same one score."
+        ),
+    ] = UNSET
+    kappa_low: Annotated[Number | UnsetType, Help("Where its 95 % interval begins.")] = UNSET
+    kappa_high: Annotated[Number | UnsetType, Help("Where it ends.")] = UNSET
 
 
 class Rates(Document, frozen=True):

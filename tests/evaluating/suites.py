@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ base_url = "{url}"
 identity = "the judge {name}"
 api_key = "${{JUDGE_KEY}}"
 model = "made-up-1"
-asks = ["groundedness"]
+asks = {asks}
 price_per_1m = {{prompt = 2.0, completion = 8.0}}
 timeout_s = 5
 attempts = 2
@@ -54,11 +54,19 @@ def kb(seen: Seen) -> Say:
     return Say({"answer": f"It is {number}.", "sources": [source]})
 
 
-def configure(folder: Path, url: str, *, suite: str = "", judge: str = "", second: bool = False) -> None:
+def configure(
+    folder: Path,
+    url: str,
+    *,
+    suite: str = "",
+    judge: str = "",
+    second: bool = False,
+    asks: Sequence[str] = ("groundedness",),
+) -> None:
     parts = [
         TARGET.format(url=url),
-        JUDGE.format(url=url, name="grounded", more=judge),
-        *([JUDGE.format(url=url, name="second", more="")] if second else []),
+        JUDGE.format(url=url, name="grounded", more=judge, asks=list(asks)),
+        *([JUDGE.format(url=url, name="second", more="", asks=list(asks))] if second else []),
         SUITE.format(more=suite),
     ]
     (folder / "eval-pipeline.toml").write_text("".join(parts), "utf-8")

@@ -10,6 +10,7 @@ import pytest
 from eval_pipeline.comparing.compare import compare
 from eval_pipeline.comparing.gate import gate
 from eval_pipeline.computing.states import states_of_cells
+from eval_pipeline.documents import as_json
 from eval_pipeline.loading.context import LoadOptions
 from eval_pipeline.loading.load import load_bundles
 from eval_pipeline.planning.named_runs import LATEST, find_named
@@ -197,6 +198,30 @@ def test_judgements_beside_delivered_scores_are_another_kind_of_score_and_no_oth
     world.settings.config.write_text(f'[gate]\nevidence = "margin"\n[[gate.rules]]\n{rule}', "utf-8")
     judged = gate(project_of(world.settings), "alone", "delivered")
     assert any("different kinds of scores" in one for one in judged.preconditions)
+
+
+def test_twenty_second_judgements_say_how_far_two_judges_agree_beyond_chance(tmp_path):
+    settings, queries = settings_in(tmp_path), [f"q{number}" for number in range(20)]
+    write_golden(tmp_path, [{"query_id": one} for one in queries])
+    written = write_run(tmp_path, "checked", [{"query_id": one, "answer": {"text": "a"}} for one in queries])
+    first = [judgement(one, at % 6) for at, one in enumerate(queries)]
+    second = [
+        judgement(one, at % 6, judge="two", purpose="spot_check") for at, one in enumerate(queries[:19])
+    ]
+    write_lines(written / "judgements.jsonl", [*first, *second])
+    load(settings, tmp_path)
+    compute(settings)
+    assert as_json(show_run(project_of(settings), "checked").judge_reliability) == {
+        "disagreement_rate": 0,
+        "spot_check_n": 19,
+    }
+    second.append(judgement(queries[19], 0, judge="two", purpose="spot_check"))
+    write_lines(written / "judgements.jsonl", [*first, *second])
+    load(settings, tmp_path, on=2)
+    compute(settings, on=3)
+    found = show_run(project_of(settings), "checked").judge_reliability
+    assert (found.spot_check_n, found.kappa_high) == (20, 1)
+    assert 0.8 < found.kappa < 1 and found.kappa_low < found.kappa
 
 
 def test_a_canary_that_sings_otherwise_is_a_problem_of_the_judge(world):

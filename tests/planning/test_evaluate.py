@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from functools import partial
 
 import pytest
 
@@ -14,6 +15,7 @@ from eval_pipeline.planning.paid_calls import find_calls, prune_calls
 from eval_pipeline.planning.plan import find_plan
 from eval_pipeline.planning.rejudge import load_rejudged, plan_rejudging, rejudge
 from eval_pipeline.planning.status import find_status
+from eval_pipeline.report.pages.collect import pair_page
 from eval_pipeline.upkeep.forget import find_request, forget
 from tests.bundle_files import ask, compute, load, settings_in, write_run
 from tests.evaluating.asking import KEY
@@ -91,6 +93,22 @@ def test_tonight_the_target_is_asked_again_and_the_same_answer_has_the_same_judg
         (second,) = evaluated(folder, on=3)
         assert (asked_at(server.seen, "/ask"), asked_at(server.seen, JUDGE)) == (2 * N, N)
     assert (second.target_calls, second.judge_calls, second.cached, second.usd) == (N, 0, N, 0.0)
+
+
+def test_a_page_of_two_nights_gives_the_reasons_of_the_judgements_that_score(folder):
+    def worse_tonight(seen):
+        say = kb(seen)
+        if seen.path.endswith("/ask") and asked_at(server.seen, "/ask") > N:
+            say.document |= {"answer": "Nobody knows.", "sources": []}
+        return say
+
+    with serving(worse_tonight) as server:
+        configure(folder, server.url, asks=["correctness"])
+        (first,), (second,) = evaluated(folder, on=2), evaluated(folder, on=3)
+    compute(settings_in(folder))
+    page = partial(pair_page, project_in(folder, on=4), first.run_id, second.run_id)
+    assert "correctness: made up" in page()
+    assert "made up" not in page(with_text=False)
 
 
 def test_what_stops_is_kept_stands_for_no_night_and_is_continued_by_the_same_command(folder):

@@ -22,7 +22,7 @@ from eval_pipeline.report.pages._widgets import (
 from eval_pipeline.report.pages.figures import _figure
 from eval_pipeline.report.pages.html import Child, Html, _data_text, _join, tag
 from eval_pipeline.report.pages.run_charts import _field_chart, _stage_chart, latency_chart
-from eval_pipeline.showing.blocks import UNSTABLE_ABOVE
+from eval_pipeline.showing.blocks import UNSTABLE_ABOVE, kappa_words
 from eval_pipeline.showing.run_report import (
     Coverage,
     Extraction,
@@ -231,7 +231,7 @@ def _rate(rate: float | None) -> str:
 
 def _checked(reliability: JudgeReliability) -> str:
     n = reliability.spot_check_n
-    return f"of {count(n, 'spot check')}" if n else "no spot check"
+    return f"of {count(n, 'spot check')}{kappa_words(reliability)}" if n else "no spot check"
 
 
 def _cost(cost: float | None) -> str:

@@ -110,7 +110,7 @@ def _read_run(project: Project, run_id: str, *, with_text: bool = True) -> RunMa
     with project.read() as store:
         run = find_run(store.con, run_id)
         registry = metrics_of(store, [run.run_key])
-        queries = [QueryRow(*row) for row in page_rows.query_rows(store.con, run)]
+        queries = _queries_of(store.con, run)
         formulas = [one for one in registry.formulas if registry.applies_to(one, run.dataset)]
         return RunMaterial(
             document=run_report(store, run),
@@ -156,7 +156,7 @@ def _with_questions(store: Store, runs: tuple[RunRow, RunRow], material: PairMat
     from eval_pipeline.report.comparison_rows import moved_queries
 
     moved = {entry.query_id for entry in moved_queries(material.document)[:QUERIES_READ]}
-    rows_a, rows_b = ([QueryRow(*row) for row in page_rows.query_rows(store.con, run)] for run in runs)
+    rows_a, rows_b = (_queries_of(store.con, run) for run in runs)
     wanted = [row for row in rows_b if row.query_id in moved]
     return replace(
         material,
@@ -165,6 +165,18 @@ def _with_questions(store: Store, runs: tuple[RunRow, RunRow], material: PairMat
         texts=_texts(store.con, runs, [row.query_key for row in wanted], wanted),
         slices=page_rows.slices_of(store.con, runs[1]),
     )
+
+
+def _queries_of(con: Connection, run: RunRow) -> list[QueryRow]:
+    """Its scored queries; where a judgement scores one, what is said of it is what that judge said."""
+    judged = page_rows.judged_words(con, run)
+    rows = [QueryRow(*row) for row in page_rows.query_rows(con, run)]
+    return [
+        replace(row, judge_reasoning=judged[row.query_key][0], unsupported_claims=judged[row.query_key][1])
+        if row.query_key in judged
+        else row
+        for row in rows
+    ]
 
 
 def _moved_values(store: Store, runs: tuple[RunRow, RunRow], document: CompareReport) -> dict[str, list[str]]:
