@@ -10,17 +10,19 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
 from eval_pipeline.cli.asking import line_of
 from eval_pipeline.evaluating.executor import Progress
 from eval_pipeline.evaluating.run_bundle import hold_suite
+from eval_pipeline.formulas.polars.facts import judgements
 from tests.bundle_files import write_golden
 from tests.called import call, environment_in
 from tests.documents.described import assert_is_as_described
 from tests.evaluating.asking import KEY
-from tests.evaluating.faulty_server import Say, refusal, serving
+from tests.evaluating.faulty_server import Say, completion, refusal, serving
 from tests.evaluating.suites import N, asked_at, configure, kb, rows_of
 from tests.without_dagster import without_dagster
 
@@ -58,6 +60,10 @@ def evaluate(folder, *words):
     code, out, said = call(["evaluate", "nightly", "--json", *words], folder, apart=True)
     kind = "evaluate --dry-run" if "--dry-run" in words else "evaluate"
     return code, as_described(kind, out) if out else {}, said
+
+
+def always_three(seen):
+    return kb(seen) if seen.path.endswith("/ask") else completion({"score": 3})
 
 
 def as_described(kind, out):
@@ -98,8 +104,7 @@ def test_what_is_not_finished_leaves_with_6_and_names_the_command_that_goes_on(f
         assert "401" in document["stopped"]
         assert "`eval-pipeline evaluate nightly --limit 3 --budget 2 --no-load` goes on from there" in said
         assert KEY not in said
-        with without_dagster():
-            assert evaluate(folder, "--limit", "3")[0] == 6
+        assert call(["load", document["bundle"]], folder)[0] == 0
         said = call(["status"], folder, apart=True)[2]
         goes_on = f"`eval-pipeline evaluate nightly --limit 3 --run-id {document['run_id']}` goes on"
         assert goes_on in " ".join(said.split()) and "incomplete" not in said
@@ -193,7 +198,8 @@ def test_judges_that_cannot_be_asked_leave_a_whole_run_that_says_how_it_gets_its
 
     with serving(behave) as server, without_dagster():
         configure(folder, server.url)
-        code, out, said = call(["evaluate", "nightly", "--run-id", "one"], folder, apart=True)
+        code, out, said = call(["evaluate", "nightly", "--run-id", "one", "--no-load"], folder, apart=True)
+        assert call(["load", "data/evaluations/one"], folder)[0] == 0
         assert (code, f"{N} failed" in out) == (0, True), out + said
         assert f"{N} of {N} judge calls of one failed" in said and "`eval-pipeline rejudge one`" in said
         # A line for each reason, however many calls had it.
@@ -220,13 +226,15 @@ def test_what_has_no_texts_is_judged_by_nobody_and_that_is_said(folder):
         configure(folder, server.url)
         settings = folder / "eval-pipeline.toml"
         settings.write_text(settings.read_text("utf-8").replace(', text = "/body"', ""), "utf-8")
-        code, out, said = call(["evaluate", "nightly", "--run-id", "bare"], folder, apart=True)
-        assert (code, f"{N} judgements skipped ({N} no context)" in said) == (0, True), out + said
-        for more in ([], ["--dry-run"]):
-            code, _, said = call(["rejudge", "bare", *more], folder, apart=True)
-            assert (code, f"{N} judgements skipped ({N} no context)" in said) == (0, True), said
-            out = call(["rejudge", "bare", "--json", *more], folder, apart=True)[1]
-            assert as_described(" ".join(["rejudge", *more]), out)["skipped"] == {"no context": N}
+        skipped = f"{N} judgements skipped ({N} no context)"
+        code, out, said = call(["evaluate", "nightly", "--run-id", "bare", "--no-load"], folder, apart=True)
+        assert (code, skipped in said) == (0, True), out + said
+        assert call(["load", "data/evaluations/bare"], folder)[0] == 0
+        assert skipped in call(["rejudge", "bare", "--dry-run"], folder, apart=True)[2]
+        out = call(["rejudge", "bare", "--dry-run", "--json"], folder, apart=True)[1]
+        assert as_described("rejudge --dry-run", out)["skipped"] == {"no context": N}
+        code, _, said = call(["rejudge", "bare"], folder, apart=True)
+        assert (code, skipped in said) == (0, True), said
         assert asked_at(server.seen, "/completions") == 0
 
 
@@ -266,9 +274,34 @@ def test_a_changed_prompt_is_asked_by_apply_with_judge_and_by_nothing_else(folde
         assert json.loads(call(["plan", "--json"], folder, apart=True)[1])["judge_calls"] == 0
 
 
-def started(folder, *words):
+@pytest.mark.slow
+def test_another_way_to_read_answers_in_a_folder_of_ones_own_asks_nobody(folder):
+    with serving(always_three) as server, without_dagster():
+        configure(folder, server.url)
+        evaluate(folder)
+        parser = folder / "sql" / "facts" / "judgements.py"
+        parser.parent.mkdir(parents=True)
+        read = Path(judgements.__file__).read_text("utf-8")
+        parser.write_text(
+            read.replace("version=1,", 'version=2, replaces="judgements",').replace(
+                "        found.score,\n", "        2.5 if found.score == 3 else found.score,\n"
+            ),
+            "utf-8",
+        )
+        code, out, said = call(["plan", "--json"], folder, apart=True)
+        assert code == 0, said
+        plan = json.loads(out)
+        assert plan["judge_calls"] == 0 and "facts.judgements" in {one["name"] for one in plan["assets"]}
+        code, out, said = call(["apply", "--judge"], folder, apart=True)
+        assert code == 0, out + said
+        shown = json.loads(call(["show", "@latest", "--json"], folder, apart=True)[1])
+        assert shown["metrics"]["judge_groundedness"]["value"] == 2.5
+        assert asked_at(server.seen, "/completions") == N
+
+
+def started(folder, *words, suite="nightly"):
     return subprocess.Popen(
-        [sys.executable, "-m", "eval_pipeline", "evaluate", "nightly", "--no-load", "--json", *words],
+        [sys.executable, "-m", "eval_pipeline", "evaluate", suite, "--no-load", "--json", *words],
         cwd=folder,
         env=environment_in(folder) | {"JUDGE_KEY": KEY},
         stdout=subprocess.PIPE,
@@ -314,6 +347,43 @@ def test_ctrl_c_gives_the_terminal_back_and_the_same_command_goes_on(folder):
         whole = json.loads(started(folder).communicate(timeout=60)[0])
         assert (whole["run_id"], whole["state"]) == (document["run_id"], "complete")
         assert (whole["judge_calls"], whole["uncertain"]) == (N, 2)
+
+
+def test_whoever_interrupts_twice_has_the_terminal_back_at_once(folder):
+    def behave(seen):
+        say = kb(seen)
+        say.how = "whole" if seen.path.endswith("/ask") else "hang"
+        return say
+
+    with serving(behave) as server:
+        configure(folder, server.url)
+        process = started(folder)
+        wait_until(lambda: asked_at(server.seen, "/completions") > 0, process)
+        # Two of the same kind could arrive as one.
+        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=30)
+        assert (process.returncode, "Traceback" in said) == (130, False), said
+
+
+def test_two_suites_at_once_ask_for_a_judgement_that_both_need_once(folder):
+    def behave(seen):
+        say = kb(seen)
+        # Long enough for the other one to need it as well.
+        say.after = 0.0 if seen.path.endswith("/ask") else 1.0
+        return say
+
+    with serving(behave) as server:
+        configure(folder, server.url)
+        settings = folder / "eval-pipeline.toml"
+        nightly = settings.read_text("utf-8")
+        settings.write_text(nightly + nightly.partition("[suites.nightly]")[2].join(["[suites.weekly]", ""]))
+        processes = [started(folder, suite=name) for name in ("nightly", "weekly")]
+        said = [process.communicate(timeout=60) for process in processes]
+        assert [process.returncode for process in processes] == [0, 0], said
+        assert (asked_at(server.seen, "/ask"), asked_at(server.seen, "/completions")) == (2 * N, N)
+    found = [json.loads(out) for out, _ in said]
+    assert sum(one["judge_calls"] for one in found) == sum(one["cached"] for one in found) == N
 
 
 def test_the_line_says_what_is_done_waited_for_and_spent():
