@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
+import signal
 import subprocess
 import sys
-from dataclasses import replace
+import time
+from pathlib import Path
 
 import dagster as dg
 import pytest
@@ -20,7 +22,8 @@ from tests.evaluating.faulty_server import Say, refusal, serving
 from tests.few_definitions import shipping, write_few
 from tests.projects import project_of
 
-from .deliveries import CHANGED, deliver_golden, load, make_settings
+from .deliveries import CHANGED, deliver_golden, load
+from .evaluating_process import JOB, settings_of
 
 NEEDED = (CHANGED, "metrics.hit_at_k", "aggregates.run_metrics", "facts.found_chunks", "facts.outcomes")
 CONFIG = """
@@ -39,15 +42,16 @@ judges = ["words"]
 at = "02:30"
 timezone = "Europe/Berlin"
 """
-JOB = "evaluate_small_one"
+ROOT = Path(__file__).resolve().parents[2]
 RESPONSES, JUDGEMENTS = dg.AssetKey(["sources", "target_responses"]), dg.AssetKey(["sources", "judgements"])
 RUN_METRICS = dg.AssetKey(["aggregates", "run_metrics"])
 
 
 @pytest.fixture(autouse=True, scope="module")
 def enough_definitions(tmp_path_factory):
-    with shipping(write_few(tmp_path_factory.mktemp("enough") / "sql", *NEEDED)):
-        yield
+    folder = write_few(tmp_path_factory.mktemp("enough") / "sql", *NEEDED)
+    with shipping(folder):
+        yield folder
 
 
 class Kb:
@@ -55,13 +59,15 @@ class Kb:
 
     def __init__(self):
         self.refuses_after, self.n, self.finds = None, 0, ["a", "b"]
+        self.hangs_at = None
 
     def __call__(self, seen):
         if self.refuses_after is not None and self.n >= self.refuses_after:
             return refusal(401)
         self.n += 1
         hits = [{"chunk_id": one, "doc_id": f"d{one}", "text": "one and two"} for one in self.finds]
-        return Say({"hits_top_k": hits, "answer": {"text": "one"}})
+        how = "hang" if self.n == self.hangs_at else "whole"
+        return Say({"hits_top_k": hits, "answer": {"text": "one"}}, how=how)
 
 
 @pytest.fixture
@@ -72,7 +78,7 @@ def kb():
 @pytest.fixture
 def project(tmp_path, kb):
     with serving(kb) as server:
-        settings = replace(make_settings(tmp_path), calls=tmp_path / "calls.sqlite")
+        settings = settings_of(tmp_path)
         settings.config.write_text(CONFIG.format(url=server.url))
         load(settings, deliver_golden(tmp_path / "bundle").parents[1])
         yield project_of(settings)
@@ -132,6 +138,54 @@ def test_a_night_that_stopped_fails_with_its_sentence_and_is_continued(project, 
     assert evaluated(project, instance, "2026-09-01").success
     assert kb.n == 2, "a night that is whole is left as it is"
     assert asked(project, "select run_id from runs") == [("small-one-2026-09-01",)]
+
+
+def repeated(project):
+    text = project.settings.config.read_text()
+    project.settings.config.write_text(text.replace('judges = ["words"]', 'judges = ["words"]\nrepeats = 2'))
+
+
+WHOLE = [("small-one-2026-09-01", None, 2), ("small-one-2026-09-01.e2", "small-one-2026-09-01", 2)]
+REPEATS = "select run_id, replicate_of, count(*) from raw.runs join raw.results using (run_key) group by all order by 1"
+
+
+@pytest.mark.slow
+def test_a_run_with_repeats_that_failed_is_executed_again_from_its_failure(project, instance, kb):
+    repeated(project)
+    kb.refuses_after = 3
+    job = dg.build_reconstructable_job(
+        "tests.defs.evaluating_process", "job_in", reconstructable_args=(str(project.settings.db.parent),)
+    )
+    tags = {MAKES: "small-one-2026-09-01"}
+    with dg.execute_job(job, instance, tags=tags) as failed:
+        assert not failed.success
+    kb.refuses_after = None
+    again = dg.ReexecutionOptions.from_failure(failed.run_id, instance)
+    with dg.execute_job(job, instance, tags=tags, reexecution_options=again) as found:
+        assert found.success
+    assert kb.n == 4, "what was answered is not asked again"
+    assert asked(project, REPEATS) == WHOLE
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_night_that_is_cancelled_or_killed_leaves_what_the_next_execution_goes_on_from(
+    project, instance, kb, enough_definitions, number
+):
+    repeated(project)
+    kb.hangs_at = 3
+    words = [str(project.settings.db.parent), str(enough_definitions), "small-one-2026-09-01"]
+    process = subprocess.Popen([sys.executable, "-m", "tests.defs.evaluating_process", *words], cwd=ROOT)
+    end = time.monotonic() + 120
+    while kb.n < 3:
+        assert process.poll() is None and time.monotonic() < end, "nobody was asked"
+        time.sleep(0.01)
+    process.send_signal(number)
+    assert process.wait(60) != 0
+    found = evaluated(project, instance, "2026-09-01")
+    assert found.success
+    assert kb.n == 5, "only what was under way is asked again"
+    assert asked(project, REPEATS) == WHOLE
 
 
 def test_the_schedule_is_off_and_names_the_run_by_the_night_of_the_suite(project):
