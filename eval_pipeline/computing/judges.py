@@ -22,7 +22,6 @@ _ASK_OF: Final = {
 }
 # Model, version, temperature and prompt version.
 Setup = tuple[Any, ...]
-HIGHEST_SCORE: Final = 5
 _PARSED: Final = "('ok', 'repaired')"
 
 
@@ -105,24 +104,6 @@ def judgement_statuses(con: Connection, run: RunRow) -> dict[str, dict[str, int]
     for ask, status, n in rows:
         found.setdefault(ask, {})[status] = n
     return found
-
-
-_SECOND_SCORES: Final = """
-select s.first_score, s.second_score from raw.spot_checks s where s.run_key = $run
-union all
-select v.score, p.score
-from raw.judgements j
-join facts.judgements p on p.run_key = j.run_key and p.judgement_no = j.judgement_no
-join facts.verdicts v on v.run_key = j.run_key and v.query_key = j.query_key and v.ask = j.ask
-where j.run_key = $run and j.purpose = 'spot_check'
-"""
-
-
-def second_scores(con: Connection, run: RunRow) -> list[tuple[float, float]]:
-    """The scores that a spot check holds beside each other, of answers that both sides scored."""
-    statement = _SECOND_SCORES if _has_judgements(con) else _SECOND_SCORES.partition("union all")[0]
-    pairs = con.execute(statement, {"run": run.run_key}).fetchall()
-    return [pair for pair in pairs if all(one is not None and 0 <= one <= HIGHEST_SCORE for one in pair)]
 
 
 @dataclass(frozen=True)

@@ -23,14 +23,7 @@ from eval_pipeline.computing.history import (
     run_file,
     still_stands,
 )
-from eval_pipeline.computing.judges import (
-    HIGHEST_SCORE,
-    Setup,
-    canaries,
-    judge_setups,
-    judgement_statuses,
-    second_scores,
-)
+from eval_pipeline.computing.judges import Setup, canaries, judge_setups, judgement_statuses
 from eval_pipeline.config import Config
 from eval_pipeline.documents import UNSET
 from eval_pipeline.loading.cases import ExpectedCases
@@ -69,6 +62,17 @@ OUTCOMES: Final = "facts.outcomes"
 SPOT_CHECKS: Final = "facts.spot_checks"
 # Of fewer pairs of scores κ says too little.
 FEWEST_PAIRS: Final = 20
+_HIGHEST_SCORE: Final = 5
+_DELIVERED_SCORES: Final = "select first_score, second_score from raw.spot_checks where run_key = $run"
+_SECOND_SCORES: Final = f"""
+{_DELIVERED_SCORES}
+union all
+select v.score, p.score
+from raw.judgements j
+join facts.judgements p on p.run_key = j.run_key and p.judgement_no = j.judgement_no
+join facts.verdicts v on v.run_key = j.run_key and v.query_key = j.query_key and v.ask = j.ask
+where j.run_key = $run and j.purpose = 'spot_check'
+"""
 VERDICTS: Final = "facts.verdicts"
 CASES: Final = "metrics.extraction"
 VERSIONS = ("chunker_version", "embedding_model", "index_version")
@@ -187,16 +191,23 @@ def _reliability(con: Connection, run: RunRow, point: Point, judge: Row) -> Judg
     found = JudgeReliability(disagreement_rate=judge.get("disagreement_rate"), spot_check_n=n)
     if n < FEWEST_PAIRS or not still_stands(con, SPOT_CHECKS, run, point):
         return found
-    pairs = second_scores(con, run)
+    pairs = _second_scores(con, run)
     if len(pairs) < FEWEST_PAIRS:
         return found
     from eval_pipeline.stats import quadratic_kappa
 
     first, second = zip(*pairs, strict=True)
-    kappa = quadratic_kappa(first, second, reach=HIGHEST_SCORE)
+    kappa = quadratic_kappa(first, second, reach=_HIGHEST_SCORE)
     return msgspec.structs.replace(
         found, kappa=rounded(kappa.kappa), kappa_low=rounded(kappa.ci_low), kappa_high=rounded(kappa.ci_high)
     )
+
+
+def _second_scores(con: Connection, run: RunRow) -> list[tuple[float, float]]:
+    """The scores that a spot check holds beside each other, of answers that both sides scored."""
+    statement = _SECOND_SCORES if table_columns(con, VERDICTS) else _DELIVERED_SCORES
+    pairs = con.execute(statement, {"run": run.run_key}).fetchall()
+    return [pair for pair in pairs if all(one is not None and 0 <= one <= _HIGHEST_SCORE for one in pair)]
 
 
 def kappa_words(reliability: JudgeReliability) -> str:
