@@ -33,12 +33,15 @@ def environment_in(folder: Path) -> dict[str, str]:
     }
 
 
-@pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("served")
-    shutil.copytree(demo_once(tmp_path_factory) / EXAMPLE, folder, dirs_exist_ok=True)
+def example_in(folder: Path, factory: pytest.TempPathFactory) -> Path:
+    shutil.copytree(demo_once(factory) / EXAMPLE, folder, dirs_exist_ok=True)
     (folder / "inbox").mkdir(exist_ok=True)
     return folder
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return example_in(tmp_path_factory.mktemp("served"), tmp_path_factory)
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +87,9 @@ def test_no_line_for_every_partition_stands_on_the_terminal(served):
     assert "DEBUG" not in served.errors.read_text("utf-8")
 
 
-def test_ctrl_c_while_something_is_computed_says_that_it_stopped_and_no_more(project):
+def test_ctrl_c_while_something_is_computed_says_that_it_stopped_and_no_more(tmp_path, tmp_path_factory):
+    # A home of its own: the servers of the other tests are still up.
+    project = example_in(tmp_path, tmp_path_factory)
     with serving(environment_in(project), project, command="ui") as served:
         backfill = served.start_backfill(ASSETS, served.partitions(ASSETS[1]))
         until(
