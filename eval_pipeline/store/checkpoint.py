@@ -71,13 +71,16 @@ def _checkpoint(con: duckdb.DuckDBPyConnection, db: Path) -> None:
 
 def _checkpoint_long_log(con: duckdb.DuckDBPyConnection) -> None:
     """The same where a long job has written much; not now if another thread's transaction is open."""
-    rows = con.execute(
-        "select path from duckdb_databases() where database_name = current_database()"
-    ).fetchall()
-    db = Path(rows[0][0] or os.devnull)
-    with suppress(FileNotFoundError, duckdb.TransactionException):
-        if _log_of(db).stat().st_size > LOG_BYTES:
-            _checkpoint(con, db)
+    # Most often one store is written to, so that its connection is asked only where there is something to do.
+    for db in map(Path, list(_open_files)):
+        with suppress(FileNotFoundError, duckdb.TransactionException):
+            if _log_of(db).stat().st_size > LOG_BYTES and _is_of(con, db):
+                _checkpoint(con, db)
+
+
+def _is_of(con: duckdb.DuckDBPyConnection, db: Path) -> bool:
+    asked = "select path from duckdb_databases() where database_name = current_database()"
+    return con.execute(asked).fetchall() == [(str(db),)]
 
 
 def _restore_blocks(db: Path) -> None:

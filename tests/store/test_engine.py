@@ -18,6 +18,7 @@ from eval_pipeline.computing.measure import measure
 from eval_pipeline.errors import StoreBusy
 from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.showing.query import ask as ask_guarded
+from eval_pipeline.store.checkpoint import LOG_BYTES
 from eval_pipeline.store.engine import SETTINGS, attached
 from eval_pipeline.store.open import transaction
 from tests.bundle_files import ask, compute, day, hits, load, settings_in, write_golden, write_run
@@ -49,6 +50,21 @@ def test_a_closed_file_is_whole_by_itself_and_free_for_other_programs(file):
         [sys.executable, "-c", script, file], capture_output=True, text=True, timeout=60, check=False
     )
     assert done.stdout.strip() == "[(3,)]", done.stderr
+
+
+def test_the_log_of_a_long_job_comes_into_the_file_between_its_transactions(file):
+    sizes = []
+    with attached(file) as con:
+        con.execute("create table texts (text varchar)")
+        for _ in range(6):
+            with transaction(con):
+                con.execute("insert into texts select repeat(md5(range::varchar), 500) from range(400)")
+            log = Path(f"{file}.wal")
+            sizes.append(log.stat().st_size if log.exists() else 0)
+    assert LOG_BYTES / 2 < max(sizes) <= LOG_BYTES
+    assert min(sizes[1:]) == 0
+    with attached(file, read_only=True) as con:
+        assert con.execute("select count(*) from texts").fetchall() == [(2400,)]
 
 
 def test_temporary_tables_macros_and_open_transactions_end_with_their_use(file):
