@@ -87,7 +87,7 @@ def _print(totals: Sequence[Total]) -> None:
 
 def _print_failures(failures: Sequence[Failure]) -> None:
     if not failures:
-        print_line("Nothing came to nothing.")
+        print_line("No call failed.")
         return
     # In the order of their newest: what came to nothing for the same reason is one line.
     found = Counter((one.party, one.run_id, one.http_status, one.reason) for one in failures)
