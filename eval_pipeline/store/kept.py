@@ -320,12 +320,13 @@ class Keeping:
         )
 
     def discard(self, name: str) -> None:
-        """Remove what was staged under this name."""
+        """Remove what was staged under this name; what cannot be removed goes with everything that is staged."""
         place = self.staged / name
-        if place.is_dir():
-            shutil.rmtree(place, ignore_errors=True)
-        else:
-            place.unlink(missing_ok=True)
+        with suppress(OSError):
+            if place.is_dir():
+                shutil.rmtree(place)
+            else:
+                place.unlink()
 
     def place(self, con: Connection, files: Sequence[KeptFile]) -> None:
         """Put staged files into their delivery; the last thing before the commit that writes their rows."""

@@ -62,6 +62,17 @@ def test_a_torn_write_in_the_place_of_what_is_in_use_is_undone_by_whoever_opens_
     assert [found for number in last for found in differences(world, f"torn --only again:{number}")] == []
 
 
+def test_what_is_laid_ready_and_cannot_be_removed_stops_nothing(world):
+    operations = world.twin("again").operations
+    numbers = [
+        number
+        for number, one in enumerate(operations, 1)
+        if one.startswith("unlink ") and ".incoming-" in one
+    ]
+    assert numbers
+    assert [found for number in numbers for found in differences(world, f"eio --only again:{number}")] == []
+
+
 def test_whatever_the_bytes_every_reader_gives_rows_or_refuses(world):
     for kind in fuzz.KINDS:
         assert differences(world, f"fuzz --of {kind} --cases {len(fuzz.kept(kind)) + 5}") == []
