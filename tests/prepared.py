@@ -174,6 +174,8 @@ def _answer(question: dict[str, Any], ended: dict[int, int]) -> int | None:
         pid = os.fork()
         if pid == 0:
             _do(question["start"])
+        # The system gives a number out again: what had it before is over.
+        ended.pop(pid, None)
         return pid
     pid = question.get("wait") or question["look"]
     if pid not in ended:
