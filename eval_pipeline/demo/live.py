@@ -47,15 +47,8 @@ def reply_to(engine: Engine, question: str, *, top_k: int = TOP_K) -> dict[str, 
 
 def listening(port: int, asked: Callable[[str], None]) -> ThreadingHTTPServer:
     """A server on this machine alone, which `asked` hears each question of; port 0 takes a free one."""
-    engine = last_engine()
-
-    class Handler(_Handler):
-        def reply(self, question: str, top_k: int) -> dict[str, Any]:
-            asked(question)
-            return reply_to(engine, question, top_k=top_k)
-
     try:
-        return ThreadingHTTPServer((HOST, port), Handler)
+        return _Server(port, last_engine(), asked)
     except OSError as error:
         raise UsageError(
             f"port {port} on {HOST} is taken ({error.strerror}): end what runs there, or choose another with --port "
@@ -63,16 +56,27 @@ def listening(port: int, asked: Callable[[str], None]) -> ThreadingHTTPServer:
         ) from error
 
 
+class _Server(ThreadingHTTPServer):
+    """What the requests have in common."""
+
+    def __init__(self, port: int, engine: Engine, asked: Callable[[str], None]) -> None:
+        self._engine = engine
+        self._asked = asked
+        super().__init__((HOST, port), _Handler)
+
+    def reply(self, question: str, top_k: int) -> dict[str, Any]:
+        self._asked(question)
+        return reply_to(self._engine, question, top_k=top_k)
+
+
 class _Handler(BaseHTTPRequestHandler):
     """POST /ask with {"question": …, "top_k": 10}."""
 
+    server: _Server
     protocol_version = "HTTP/1.1"
     # Headers and body leave together, and at once.
     wbufsize = -1
     disable_nagle_algorithm = True
-
-    def reply(self, question: str, top_k: int) -> dict[str, Any]:
-        raise NotImplementedError
 
     def do_POST(self) -> None:
         """Answer, or say what was expected."""
@@ -88,7 +92,7 @@ class _Handler(BaseHTTPRequestHandler):
             wanted = '{"question": "…", "top_k": 10}'
             self._send(HTTPStatus.BAD_REQUEST, {"error": f"expected {wanted}"})
         else:
-            self._send(HTTPStatus.OK, self.reply(*asked))
+            self._send(HTTPStatus.OK, self.server.reply(*asked))
 
     def log_message(self, format: str, *args: Any) -> None:
         """Whoever listens hears the questions instead."""
