@@ -16,6 +16,7 @@ from bench.faults.preload import NoCompiler, compile_into, environment_with
 from eval_pipeline.launch import prepare_home
 from eval_pipeline.settings import Settings
 from tests.bundle_files import compute, load, settings_in
+from tests.few_definitions import shipping, write_few
 from tests.made_once import made_once
 from tests.prepared import Prepared
 from tests.projects import open_writer
@@ -51,6 +52,22 @@ def refuse_processes(event: str, arguments: tuple[object, ...]) -> None:
     """What is to be quick starts nothing; xdist has started its workers by other means before."""
     if event == "subprocess.Popen" and "PYTEST_CURRENT_TEST" in os.environ:
         raise AssertionError(f"{arguments[1]} is started: mark the test needs_process")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def shipped_definitions(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[None]:
+    """A module with `SHIPS` has these definitions alone as the shipped ones: all take a second for each dataset."""
+    names: tuple[str, ...] = getattr(request.module, "SHIPS", ())
+    if not names:
+        yield
+        return
+    folder = made_once(
+        tmp_path_factory, f"shipped-{request.module.__name__}", lambda place: write_few(place / "sql", *names)
+    )
+    with shipping(folder / "sql"):
+        yield
 
 
 @pytest.fixture(scope="session")

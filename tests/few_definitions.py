@@ -16,6 +16,28 @@ from eval_pipeline.formulas import registry as registry_module
 from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.settings import load_settings, shipped_sql
 
+# Some of every kind, and all that is said of whole runs: enough to compare, judge and show runs.
+OF_EVERY_KIND = (
+    *("facts.chunk_ranks", "facts.found_chunks", "facts.outcomes"),
+    *("facts.extraction_outcomes", "facts.judgements", "facts.verdicts"),
+    *(
+        "metrics.answer_strings",
+        "metrics.chunk_overlap",
+        "metrics.citation_coverage",
+        "metrics.empty_results",
+    ),
+    *(
+        "metrics.failures",
+        "metrics.hit_at_k",
+        "metrics.judge_scores",
+        "metrics.judge_usage",
+        "metrics.latency",
+    ),
+    *("metrics.reciprocal_rank", "metrics.scores"),
+    *("aggregates.extraction_summary", "aggregates.judge_summary", "aggregates.latency_summary"),
+    "aggregates.run_metrics",
+)
+
 
 def write_few(folder: Path, *names: str) -> Path:
     """A shipped folder with these definitions, what they read and what they call."""

@@ -24,7 +24,10 @@ from tests.documents.described import assert_is_as_described
 from tests.evaluating.asking import KEY
 from tests.evaluating.faulty_server import Say, completion, refusal, serving
 from tests.evaluating.suites import N, asked_at, configure, kb, rows_of
+from tests.few_definitions import OF_EVERY_KIND
 from tests.without_dagster import without_dagster
+
+SHIPS = OF_EVERY_KIND
 
 DOCUMENT = (
     *("format", "run_id", "state", "stopped", "bundle", "target_calls", "judge_calls", "cached", "failed"),
@@ -250,6 +253,7 @@ def test_a_price_says_what_judging_costs_at_most_before_anybody_was_asked(folder
     assert "at most 0.05 USD.\nThat is the budget." in out
 
 
+@pytest.mark.slow
 def test_a_changed_prompt_is_asked_by_apply_with_judge_and_by_nothing_else(folder):
     prompt = folder / "prompts" / "judge" / "groundedness.md"
     with serving(kb) as server, without_dagster():

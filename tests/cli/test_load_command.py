@@ -13,9 +13,11 @@ import pytest
 from eval_pipeline.cli.main import main
 from tests.adapters.taken import MADE
 from tests.bundle_files import ask, hits, settings_in, write_golden, write_lines, write_run
-from tests.few_definitions import shipping, write_few
+from tests.few_definitions import OF_EVERY_KIND, shipping, write_few
 from tests.prepared import command_line
 from tests.without_dagster import without_dagster
+
+SHIPS = OF_EVERY_KIND
 
 
 @pytest.fixture
@@ -226,6 +228,7 @@ def test_the_handler_of_ctrl_c_is_given_back(typed, tmp_path):
     assert signal.getsignal(signal.SIGINT) is before
 
 
+@pytest.mark.slow
 @pytest.mark.needs_process
 def test_a_run_without_its_golden_set_is_said_to_have_none_until_it_is_there(typed, tmp_path):
     write_run(tmp_path / "runs-first", "early", [{"query_id": "q1"}])

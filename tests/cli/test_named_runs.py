@@ -16,7 +16,10 @@ from eval_pipeline.settings import utc_now
 from eval_pipeline.showing.run_state import run_states
 from eval_pipeline.store.lock import writer_lock
 from tests.bundle_files import compute, day, hits, load, settings_in, write_golden, write_run
+from tests.few_definitions import OF_EVERY_KIND
 from tests.projects import project_of
+
+SHIPS = OF_EVERY_KIND
 
 ROOT = Path(__file__).resolve().parents[2]
 QUERIES = [

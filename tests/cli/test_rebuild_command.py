@@ -186,6 +186,7 @@ def test_a_file_that_is_broken_further_in_is_noticed_when_it_is_read(secrets_in_
     assert len(beside(settings)) == 1
 
 
+@pytest.mark.slow
 def test_a_rebuilt_store_answers_as_the_old_one_did(secrets):
     settings, bundle = secrets
     write_run(bundle, "kept", [{"query_id": "q1", "answer": {"text": "anew"}}], created_at="2026-08-02")
@@ -231,6 +232,7 @@ def _killed(*_arguments):
     raise KeyboardInterrupt
 
 
+@pytest.mark.slow
 def test_forgotten_texts_stay_forgotten_and_their_cells_frozen(secrets):
     settings, _ = secrets
     registry = load_registry(settings)

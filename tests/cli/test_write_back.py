@@ -69,6 +69,7 @@ def emptied(db) -> list[str]:
         return list(con.iterdump())
 
 
+@pytest.mark.slow
 def test_labels_that_came_after_the_first_time_count_the_next_time(typed, base, tmp_path):
     assert typed("load", "kb.sqlite", "--write-back")[0] == 0
     assert json.loads(aggregates(base)["first"])["mrr"] is None

@@ -34,7 +34,10 @@ from eval_pipeline.upkeep.forget import Request, forget
 from eval_pipeline.upkeep.rebuild import rebuild
 from tests.bundle_files import Row, ask, day, load, settings_in, write_lines
 from tests.comparing.extracted import BAD, GOOD, TRUTH, store_of_cases
+from tests.few_definitions import OF_EVERY_KIND
 from tests.projects import open_reader, project_of, registry_of, store_with
+
+SHIPS = OF_EVERY_KIND
 
 LISTED = [{"case_id": case["case_id"], "ground_truth": TRUTH} for case in (*GOOD, BAD)]
 SAID = "1 of 5 expected cases is missing: e5"

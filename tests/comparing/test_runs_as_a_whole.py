@@ -9,7 +9,10 @@ from eval_pipeline.report.markdown import render_report_md
 from eval_pipeline.showing.show import show_run
 from tests.bundle_files import compute, write_lines
 from tests.comparing.pairs_of_runs import answered, compared, copied, expecting_one, store_of
+from tests.few_definitions import OF_EVERY_KIND
 from tests.projects import project_of
+
+SHIPS = OF_EVERY_KIND
 
 COMPUTED = [
     *PAIR_FACTS,

@@ -203,6 +203,7 @@ def test_a_comparison_that_is_asked_for_replaces_the_stored_one(changed: Setting
     assert ask(changed, "select count(*) from comparison_queries where run_b = 'night-2'") == [(3,)]
 
 
+@pytest.mark.slow
 def test_a_changed_formula_makes_its_pairs_stale_until_both_are_computed_anew(changed: Settings) -> None:
     changed.config.write_text("[formulas.reciprocal_rank]\ncutoff = 1\n")
     assert set(reasons(changed).values()) == {"parent"} and set(reasons(changed)) == set(NIGHTS)

@@ -92,6 +92,7 @@ def test_what_knows_which_parts_were_delivered_is_stale_for_every_run_when_it_is
     assert stale(settings) == {"aggregates.extraction_summary": 3}
 
 
+@pytest.mark.slow
 def test_two_runs_without_cases_stay_compared(settings):
     compute(settings)
     pair = ("asking-1", "asking-2")

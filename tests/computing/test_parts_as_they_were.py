@@ -6,6 +6,8 @@ import datetime as dt
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from eval_pipeline.computing.measure import measure
 from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.loading.load import load_bundles
@@ -110,6 +112,7 @@ def shown_metrics(folder: Path) -> dict[str, Any]:
     return metrics
 
 
+@pytest.mark.slow
 def test_the_same_numbers_computed_again_do_not_enter_the_history_again(tmp_path: Path) -> None:
     for day in range(2):
         delivered_and_computed(tmp_path, day, noted=day, found=1)

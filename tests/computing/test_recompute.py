@@ -120,6 +120,7 @@ def test_computing_one_run_again_touches_no_other(settings, registry, bundle):
     assert derived_tables(settings) == tables
 
 
+@pytest.mark.slow
 def test_neither_the_order_of_rows_nor_of_loading_nor_of_computing_matters(
     bundle, computed, registry, tmp_path
 ):
@@ -176,6 +177,7 @@ def interrupt(done, total):
     raise Interrupted
 
 
+@pytest.mark.slow
 def test_interrupted_after_every_step_computing_ends_with_the_same_documents(
     settings, registry, bundle, tmp_path_factory
 ):

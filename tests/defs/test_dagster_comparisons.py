@@ -288,6 +288,7 @@ def test_a_pair_of_runs_that_are_not_there_fails_and_the_others_are_stored(compu
     assert rows(settings, "select distinct run_a, run_b from comparison_queries") == [("r1", "r2")]
 
 
+@pytest.mark.slow
 def test_the_command_line_compares_what_it_computed_and_publishes_where_asked(loaded, tmp_path):
     settings = copied(loaded, tmp_path)
     found = run_in_dagster(project_of(settings), reasons=NEW_DATA_REASONS, pages=True)
@@ -338,6 +339,7 @@ class Watch:
         return list(result.run_requests or [])
 
 
+@pytest.mark.slow
 def test_computed_runs_are_compared_and_then_published(
     computed, compared, published, settings, store, instance
 ):

@@ -288,6 +288,7 @@ def test_a_process_that_got_the_number_of_a_dead_one_does_not_keep_its_run_alive
     assert fail_dead_runs(instance, now=utc_now()) == [run_id]
 
 
+@pytest.mark.slow
 def test_the_next_command_cleans_up_after_one_that_was_killed_and_computes_the_rest(
     one_run, few_files, tmp_path
 ):

@@ -170,6 +170,7 @@ def test_a_mended_formula_is_computed_where_it_failed_and_nothing_tells_of_it_an
     assert asked(folder, "show", "r2")[1]["metrics"]["not_third"]["value"] == 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("shipped")
 def test_a_formula_that_is_broken_later_loses_its_value_to_the_reason_and_keeps_it_in_the_history(
     failed, tmp_path

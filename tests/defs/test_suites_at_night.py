@@ -126,6 +126,7 @@ def test_a_night_is_asked_taken_in_computed_compared_and_published_unless_the_ga
     assert set(project.settings.reports.rglob("*.html")) == pages
 
 
+@pytest.mark.slow
 def test_a_night_that_stopped_fails_with_its_sentence_and_is_continued(project, instance, kb):
     kb.refuses_after = 1
     stopped = evaluated(project, instance, "2026-09-01")

@@ -15,7 +15,7 @@ import socket
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,12 +38,13 @@ DOCUMENTS = (
     "docs/evaluate.md",
     "docs/judges.md",
 )
-# Its commands go through Dagster as a reader's do, the others' only with what takes long.
-THROUGH_DAGSTER = "docs/correct-a-label.md"
-# They compute runs of the example anew, several times; `make slow` follows them.
+# They compute runs of the example anew, some several times; `make slow` follows them.
 LONG = (
+    "README.md",
     "docs/add-a-formula.md",
     "docs/change-a-formula.md",
+    "docs/correct-a-label.md",
+    "docs/extraction.md",
     "docs/forgetting.md",
     "docs/nights-and-quarantine.md",
 )
@@ -221,12 +222,12 @@ def follow(tmp_path, new_home, request) -> Callable[[str], None]:
 
 @pytest.mark.parametrize("place", [place for place in DOCUMENTS if place not in LONG])
 def test_the_commands_of_a_document_do_what_it_shows(place, follow):
-    with without_dagster() if place != THROUGH_DAGSTER else nullcontext():
+    with without_dagster():
         follow(place)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("place", [place for place in DOCUMENTS if place != THROUGH_DAGSTER])
+@pytest.mark.parametrize("place", DOCUMENTS)
 def test_through_dagster_they_do_the_same(place, follow):
     follow(place)
 

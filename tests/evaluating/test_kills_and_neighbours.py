@@ -67,6 +67,7 @@ def killed_run(
     return json.loads(out), kills
 
 
+@pytest.mark.slow
 def test_a_process_that_is_killed_loses_nothing_and_pays_twice_only_what_was_under_way(tmp_path):
     with serving(latency=0.05) as server:
         said, kills = killed_run(tmp_path / "killed", server, 40, 4, [10, 25])

@@ -166,6 +166,7 @@ def assert_same(before: Project, after: Project, run_id: str, *families: str) ->
 # ------------------------------------------------------------------ TREC
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("run_id", ["run-1", "run-2"])
 def test_a_run_that_comes_back_from_trec_has_the_same_numbers(store, export, tmp_path, run_id) -> None:
     export(run_id, "--format", "trec")
@@ -233,6 +234,7 @@ def test_what_trec_cannot_carry_of_a_run_is_said(export) -> None:
 # ------------------------------------------------------------------ BEIR, ragas, OpenTelemetry
 
 
+@pytest.mark.slow
 def test_a_run_that_comes_back_from_beir_has_the_same_numbers(store, export, tmp_path) -> None:
     export("--suite", "nightly", "--format", "beir")
     settings = load_settings({}, db=tmp_path / "eval.duckdb")

@@ -94,6 +94,7 @@ def test_a_new_formula_holds_as_it_is_written_and_is_never_written_over(place, o
     assert (path.read_text(), len(list(path.parent.iterdir()))) == (before, 1)
 
 
+@pytest.mark.slow
 def test_a_union_that_applies_cannot_limit_is_a_problem_of_its_own_formula(place):
     rows = "select run_key, query_key, 1.0 as both from facts.chunk_ranks"
     write(

@@ -18,7 +18,10 @@ from eval_pipeline.showing.show import show_run
 from eval_pipeline.upkeep.forget import Request, forget
 from eval_pipeline.upkeep.rebuild import rebuild
 from tests.bundle_files import ask, compute, day, load, settings_in, write_golden, write_lines, write_run
+from tests.few_definitions import OF_EVERY_KIND
 from tests.projects import project_of
+
+SHIPS = OF_EVERY_KIND
 
 QUERIES = ("q1", "q2")
 SECRET = "swordfish"
@@ -148,6 +151,7 @@ def test_what_became_of_the_answers_is_counted_and_said_where_a_score_is_missing
     assert shown.judge_reliability.spot_check_n == 0
 
 
+@pytest.mark.slow
 def test_left_out_texts_leave_the_verdicts_and_forgotten_ones_are_nowhere(world):
     settings = settings_in(world.folder / "textless")
     project = project_of(settings, now=day(1))
@@ -167,6 +171,7 @@ def test_left_out_texts_leave_the_verdicts_and_forgotten_ones_are_nowhere(world)
     assert SECRET.encode() not in kept
 
 
+@pytest.mark.slow
 def test_a_store_made_anew_holds_what_several_deliveries_left(world):
     before = ask(world.settings, "select judge, raw_answer from raw.judgements order by all")
     rebuild(project_of(world.settings, now=day(9)))

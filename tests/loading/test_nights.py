@@ -112,6 +112,7 @@ def test_an_attempt_without_a_number_is_the_first_and_the_later_one_of_two_wins(
     assert answers(settings) == ["b"]
 
 
+@pytest.mark.slow
 def test_the_order_of_loading_changes_nothing(tmp_path, empty_store):
     """Orders that begin alike go on in copies of one store."""
     runs = {

@@ -30,6 +30,9 @@ from tests.evaluating.suites import (
     rows_of,
     take_golden_set,
 )
+from tests.few_definitions import OF_EVERY_KIND
+
+SHIPS = OF_EVERY_KIND
 
 JUDGE = "/chat/completions"
 OWN_PROMPT = """---
@@ -95,6 +98,7 @@ def test_tonight_the_target_is_asked_again_and_the_same_answer_has_the_same_judg
     assert (second.target_calls, second.judge_calls, second.cached, second.usd) == (N, 0, N, 0.0)
 
 
+@pytest.mark.slow
 def test_a_page_of_two_nights_gives_the_reasons_of_the_judgements_that_score(folder):
     def worse_tonight(seen):
         say = kb(seen)

@@ -13,6 +13,7 @@ def names(plan):
     return set(plan)
 
 
+@pytest.mark.slow
 def test_right_after_computing_nothing_is_stale(world):
     assert world.plan() == {}
 

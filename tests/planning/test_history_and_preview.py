@@ -36,6 +36,7 @@ def mrr(world, run_id, as_of=None):
     ]
 
 
+@pytest.mark.slow
 def test_a_preview_shows_what_applying_then_stores_and_writes_nothing(world):
     before = {run: mrr(world, run) for run in ("alpha-1", "alpha-2", "beta-2")}
     double_the_rank(world, version=2)

@@ -120,6 +120,7 @@ def test_what_is_killed_within_a_transaction_is_done_by_the_next(world, start, a
     assert contents(world) == applied
 
 
+@pytest.mark.slow
 def test_an_apply_that_is_killed_blocks_nothing_and_the_next_ends_with_the_same_tables(world, start, applied):
     old, new = contents(world)["metrics.reciprocal_rank"], applied["metrics.reciprocal_rank"]
     change(world)

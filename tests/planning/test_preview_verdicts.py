@@ -52,6 +52,7 @@ def verdict(world, candidate):
     return gate(project_of(world.settings, world.registry), candidate, "alpha-1")["verdict"]
 
 
+@pytest.mark.slow
 def test_the_gate_that_applying_would_turn_round_is_named_before_and_nothing_is_written(gated):
     assert verdict(gated, "alpha-2") == "pass"
     gated.overlay(RANK, ("cast(1 as double)", "cast(0.25 as double)"))
@@ -63,6 +64,7 @@ def test_the_gate_that_applying_would_turn_round_is_named_before_and_nothing_is_
     assert verdict(gated, "alpha-2") == flip["new"]
 
 
+@pytest.mark.slow
 def test_what_a_preview_says_of_every_gate_is_what_the_gate_says_after_applying(gated):
     before = {run: verdict(gated, run) for run in ("alpha-2", "alpha-3")}
     gated.overlay(RANK, ("cast(1 as double)", "cast(0.9 as double)"))

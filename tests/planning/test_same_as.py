@@ -52,6 +52,7 @@ def rewrite(world, value):
     world.own("metrics/loud.sql", LOUD.format(value=value))
 
 
+@pytest.mark.slow
 def test_a_rewritten_formula_that_means_the_same_keeps_its_cells(world):
     before, first = fingerprint(world), line(world).fingerprint
     rewrite(world, SUM)
@@ -209,6 +210,7 @@ def loud(noise: pl.DataFrame) -> pl.DataFrame:
 """
 
 
+@pytest.mark.slow
 def test_a_formula_in_polars_is_the_same_as_one_in_sql(world):
     earlier = world.folder / "in-sql.sql"
     (world.own_sql / "metrics" / "loud.sql").rename(earlier)
@@ -219,6 +221,7 @@ def test_a_formula_in_polars_is_the_same_as_one_in_sql(world):
     assert world.plan() == {}
 
 
+@pytest.mark.slow
 def test_a_formula_in_polars_that_names_a_column_that_is_not_there_says_which(world):
     earlier = world.folder / "in-sql.sql"
     (world.own_sql / "metrics" / "loud.sql").rename(earlier)

@@ -194,6 +194,7 @@ def test_it_is_computed_for_a_run_that_an_older_version_took_in_and_did_not_comp
     assert later.plan()[NEW] == {"missing": 1}
 
 
+@pytest.mark.slow
 def test_by_its_name_it_is_planned_and_computed_for_every_run(world):
     later = with_a_new_formula(world)
     assert document(later, only=["mine"], runs=["alpha-1"])["assets"][0]["reasons"] == {"missing": 1}
@@ -210,6 +211,7 @@ def test_by_its_name_it_is_planned_and_computed_for_every_run(world):
     assert document(later)["offered"] == []
 
 
+@pytest.mark.slow
 def test_applying_an_upgrade_leaves_what_is_new_to_be_asked_for(world):
     later = with_a_new_formula(with_another_rank(world))
     with shipping(later.shipped):

@@ -241,6 +241,7 @@ def test_no_text_leaves_out_questions_answers_errors_and_chunks(report_world: Wo
         assert "c17" in text
 
 
+@pytest.mark.slow
 def test_the_same_store_gives_the_same_bytes(report_world: World, pages: dict[str, str]) -> None:
     settings, registry = report_world.settings, report_world.registry
     assert run_page(project_of(settings, registry), "run-b") == pages["run"]

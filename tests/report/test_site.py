@@ -16,9 +16,12 @@ from eval_pipeline.errors import UnknownName, UsageError
 from eval_pipeline.report.site.collect import formula_page, question_page
 from eval_pipeline.report.site.writing import MARK, Site, write_site
 from tests.bundle_files import hits, load, settings_in, write_golden, write_run
+from tests.few_definitions import OF_EVERY_KIND
 from tests.projects import project_of
 from tests.report.hostile_world import World, query_id_of
 from tests.report.page_reader import PageReader
+
+SHIPS = OF_EVERY_KIND
 
 # Addresses that the page's own script follows.
 FILTERS = ("kind=", "slice=", "metric=")
@@ -52,6 +55,7 @@ def links_of(place: str, page: PageReader) -> list[tuple[str, str]]:
     return found
 
 
+@pytest.mark.slow
 def test_every_link_of_the_site_leads_to_a_page_and_to_a_place_in_it(site) -> None:
     _, pages = site
     ids = {

@@ -9,6 +9,9 @@ import pytest
 from eval_pipeline.bundle.secrets import masked, secret_places
 from eval_pipeline.cli.main import main
 from tests.bundle_files import compute, day, hits, load, settings_in, write_golden, write_run
+from tests.few_definitions import OF_EVERY_KIND
+
+SHIPS = OF_EVERY_KIND
 
 SECRET = "sk-7731-ZEPHYRINE"
 NAMES = (

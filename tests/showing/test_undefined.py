@@ -24,6 +24,9 @@ from eval_pipeline.store.runs import find_run
 from tests.bundle_files import compute, load, settings_in, write_archive, write_golden, write_run
 from tests.projects import open_reader, project_of, registry_of, store_with
 
+# Every definition over fifteen datasets.
+pytestmark = pytest.mark.slow
+
 Row = dict[str, Any]
 SUPPORTS = [{"rel_path": "work/a.md", "recency": "newer"}, {"rel_path": "work/b.md"}]
 ASKED: Row = {

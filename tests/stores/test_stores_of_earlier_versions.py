@@ -219,6 +219,7 @@ def test_nothing_is_stale_but_what_the_changelog_names(version, store):
     assert [name for name in known if name not in changelog] == []
 
 
+@pytest.mark.slow
 def test_nothing_is_computed_that_was_computed_then(version, store):
     applied = do(store, "apply")
     if not known_stale(version):

@@ -106,6 +106,7 @@ def test_whole_deliveries_have_no_findings(rich):
     assert check.files == len(kept_files(rich)) > 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lose", [flip, Path.unlink], ids=["damaged", "missing"])
 def test_every_lost_file_is_named_and_written_anew_from_the_rows(rich, lose):
     before, files = stored(rich), kept_files(rich)
