@@ -245,9 +245,9 @@ class CompareReport(Document, frozen=True, kw_only=True):
     significance: Annotated[dict[str, Tested], Help("Metric → how sure its difference is.")]
     adjustment: Annotated[str, Help("How p-values are adjusted for their number.")] = ADJUSTMENT
     caveats: Annotated[dict[str, str], Help("Metric → why its difference is not what it seems to be.")]
-    slices: Annotated[list[SliceMoved], Help("The slices that moved most surely, at most ten.")] = field(
-        default_factory=list
-    )
+    slices: Annotated[
+        list[SliceMoved], Help("The slices that moved most surely, at most ten; none that holds every query.")
+    ] = field(default_factory=list)
     parts: Annotated[
         dict[str, PartCompared], Help("Measure of a whole run (extraction, speed, cost, indexing) → values.")
     ] = field(default_factory=dict)

@@ -239,7 +239,7 @@ def _short(p_value: float | None) -> float | None:
 def moved_slices(
     compared: Sequence[Compared], slices: Mapping[tuple[str, str], IntArray], *, groups: Groups
 ) -> list[SliceMoved]:
-    """The slices that moved most, each with the metric that says so most surely.
+    """The slices that moved most, each with the metric that says so most surely; none that holds every query.
 
     One test fits all scales: were ups and downs tossed with a fair coin, how often would they be as lopsided? Queries
     of one group count once, by the sign of their sum. Adjusted for every slice and metric in which enough moved for the
@@ -254,9 +254,10 @@ def moved_slices(
     ]
     adjusted = benjamini_hochberg([movement.p_value for movement in found])
     ranked = sorted(zip(found, adjusted, strict=True), key=lambda pair: _surest_first(*pair))
+    every_query = max((one.pairs.on_both.size for one in compared), default=0)
     strongest: dict[tuple[str, str], SliceMoved] = {}
     for movement, p_adjusted in ranked:
-        if movement.delta and movement.n >= SMALLEST_SLICE:
+        if movement.delta and movement.n >= SMALLEST_SLICE and movement.n_queries < every_query:
             strongest.setdefault((movement.slice, movement.slice_value), movement.entry(p_adjusted))
     return list(strongest.values())[:SHOWN_SLICES]
 

@@ -238,19 +238,25 @@ def test_a_group_whose_moves_cancel_each_other_did_not_move_in_a_slice(formulas)
     # .1 + .2 - .3 is 0 on paper. Five groups that moved are too few for a test.
     cancelled, moved = [0.1, 0.2, 0.0], [1.0, 1.0, 0.3]
     a = [0.0, 0.0, 0.3] * 17
-    one = Compared("mrr", formulas["mrr"], pairs(a, cancelled * 12 + moved * 5))
-    slices = {("tag", "all"): np.arange(51)}
-    (found,) = moved_slices([one], slices, groups=[f"g{number // 3}" for number in range(51)])
+    one = Compared("mrr", formulas["mrr"], pairs([*a, 0.0], [*cancelled * 12, *moved * 5, 0.0]))
+    slices = {("tag", "most"): np.arange(51)}
+    (found,) = moved_slices([one], slices, groups=[f"g{number // 3}" for number in range(52)])
     assert found["delta"] == pytest.approx(5 * 2 / 51, abs=1e-4)
     assert found["p_value"] is None
 
 
 def test_a_slice_stands_once_with_its_surest_metric(formulas) -> None:
-    sunk = pairs([1.0] * 10, [0.0] * 10)
-    partly = pairs([1.0] * 10, [0.0] * 7 + [1.0] * 3)
+    sunk = pairs([1.0] * 11, [0.0] * 10 + [1.0])
+    partly = pairs([1.0] * 11, [0.0] * 7 + [1.0] * 4)
     found = moved_slices(
         [Compared("hit@1", formulas["hit@1"], partly), Compared("hit@5", formulas["hit@5"], sunk)],
-        {("tag", "all"): np.arange(10)},
+        {("tag", "most"): np.arange(10)},
         groups=None,
     )
     assert [entry["metric"] for entry in found] == ["hit@5"]
+
+
+def test_a_slice_that_holds_every_query_is_no_part_of_the_whole(formulas) -> None:
+    one = Compared("hit@5", formulas["hit@5"], pairs([1.0] * 12, [0.0] * 12))
+    slices = {("tag", "(none)"): np.arange(12), ("difficulty", "hard"): np.arange(11)}
+    assert [entry["slice"] for entry in moved_slices([one], slices, groups=None)] == ["difficulty"]
