@@ -16,6 +16,7 @@ from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.records import SCORED_ASKS
 from eval_pipeline.showing.blocks import problems_of_setups
+from eval_pipeline.showing.plausibility import is_of_chunks
 from eval_pipeline.store.runs import NightRun
 from eval_pipeline.words import count, decimal, signed
 
@@ -33,7 +34,6 @@ OF_ANOTHER_KIND: Final = (
 )
 JUDGES_DIFFER: Final = "judge configurations differ"
 JUDGE_SETTINGS: Final = ("model", "version", "temperature", "prompt_version")
-LABELLED_CHUNKS: Final = "labels.expected_chunks"
 
 
 def _warnings_of(material: Material, registry: Registry, counts: Counts) -> list[str]:
@@ -76,7 +76,7 @@ def _is_judged(metric: str) -> bool:
 
 def chunk_level_metrics(registry: Registry, paired: Paired) -> list[str]:
     """The metrics that compare chunk ids with labels, which mean nothing to another chunker."""
-    return [key for one in paired.formulas if LABELLED_CHUNKS in registry.inputs_of(one) for key in one.keys]
+    return [key for one in paired.formulas if is_of_chunks(registry, one) for key in one.keys]
 
 
 def _about_runs(paired: Paired, counts: Counts) -> Iterator[str]:

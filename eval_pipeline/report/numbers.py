@@ -7,11 +7,21 @@ from eval_pipeline.words import decimal, signed
 
 NOTHING = "—"
 LARGE = 10
+UNNAMED = "*"
+UNNAMED_SAID = (
+    f"{UNNAMED} says nothing of its run: labels name the chunks of another chunker, so that none of the run's can be "
+    "an expected one."
+)
 
 
 def value(number: float | None) -> str:
     """Four decimals, an em dash where it is undefined."""
     return NOTHING if number is None else decimal(number)
+
+
+def _marked_value(number: float | None, *, is_unnamed: bool) -> str:
+    """Marked where labels name the chunks of another chunker than the run's."""
+    return value(number) + (UNNAMED if is_unnamed and number is not None else "")
 
 
 def change(number: float | None) -> str:

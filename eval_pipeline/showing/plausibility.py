@@ -16,8 +16,11 @@ from eval_pipeline.store.runs import RunRow, per_query_values
 from eval_pipeline.words import count
 
 IMPLAUSIBLE: Final = "implausible"
+# What a metric reads that holds ids of chunks against labels, which mean nothing to another chunker than theirs.
+LABELLED_CHUNKS: Final = "labels.expected_chunks"
 # Who is asked, and in which groups: neither says anything about what is right.
 _BESIDE_LABELS: Final = frozenset({"labels.queries", "labels.query_details", "labels.slices"})
+OTHER_CHUNKER: Final = ", by document or path alone: labels name the chunks of another chunker"
 _ID_SHOWN: Final = 24
 _EXAMPLES: Final = 2
 _TOLD_ONE_BY_ONE: Final = 3
@@ -65,6 +68,16 @@ select exists(
         or doc_key in (select doc_key from raw.hits where run_key in (select unnest($earlier)))
     )
 )
+"""
+
+# The chunkers whose ids a golden set names, as far as runs of its dataset and archives in force tell.
+_NAMED_CHUNKERS: Final = f"""
+with {_NAMED}
+select distinct chunker_version from raw.hits join raw.runs using (run_key)
+where dataset_key = $dataset and chunker_version is not null and chunk_key in (from named_chunks)
+union
+select distinct chunker_version from ledger.archives_in_force join raw.archive_chunks using (archive_key)
+where dataset_key = $dataset and chunk_key in (from named_chunks)
 """
 
 _COUNTS: Final = """
@@ -128,6 +141,7 @@ def _held_against_labels(store: Store, run_key: int) -> HeldAgainst:
     for run in _scored_runs(con, [run_key]):
         hidden = hidden_metrics(store, [run_key]).get(run_key, {})
         retrieved, named = _counts(con, run)
+        is_other = bool(_of_other_chunkers(con, [run_key]))
         counts = Plausibility(
             retrieved_ids=retrieved,
             named_by_labels=named,
@@ -138,7 +152,7 @@ def _held_against_labels(store: Store, run_key: int) -> HeldAgainst:
         if hidden:
             words = _judged(con, run).sentence
         elif retrieved:
-            words = _calmly(con, run, retrieved, named)
+            words = _calmly(con, run, retrieved, named) + (OTHER_CHUNKER if is_other else "")
         return HeldAgainst(hidden, counts, words)
     return HeldAgainst({})
 
@@ -185,6 +199,46 @@ def hidden_metrics(store: Store, run_keys: Collection[int] | None) -> dict[int, 
     found = implausible_runs(store.con, run_keys)
     hidden = label_metrics(store.definitions()) if found else []
     return {run_key: dict.fromkeys(hidden, one.why) for run_key, one in found.items()}
+
+
+def unnamed_metrics(store: Store, run_keys: Collection[int]) -> dict[int, frozenset[str]]:
+    """run_key → the metrics of expected chunks, of a run of another chunker than the labels name.
+
+    Their values stay as they are stored, and say nothing of the run: none of its ids could be an expected one.
+    """
+    found = _of_other_chunkers(store.con, run_keys)
+    if not found:
+        return {}
+    registry = store.definitions()
+    keys = frozenset(key for one in registry.formulas if is_of_chunks(registry, one) for key in one.keys)
+    return dict.fromkeys(found, keys)
+
+
+def is_of_chunks(registry: Registry, one: Definition) -> bool:
+    """Whether the definition compares ids of chunks with labels."""
+    return LABELLED_CHUNKS in registry.inputs_of(one)
+
+
+def _of_other_chunkers(con: Connection, run_keys: Collection[int]) -> list[int]:
+    """Those of the runs that recorded a chunker whose ids no label names, where labels name those of another."""
+    rows = con.execute(
+        "select run_key, golden_key, dataset_key, chunker_version from ledger.runs_in_order "
+        "where run_key in (select unnest($runs)) and golden_key is not null and chunker_version is not null "
+        "and dataset_key in (select dataset_key from (select dataset_key, chunker_version from raw.runs "
+        "union select dataset_key, chunker_version from ledger.archives_in_force) "
+        "group by dataset_key having count(distinct chunker_version) > 1) order by run_key",
+        {"runs": list(run_keys)},
+    ).fetchall()
+    named = {
+        asked: {
+            version
+            for (version,) in con.execute(
+                _NAMED_CHUNKERS, {"golden": asked[0], "dataset": asked[1]}
+            ).fetchall()
+        }
+        for asked in dict.fromkeys(row[1:3] for row in rows)
+    }
+    return [key for key, *asked, version in rows if (known := named[tuple(asked)]) and version not in known]
 
 
 def shown_per_query(

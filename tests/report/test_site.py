@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 from eval_pipeline.cli.main import cli
 from eval_pipeline.errors import UnknownName, UsageError
+from eval_pipeline.report.pages.collect import run_page
 from eval_pipeline.report.site.collect import formula_page, question_page
 from eval_pipeline.report.site.writing import MARK, Site, write_site
 from tests.bundle_files import hits, load, settings_in, write_golden, write_run
@@ -262,3 +263,22 @@ def test_a_page_is_opened_in_the_browser_when_that_is_asked(
     assert opened == []
     assert CliRunner().invoke(cli, [*words, "--open"]).exit_code == 0
     assert opened == [(tmp_path / "page.html").as_uri()]
+
+
+def test_what_another_chunker_cannot_find_is_marked_and_counted_nowhere(
+    report_world: World, readers: Mapping[str, PageReader]
+) -> None:
+    project = project_of(report_world.settings, report_world.registry)
+    assert "0.0000*" in readers["index"].text
+    assert "0.0000*" in readers["suite"].text
+    for name in ("index", "suite"):
+        assert "* says nothing of its run: labels name the chunks of another chunker" in readers[name].text
+    run = PageReader(run_page(project, "run-c")).text
+    assert "0.0000*" in run
+    assert "not found" not in run
+    assert "by document or path alone: labels name the chunks of another chunker" in run
+    assert "0.0000*" not in readers["run"].text
+    question = PageReader(question_page(project, "attic", query_id_of(4))).text
+    assert "“Another chunker”: labels name none of its chunks" in question
+    # Of the four nights that asked it.
+    assert "an expected chunk found in 1 of 3" in question

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Final
 
 from eval_pipeline.report.nights._reading import FAILED, FAR, NO_RESULT, NOT_FOUND
-from eval_pipeline.report.nights.trends import _chunker_of
+from eval_pipeline.report.numbers import UNNAMED
 from eval_pipeline.report.pages._widgets import (
     Column,
     caption_of,
@@ -33,7 +33,14 @@ STEPS: Final = {
     NOT_FOUND: "gone",
     FAILED: "failed",
 }
-IN_WORDS: Final = {NOT_FOUND: "not found", FAILED: "failed", NO_RESULT: "no result", FAR: "10 or later"}
+OTHER_CHUNKER: Final = "of another chunker than the labels name"
+IN_WORDS: Final = {
+    NOT_FOUND: "not found",
+    FAILED: "failed",
+    UNNAMED: "another chunker",
+    NO_RESULT: "no result",
+    FAR: "10 or later",
+}
 
 
 def question_section(suite: SuiteMaterial, prefix: str) -> list[Child]:
@@ -45,13 +52,13 @@ def question_section(suite: SuiteMaterial, prefix: str) -> list[Child]:
     tables = [
         _table(f"{prefix}{name}", caption, ranks, part)
         for name, caption, part in (
-            ("questions", _caption(suite, ranks, len(rows)), rows[:ROWS_OPEN]),
+            ("questions", _caption(ranks, len(rows)), rows[:ROWS_OPEN]),
             ("questions-more", "The questions that flipped less often, likewise.", rows[ROWS_OPEN:]),
         )
         if part
     ]
     rest = len(rows) - ROWS_OPEN
-    return [_legend(), tables[0], *(more(count(rest, "more question"), one) for one in tables[1:])]
+    return [_legend(ranks), tables[0], *(more(count(rest, "more question"), one) for one in tables[1:])]
 
 
 def _fitting(suite: SuiteMaterial, ranks: RankMatrix) -> Iterator[Html]:
@@ -65,22 +72,16 @@ def _fitting(suite: SuiteMaterial, ranks: RankMatrix) -> Iterator[Html]:
         yield row
 
 
-def _caption(suite: SuiteMaterial, ranks: RankMatrix, n_rows: int) -> str:
+def _caption(ranks: RankMatrix, n_rows: int) -> str:
     nights = f"{len(ranks.nights):,} of {ranks.n_nights:,} nights"
-    chunkers = {_chunker_of(run) for run in suite.runs if run.is_shown}
     return (
         f"{n_rows:,} of {ranks.n_questions:,} questions that expect a chunk, those that flip most often first; "
         f"{nights}, the newest at the left. A flip: found after a night without, or the reverse, among nights of one "
         f"chunker, over the newest {count(ranks.n_counted, 'night')}."
-        + (
-            " A night of another chunker than the labels name finds nothing by id."
-            if len(chunkers) > 1
-            else ""
-        )
     )
 
 
-def _legend() -> Html:
+def _legend(ranks: RankMatrix) -> Html:
     looks = [
         ("first", "1", "first hit"),
         ("near", "2", "2 to 5"),
@@ -89,6 +90,8 @@ def _legend() -> Html:
         ("failed", FAILED, "failed"),
         (None, NO_RESULT, "no result"),
     ]
+    if any(UNNAMED in one.ranks for one in ranks.questions):
+        looks.append((None, UNNAMED, OTHER_CHUNKER))
     return tag(
         "p",
         "The rank of the first expected chunk: ",

@@ -11,10 +11,10 @@ from typing import Any, Final
 from eval_pipeline.formulas.catalogue import HEADLINES
 from eval_pipeline.report.comparison_rows import _by_family, _representatives
 from eval_pipeline.report.nights._changes import Change, definition_changed
-from eval_pipeline.report.numbers import value
-from eval_pipeline.report.pages._widgets import Column, bullets, data_table, linked, more
+from eval_pipeline.report.numbers import _marked_value
+from eval_pipeline.report.pages._widgets import Column, bullets, data_table, linked, more, unnamed_note
 from eval_pipeline.report.pages.figures import COLOURS, Chart, _altair, _figure, _specification_of
-from eval_pipeline.report.pages.html import Child, Html, _data_text, tag
+from eval_pipeline.report.pages.html import Child, Html, _data_text, _join, tag
 from eval_pipeline.report.pages.material import GateMark, MetricFacts, SuiteMaterial, SuiteRun
 from eval_pipeline.report.pages.run_charts import _label_of
 from eval_pipeline.showing.runs import PART_HEADLINES
@@ -217,6 +217,11 @@ def trends_of(suite: SuiteMaterial, changes: Sequence[Change] = ()) -> list[Tren
 
 
 def _value(run: SuiteRun, key: str) -> float | None:
+    """What is drawn: nothing where labels name the chunks of another chunker, which is no level of the metric."""
+    return None if key in run.unnamed else _stored(run, key)
+
+
+def _stored(run: SuiteRun, key: str) -> float | None:
     return run.values.get(key, (None, 0))[0]
 
 
@@ -285,7 +290,7 @@ def _is_beyond(number: float | None, limit: float | None, gate: GateMark | None)
 def _interval(one: MetricFacts, run: SuiteRun) -> tuple[float, float] | None:
     if one.key in PARTS:
         return None
-    return _interval_of_mean(one, *run.values.get(one.key, (None, 0)))
+    return _interval_of_mean(one, _value(run, one.key), run.values.get(one.key, (None, 0))[1])
 
 
 def _interval_of_mean(one: MetricFacts, number: float | None, n: int) -> tuple[float, float] | None:
@@ -348,7 +353,8 @@ def _legend(suite: SuiteMaterial, trends: Sequence[Trend]) -> list[str]:
         said.append("Dotted: something changed that night; “What changed” names it.")
     if any(point.chunker_changed for point in points):
         said.append(
-            "Where the chunker changed metrics of expected chunks start anew: labels name the chunks of one."
+            "Where the chunker changed metrics of expected chunks start anew: labels name the chunks of one. Of nights "
+            "of another they have no point."
         )
     if any(point.definition_changed for point in points):
         said.append("Dashed: the values before and after rest on different definitions or labels.")
@@ -365,7 +371,7 @@ def _legend(suite: SuiteMaterial, trends: Sequence[Trend]) -> list[str]:
 
 def _number_table(suite: SuiteMaterial, prefix: str) -> Html:
     runs = _shown_runs(suite)[-NUMBERS_SHOWN:]
-    metrics = [one for one in suite.metrics if any(_value(run, one.key) is not None for run in runs)]
+    metrics = [one for one in suite.metrics if any(_stored(run, one.key) is not None for run in runs)]
     ordered = [one for entries in _by_family(metrics).values() for one in entries]
     columns = [
         Column("night", style="short"),
@@ -376,7 +382,7 @@ def _number_table(suite: SuiteMaterial, prefix: str) -> Html:
         [
             run.night.isoformat(),
             linked(tag("span", _data_text(run.facts.run_id), class_="id"), suite.links.run(run.facts.run_id)),
-            *(value(_value(run, one.key)) for one in ordered),
+            *(_marked_value(_stored(run, one.key), is_unnamed=one.key in run.unnamed) for one in ordered),
         ]
         for run in reversed(runs)
     ]
@@ -384,4 +390,6 @@ def _number_table(suite: SuiteMaterial, prefix: str) -> Html:
     caption = "The newest night first." + (
         f" {left_out:,} older nights are left out." if left_out > 0 else ""
     )
-    return data_table(f"{prefix}numbers", caption, columns, rows)
+    return _join(
+        data_table(f"{prefix}numbers", caption, columns, rows), unnamed_note(run.unnamed for run in runs)
+    )

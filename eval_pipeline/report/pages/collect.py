@@ -33,7 +33,12 @@ from eval_pipeline.report.pages.material import (
 )
 from eval_pipeline.showing import page_rows
 from eval_pipeline.showing.marks import marks_of_runs
-from eval_pipeline.showing.plausibility import hidden_metrics, shown_per_query
+from eval_pipeline.showing.plausibility import (
+    hidden_metrics,
+    is_of_chunks,
+    shown_per_query,
+    unnamed_metrics,
+)
 from eval_pipeline.showing.runs import PART_HEADLINES, part_headlines
 from eval_pipeline.showing.scores import metrics_of
 from eval_pipeline.store.open import Connection
@@ -44,7 +49,6 @@ HITS_READ: Final = 10
 # Below this many queries everything is read; of more only as many as a page lists.
 QUERIES_READ: Final = 2_000
 RUNS_SHOWN: Final = 400
-LABELLED_CHUNKS: Final = "labels.expected_chunks"
 
 
 def run_page(project: Project, run_id: str, *, with_text: bool = True, links: Links = NO_LINKS) -> str:
@@ -124,6 +128,7 @@ def _read_run(project: Project, run_id: str, *, with_text: bool = True) -> RunMa
             field_errors=_field_errors(store.con, run),
             guide_version=guide_version(store, run),
             with_text=with_text,
+            unnamed=unnamed_metrics(store, [run.run_key]).get(run.run_key, frozenset()),
         )
 
 
@@ -212,7 +217,7 @@ def _metric_facts(registry: Registry, *datasets: str) -> list[MetricFacts]:
             scale=one.header.scale,
             value_range=one.header.value_range,
             direction=one.header.direction,
-            is_chunk_level=LABELLED_CHUNKS in registry.inputs_of(one),
+            is_chunk_level=is_of_chunks(registry, one),
             # On a page the scores of others stand together, though each asks a question of its own.
             family=one.short_name if one.is_scored_by_name else one.family,
         )
@@ -318,6 +323,7 @@ def _suite(store: Store, name: str | None, dataset: str) -> SuiteMaterial:
 
     con = store.con
     known = [run for run in attempts(con).values() if (run.suite, run.dataset) == (name, dataset)]
+    unnamed = unnamed_metrics(store, [run.run_key for run in known])
     numbers = page_rows.attempt_numbers(con, [run.run_key for run in known])
     standing = _standing_runs(
         [(run.run_id, run.night, run.is_last_complete, numbers.get(run.run_key)) for run in known]
@@ -327,7 +333,10 @@ def _suite(store: Store, name: str | None, dataset: str) -> SuiteMaterial:
     registry = metrics_of(store, [run.run_key for run in shown])
     baseline = _baseline(registry, name, dataset)
     older = [run for run in known[: -len(shown)] if run.run_id == baseline]
-    runs = _suite_runs(store, [*older, *shown], dataset)
+    runs = [
+        replace(one, unnamed=unnamed.get(run.run_key, frozenset()))
+        for run, one in zip([*older, *shown], _suite_runs(store, [*older, *shown], dataset), strict=True)
+    ]
     return SuiteMaterial(
         suite=name,
         dataset=dataset,
@@ -338,7 +347,7 @@ def _suite(store: Store, name: str | None, dataset: str) -> SuiteMaterial:
         baseline=baseline,
         nights=nights,
         n_incomplete=sum(not run.is_complete for run in known),
-        ranks=read_ranks(con, dataset, _with_chunkers(con, known, nights)),
+        ranks=read_ranks(con, dataset, _with_chunkers(con, known, nights), unnamed),
         baseline_run=runs[0] if older else None,
     )
 

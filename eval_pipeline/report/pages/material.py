@@ -114,7 +114,7 @@ class NightCompared:
 
 @dataclass(frozen=True)
 class RunMaterial:
-    """Everything on the page of a run."""
+    """Everything on the page of a run; `unnamed` are the metrics that need a chunker which labels name."""
 
     document: RunReport
     facts: RunFacts
@@ -129,6 +129,7 @@ class RunMaterial:
     with_text: bool = True
     links: Links = NO_LINKS
     compared: Sequence[NightCompared] = ()
+    unnamed: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -164,7 +165,10 @@ class GateVerdict:
 
 @dataclass(frozen=True)
 class SuiteRun:
-    """A run as the table of a suite shows it; `golden` is the golden set it was asked, `labels` those behind values."""
+    """A run as the table of a suite shows it; `golden` is the golden set it was asked, `labels` those behind values.
+
+    `unnamed` are the metrics that need a chunker which labels name, of a run of another one.
+    """
 
     facts: RunFacts
     night: dt.date
@@ -184,6 +188,7 @@ class SuiteRun:
     is_unlabelled: bool = False
     golden: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
+    unnamed: frozenset[str] = frozenset()
 
     @property
     def n_missing(self) -> int:

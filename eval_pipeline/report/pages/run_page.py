@@ -12,7 +12,7 @@ from eval_pipeline.formulas.catalogue import HEADLINES, OF_QUERIES, SLICED
 from eval_pipeline.report.comparison_rows import _by_family, _chosen, _is_share
 from eval_pipeline.report.nights._compared import comparisons
 from eval_pipeline.report.nights.trends import _interval_of_mean
-from eval_pipeline.report.numbers import NOTHING, rank, value
+from eval_pipeline.report.numbers import NOTHING, _marked_value, rank, value
 from eval_pipeline.report.pages._about_runs import (
     footer_line,
     formula_table,
@@ -49,6 +49,7 @@ from eval_pipeline.report.pages._widgets import (
     more,
     named_ids,
     tiles,
+    unnamed_note,
 )
 from eval_pipeline.report.pages.figures import _figure
 from eval_pipeline.report.pages.html import Child, Html, _data_text, _join, tag
@@ -63,7 +64,7 @@ MOST_METRICS: Final = 5
 ZERO_IS_BAD: Final = ("groundedness", "citation_coverage", "refusal_correctness", "abstention_accuracy")
 LATE: Final = 5
 
-FAILED, MISSED, LATE_HIT, ANSWER, FINE, UNLABELLED, UNJUDGED = (
+FAILED, MISSED, LATE_HIT, ANSWER, FINE, UNLABELLED, UNJUDGED, UNNAMED = (
     "failed",
     "not found",
     f"found after {LATE}",
@@ -71,14 +72,16 @@ FAILED, MISSED, LATE_HIT, ANSWER, FINE, UNLABELLED, UNJUDGED = (
     "found",
     "no expected chunk",
     "not judged",
+    "another chunker",
 )
 TO_LOOK_AT: Final = (FAILED, MISSED, ANSWER, LATE_HIT)
-ORDER: Final = (FAILED, MISSED, ANSWER, LATE_HIT, UNLABELLED, UNJUDGED, FINE)
+ORDER: Final = (FAILED, MISSED, ANSWER, LATE_HIT, UNLABELLED, UNJUDGED, UNNAMED, FINE)
 PANELS: Final = 4
 LISTED: Final = 100
 NO_LABEL: Final = "(none)"
 ORDERED: Final = {"difficulty": ("easy", "medium", "hard")}
 LOWER: Final = "lower is better"
+FEW: Final = "†"
 
 QueryValues = Mapping[str, float | None]
 SliceValues = Mapping[str, Slice]
@@ -109,24 +112,27 @@ def _run_query_table(material: RunMaterial, *, room: int) -> Html:
     )
 
 
-def _kind_of(row: QueryRow, values: QueryValues, *, is_judged: bool) -> str:
-    """How the query went, in one word."""
+def _kind_of(row: QueryRow, values: QueryValues, *, is_judged: bool, is_named: bool = True) -> str:
+    """How the query went, in a word; `is_named` is whether labels name chunks of the run's chunker."""
     if row.is_failed:
         return FAILED
     if not is_judged:
         return UNJUDGED
-    if row.n_expected and row.first_rank is None:
+    if row.n_expected and row.first_rank is None and is_named:
         return MISSED
     if any(values.get(key) == 0 for key in ZERO_IS_BAD):
         return ANSWER
     if not row.n_expected:
         return UNLABELLED
+    if not is_named:
+        return UNNAMED
     return LATE_HIT if row.first_rank is not None and row.first_rank > LATE else FINE
 
 
 def _kind(row: QueryRow, material: RunMaterial) -> str:
     values = material.values.get(row.query_id, {})
-    return _kind_of(row, values, is_judged=material.document.state != IMPLAUSIBLE)
+    is_judged = material.document.state != IMPLAUSIBLE
+    return _kind_of(row, values, is_judged=is_judged, is_named=not material.unnamed)
 
 
 def _entry(row: QueryRow, material: RunMaterial, metrics: list[str]) -> QueryEntry:
@@ -181,7 +187,11 @@ def _detail(row: QueryRow, material: RunMaterial, *, with_text: bool) -> Html | 
 def _slices_section(material: RunMaterial) -> Iterator[Section]:
     """Every dimension that says more than the whole run does."""
     metrics = material.document.metrics
-    shares = [one.key for one in material.metrics if _is_share(one) and metrics[one.key].n]
+    shares = [
+        one.key
+        for one in material.metrics
+        if _is_share(one) and metrics[one.key].n and one.key not in material.unnamed
+    ]
     keys = _chosen(SLICED, shares, most=PANELS) or shares[:PANELS]
     content: list[Html] = []
     if keys:
@@ -249,19 +259,20 @@ def _numbers(dimension: str, values: SliceValues, material: RunMaterial, labels:
     rows: list[list[Child]] = [
         [
             _data_text(label, most=80),
-            f"{values[label].n_queries:,}{'*' if values[label].is_small else ''}",
-            *(_cell(values[label].metrics[key]) for key in keys),
+            f"{values[label].n_queries:,}{FEW if values[label].is_small else ''}",
+            *(_cell(values[label].metrics[key], is_unnamed=key in material.unnamed) for key in keys),
         ]
         for label in labels
     ]
     caption = f"Values by {dimension}, with n in brackets."
     if any(values[label].is_small for label in labels):
-        caption += " * few queries: a single one moves a value by more than a tenth."
-    return data_table(f"slice-{dimension}-numbers", caption, columns, rows)
+        caption += f" {FEW} few queries: a single one moves a value by more than a tenth."
+    table = data_table(f"slice-{dimension}-numbers", caption, columns, rows)
+    return _join(table, unnamed_note([material.unnamed.intersection(keys)]))
 
 
-def _cell(entry: Metric) -> str:
-    return f"{value(entry.value)} ({entry.n:,})" if entry.n else "—"
+def _cell(entry: Metric, *, is_unnamed: bool) -> str:
+    return f"{_marked_value(entry.value, is_unnamed=is_unnamed)} ({entry.n:,})" if entry.n else "—"
 
 
 def render_run_page(material: RunMaterial) -> str:
@@ -398,7 +409,8 @@ def _headlines(material: RunMaterial) -> Html:
     metrics, extraction = material.document.metrics, material.document.extraction
     facts = {one.key: one for one in material.metrics}
     has_extraction = bool(extraction is not None and extraction.eval_count)
-    keys = _chosen(HEADLINES, [key for key, entry in metrics.items() if entry.n], most=len(HEADLINES))
+    known = [key for key, entry in metrics.items() if entry.n and key not in material.unnamed]
+    keys = _chosen(HEADLINES, known, most=len(HEADLINES))
     entries = [_headline(facts[key], metrics[key], material) for key in _of_each_family(keys, facts)][
         : MOST_TILES - has_extraction
     ]
@@ -429,7 +441,8 @@ def _headline(one: MetricFacts, entry: Metric, material: RunMaterial) -> tuple[C
 
 
 def _curves(material: RunMaterial) -> Html | None:
-    ordered = [one.key for entries in _by_family(material.metrics).values() for one in entries]
+    drawn = [one for one in material.metrics if one.key not in material.unnamed]
+    ordered = [one.key for entries in _by_family(drawn).values() for one in entries]
     chart = _curve_chart(material.document.metrics, ordered)
     return _figure(chart) if chart else None
 
@@ -453,6 +466,7 @@ def _metric_table(material: RunMaterial) -> Html:
     ]
     return _join(
         data_table("metrics", "Mean over the queries that each metric applies to.", columns, groups),
+        unnamed_note([material.unnamed]),
         _failed(failed, material) if failed else None,
         _undefined(undefined) if undefined else None,
     )
@@ -467,7 +481,7 @@ def _metric_row(one: MetricFacts, material: RunMaterial) -> Sequence[Child]:
             " ",
             state_badge(material.states.get(one.formula)),
         ),
-        value(entry.value),
+        _marked_value(entry.value, is_unnamed=one.key in material.unnamed),
         f"{entry.n:,}",
         f"{one.meaning}{remark}",
     ]

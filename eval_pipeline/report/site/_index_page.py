@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from eval_pipeline.formulas.catalogue import CORE
-from eval_pipeline.report.numbers import NOTHING, value
+from eval_pipeline.report.numbers import NOTHING, _marked_value
 from eval_pipeline.report.pages._about_runs import footer_line
 from eval_pipeline.report.pages._page import Page, Section, render_page
 from eval_pipeline.report.pages._queries import ID_LENGTH, QUESTION_LENGTH
-from eval_pipeline.report.pages._widgets import Column, badge, data_table, linked
+from eval_pipeline.report.pages._widgets import Column, badge, data_table, linked, unnamed_note
 from eval_pipeline.report.pages.html import Child, Html, _data_text, _join, clipped, tag
 from eval_pipeline.report.site._forms import pair_form, search_form
 from eval_pipeline.report.site._material import IndexMaterial, IndexRun, IndexSuite, QuestionsMaterial
@@ -105,7 +105,10 @@ def _run_table(suite: IndexSuite, material: IndexMaterial, name: str) -> Html:
     ]
     left_out = suite.n_runs - len(suite.runs)
     caption = "The newest first." + (f" {left_out:,} older runs are left out." if left_out else "")
-    return data_table(name, caption, columns, [_run_row(one, material) for one in suite.runs])
+    return _join(
+        data_table(name, caption, columns, [_run_row(one, material) for one in suite.runs]),
+        unnamed_note(one.unnamed.intersection(CORE) for one in suite.runs),
+    )
 
 
 def _run_row(one: IndexRun, material: IndexMaterial) -> list[Child]:
@@ -114,7 +117,7 @@ def _run_row(one: IndexRun, material: IndexMaterial) -> list[Child]:
         run.night.isoformat(),
         tag("span", linked(_data_text(run.run_id), material.links.run(run.run_id)), class_="id"),
         _state(one),
-        *(value(one.values.get(key, (None, 0))[0]) for key in CORE),
+        *(_marked_value(one.values.get(key, (None, 0))[0], is_unnamed=key in one.unnamed) for key in CORE),
         f"{run.n_failed:,}" if run.n_failed else "·",
         _pairs(one, material),
         badge(one.gate, GATE_MOODS.get(one.gate)) if one.gate else NOTHING,

@@ -16,7 +16,10 @@ from eval_pipeline.store.runs import NightRun
 
 @dataclass(frozen=True)
 class Asked:
-    """What one run made of a question; `is_failed` is None where the labels in force do not ask it."""
+    """What one run made of a question; `is_failed` is None where the labels in force do not ask it.
+
+    `is_named` is whether labels name chunks of its chunker.
+    """
 
     run: NightRun
     before: str | None
@@ -27,11 +30,17 @@ class Asked:
     n_expected: int | None
     first_rank: int | None
     answer: str | None
+    is_named: bool = True
 
     @property
     def is_scored(self) -> bool:
-        """Whether its rank says anything: the labels ask it, and the run's ids are known to them."""
+        """Whether labels say anything of it: they ask it, and something knows the run's ids."""
         return self.is_failed is not None and self.is_judged
+
+    @property
+    def is_ranked(self) -> bool:
+        """Whether its rank says anything: a chunk is expected, of the run's own chunker."""
+        return self.is_scored and self.is_named and bool(self.n_expected)
 
 
 @dataclass(frozen=True)
@@ -83,7 +92,7 @@ class FormulaMaterial:
 
 @dataclass(frozen=True)
 class IndexRun:
-    """A run in the list of all, with what it is held against."""
+    """A run in the list of all, with what it is held against; `unnamed` as of the runs of a suite's page."""
 
     run: NightRun
     before: str | None
@@ -91,6 +100,7 @@ class IndexRun:
     values: Mapping[str, tuple[float | None, int]]
     gate: str | None
     is_judged: bool
+    unnamed: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

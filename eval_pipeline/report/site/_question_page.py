@@ -20,6 +20,7 @@ from eval_pipeline.words import count
 ANSWERS_SHOWN: Final = 30
 CHART_SUITES: Final = 3
 TITLE_LENGTH: Final = 80
+ANOTHER_CHUNKER: Final = "another chunker"
 
 
 def render_question_page(material: QuestionMaterial) -> str:
@@ -55,7 +56,7 @@ def _in_words(asked: Sequence[Asked]) -> str:
     if not scored:
         return f"Answered by {count(len(asked), 'run')}, in no night that is complete and scored by labels"
     said = [f"Asked in {count(len(scored), 'complete night')}"]
-    labelled = [one for one in scored if one.n_expected]
+    labelled = [one for one in scored if one.is_ranked]
     if labelled:
         places = [one.first_rank for one in labelled if one.first_rank is not None]
         said.append(f"an expected chunk found in {len(places):,} of {len(labelled):,}{_between(places)}")
@@ -86,7 +87,7 @@ def _sections(material: QuestionMaterial) -> Iterator[Section]:
 
 def _charts(material: QuestionMaterial) -> Iterator[Html]:
     """One per suite: what is compared from night to night."""
-    shown = [one for one in material.asked if one.run.is_last_complete and one.is_scored and one.n_expected]
+    shown = [one for one in material.asked if one.run.is_last_complete and one.is_ranked]
     suites = list(dict.fromkeys(one.run.suite for one in shown))
     for place, suite in enumerate(suites[:CHART_SUITES]):
         nights = [one for one in shown if one.run.suite == suite][::-1]
@@ -110,6 +111,8 @@ def _night_table(material: QuestionMaterial) -> Html:
     caption = "The newest first. Rank: where the first expected chunk stands."
     if any(not one.run.is_last_complete for one in material.asked):
         caption += " Runs that are not their night's answer are marked."
+    if any(not one.is_named for one in material.asked):
+        caption += f" “{ANOTHER_CHUNKER.capitalize()}”: labels name none of its chunks, so that none can be expected."
     return data_table("nights", caption, columns, rows)
 
 
@@ -124,7 +127,7 @@ def _night_row(one: Asked, material: QuestionMaterial) -> list[Child]:
             None if one.run.is_last_complete else _join(" ", badge("not its night's answer")),
         ),
         _became(one),
-        rank(one.first_rank) if one.is_scored else NOTHING,
+        rank(one.first_rank) if one.is_ranked else NOTHING,
         *(value(one.values.get(key)) for key in material.metrics),
         _before(one, material, place),
     ]
@@ -139,6 +142,8 @@ def _became(one: Asked) -> Html:
         return badge("not judged: nothing knows the run's ids")
     if not one.n_expected:
         return badge("no expected chunk")
+    if not one.is_named:
+        return badge(ANOTHER_CHUNKER)
     return badge("not found", "bad") if one.first_rank is None else badge("found", "good")
 
 

@@ -30,7 +30,7 @@ from eval_pipeline.report.site._material import (
 )
 from eval_pipeline.report.verdict import verdict_on
 from eval_pipeline.showing import page_rows
-from eval_pipeline.showing.plausibility import hidden_metrics
+from eval_pipeline.showing.plausibility import hidden_metrics, unnamed_metrics
 from eval_pipeline.showing.scores import metrics_of
 from eval_pipeline.store.project import Project, Store
 from eval_pipeline.store.runs import NightRun, RunRow, attempts, previous_complete_runs
@@ -158,7 +158,7 @@ def _read_asked(
     by_key = {run.run_key: run for run in runs}
     metrics = _metrics_shown(metrics_of(store, list(by_key)))
     values = _rows.values_of(con, metrics, list(by_key), query_keys)
-    hidden = hidden_metrics(store, list(by_key))
+    hidden, unnamed = hidden_metrics(store, list(by_key)), unnamed_metrics(store, list(by_key))
     before = previous_complete_runs(con, [run.run_id for run in runs])
     answers = {(row[0], row[1]): row[2:] for row in _rows.answers_of(con, list(by_key), query_keys)}
     found: dict[int, list[Asked]] = {}
@@ -168,8 +168,9 @@ def _read_asked(
                 continue
             own = values.get((run.run_key, query_key), {})
             out = hidden.get(run.run_key, {})
-            shown = {key: value for key, value in own.items() if key not in out}
-            one = Asked(run, before.get(run.run_id), not out, shown, *answer)
+            others = unnamed.get(run.run_key, ())
+            shown = {key: value for key, value in own.items() if key not in out and key not in others}
+            one = replace(Asked(run, before.get(run.run_id), not out, shown, *answer), is_named=not others)
             found.setdefault(query_key, []).append(one)
     return found, {key: one.short_name for key, one in metrics.items()}
 
@@ -276,6 +277,7 @@ def _index_suite(store: Store, suite: SuiteName, *, last: int) -> IndexSuite:
     before = previous_complete_runs(con, [run.run_id for run in shown])
     baseline = _baseline(store, suite)
     values, hidden = page_rows.whole_values(con, keys), hidden_metrics(store, keys)
+    unnamed = unnamed_metrics(store, keys)
     gates = gate_verdicts(con, keys)
     newest = next((run for run in shown if run.is_last_complete and run.run_id in before), None)
     pair = (before[newest.run_id], newest.run_id) if newest else None
@@ -294,6 +296,7 @@ def _index_suite(store: Store, suite: SuiteName, *, last: int) -> IndexSuite:
                 },
                 gates[run.run_key].verdict if run.run_key in gates else None,
                 is_judged=run.run_key not in hidden,
+                unnamed=unnamed.get(run.run_key, frozenset()),
             )
             for run in shown
         ],
