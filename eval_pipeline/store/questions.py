@@ -78,6 +78,10 @@ def _mistakes_are_the_askers() -> Iterator[None]:
         yield
     except duckdb.InterruptException:
         raise
+    except duckdb.OutOfMemoryException as error:
+        # With its cause it would count as trouble with the store's disk.
+        said = f"this needs more memory than there is ({str(error).splitlines()[0]}): ask for less at a time"
+        raise UsageError(said) from None
     except duckdb.Error as error:
         raise UsageError(str(error).strip()) from error
 

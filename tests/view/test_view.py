@@ -210,6 +210,14 @@ def test_sql_that_is_no_question_is_shown_with_what_is_wrong(asking: Asking, sta
     assert "Traceback" not in answer.text
 
 
+def test_sql_that_needs_more_memory_than_there_is_blames_no_disk(asking: Asking) -> None:
+    answer = asking(sql("select string_agg(repeat('y', 1000)) from range(1000000000)"))
+    assert answer.status == 400
+    said = PageReader(answer.text).text
+    assert "needs more memory than there is" in said
+    assert "range(1000000000)" in said
+
+
 def test_a_page_of_another_site_cannot_make_the_browser_ask_the_store(asking: Asking) -> None:
     answer = asking(sql("select 41 + 1 as found"), sec_fetch_site="cross-site")
     assert answer.status == 200
