@@ -139,8 +139,8 @@ def _about_chunkers(material: Material, registry: Registry, counts: Counts) -> I
         if metrics and paired.is_comparable:
             because = NOT_KNOWN_ALIKE if None in versions else "labels name the chunks of one version"
             yield (
-                f"deltas of chunk-level metrics are unstable across chunkers, because {because}: read "
-                f"fallback_metrics instead of {metrics}"
+                f"deltas of chunk-level metrics are unstable across chunkers, because {because}: read what is "
+                f"matched by document and span (fallback_metrics in JSON) instead of {metrics}"
             )
         yield from _about_missing_spans(material)
         if counts.not_comparable and paired.is_comparable:

@@ -165,7 +165,7 @@ class Row:
     @property
     def could_show(self) -> str:
         """The smallest difference that so many queries reveal."""
-        return value(self.tested.mde)
+        return amount(self.tested.mde)
 
 
 def rows_of(report: CompareReport) -> list[Row]:
@@ -179,11 +179,11 @@ def rows_of(report: CompareReport) -> list[Row]:
 
 
 def _worst_rows_first(row: Row) -> tuple[int, float]:
-    """Questions before their parts; equals stay in the order of the catalogue."""
+    """Questions before their parts, what cannot be compared last; equals stay in the order of the catalogue."""
     if row.verdict in (WORSE, BETTER):
         chance = row.tested.p_adjusted
         return (WORSE, BETTER).index(row.verdict), 1.0 if chance is None else chance
-    return (2 if row.is_asked else 3), 0.0
+    return (4 if row.caveat else 2 if row.is_asked else 3), 0.0
 
 
 def _metric_row(report: CompareReport, metric: str) -> Row:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
 
-from eval_pipeline.comparing.documents import BETTER, WORSE, CompareReport
+from eval_pipeline.comparing.documents import BETTER, WORSE, CompareReport, SliceMoved
 from eval_pipeline.comparing.options import SIGNIFICANT
 from eval_pipeline.formulas.catalogue import HEADLINES
 from eval_pipeline.report.comparison_rows import Row, rows_of
@@ -161,10 +161,18 @@ def _places(report: CompareReport) -> Iterator[Place]:
 
 
 def _slices(report: CompareReport) -> Iterator[Place]:
-    """The slices that surely moved, the largest movement first."""
+    """The slices that surely moved, the largest movement first; the same movement under two names once."""
     sure = [one for one in report.slices if one.p_adjusted is not None and one.p_adjusted < SIGNIFICANT]
-    unlike = [one for one in sure if one.n_queries < len(report.per_query)]
-    for one in sorted(unlike, key=lambda one: -abs(one.delta or 0))[:MOST_SLICES]:
+    unlike = {
+        (one.metric, one.n_queries, one.n, one.delta): one for one in sure[::-1] if _is_part(one, report)
+    }
+    for one in sorted(unlike.values(), key=lambda one: -abs(one.delta or 0))[:MOST_SLICES]:
         name = f"{one.slice} = {one.slice_value}"
         address = quote(f"{one.slice}={one.slice_value}", safe="")
         yield Place(f"{name}: {one.metric} {change(one.delta)}", f"slice={address}")
+
+
+def _is_part(one: SliceMoved, report: CompareReport) -> bool:
+    """Whether it says more than the comparison as a whole: not all queries, nor all that the metric is defined for."""
+    tested = report.significance.get(one.metric)
+    return one.n_queries < len(report.per_query) and (tested is None or one.n < tested.n)

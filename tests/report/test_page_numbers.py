@@ -217,7 +217,25 @@ def test_runs_of_two_chunkers_explain_how_they_were_matched(
             change(metrics["deltas"][key]),
         ]
     assert "are not known to be chunked alike" in readers["fallback"].text
-    assert readers["fallback"].rows("deltas-table")["hit@5"][-1] == "not comparable"
+    assert readers["fallback"].rows("deltas-table")["hit@5"][3] == "not comparable"
+
+
+def test_the_table_of_ranks_has_the_newer_run_down_as_the_picture_beside_it(
+    readers: dict[str, PageReader], pair_document: dict[str, Any]
+) -> None:
+    asked = [
+        one for one in pair_document["per_query"] if one["kind"] not in ("not_applicable", "not_comparable")
+    ]
+    found, lost = (
+        sum((one[place] is None, one[other] is None) == (False, True) for one in asked)
+        for place, other in (("b_hit_rank", "a_hit_rank"), ("a_hit_rank", "b_hit_rank"))
+    )
+    assert found != lost
+    head, *rows = readers["pair"].tables["rank-numbers-table"]
+    assert head[0] == "rank in run-b ↓, in run-a →"
+    # The last row is what the newer run did not find, the last column what the older one did not.
+    assert sum(int(one.replace("·", "0")) for one in rows[-1][1:-1]) == lost
+    assert sum(int(row[-1].replace("·", "0")) for row in rows[:-1]) == found
 
 
 def test_only_what_both_runs_recorded_is_called_the_same(readers: dict[str, PageReader]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from eval_pipeline.comparing.documents import (
     CompareReport,
@@ -163,6 +164,46 @@ def test_where_to_look_names_the_runs_and_leads_to_the_queries() -> None:
     for text in (render_report_md(document), render_short_md(document)):
         assert "3 errors in night-2 · 3 lost" in text
         assert "Trust: 3 queries in both · same labels." in text
+
+
+def test_a_slice_that_is_all_there_is_and_the_same_movement_under_a_second_name_are_no_places_to_look() -> (
+    None
+):
+    def moved(name: str, n: int, delta: float) -> SliceMoved:
+        return SliceMoved(
+            slice="tag",
+            slice_value=name,
+            metric="hit@5",
+            n_queries=n,
+            n=n,
+            delta=delta,
+            p_value=0.01,
+            p_adjusted=0.02,
+        )
+
+    slices = [moved("answerable", 9, -0.4), moved("work", 4, -0.5), moved("office", 4, -0.5)]
+    asked = [
+        QueryVerdict(
+            query_id=f"q{place}",
+            kind="draw",
+            regression=False,
+            regressed_chunk_ids=[],
+            a_hit_rank=1,
+            b_hit_rank=1,
+            note=None,
+        )
+        for place in range(12)
+    ]
+    document = report({"hit@5": judged(-0.4, **WORSE)}, per_query=asked, slices=slices)
+    assert [place.words for place in verdict_on(document).places] == ["tag = work: hit@5 −0.5000"]
+
+
+def test_what_cannot_be_compared_stands_last() -> None:
+    document = report(
+        {"ap@5": judged(-0.5, verdict=None), "mrr": judged(0.1), "ndcg": judged(0.1, verdict=None)}
+    )
+    document = replace(document, caveats={"ap@5": "labels name the chunks of one chunker version"})
+    assert [row.key for row in rows_of(document)] == ["mrr", "ndcg", "ap@5"]
 
 
 def test_every_way_of_showing_a_comparison_has_the_same_rows_in_the_same_order() -> None:

@@ -154,3 +154,23 @@ def test_what_cannot_be_fetched_is_said_and_linked(browser: webdriver.Chrome, se
         browser.execute_cdp_cmd("Network.setBlockedURLs", {"urls": []})
     browser.find_element(By.CSS_SELECTOR, "#questions a").click()
     wait_for(browser, "document.querySelectorAll('table.queries tbody').length === 60")
+
+
+@needs_process
+@needs_browser
+def test_what_is_printed_before_the_rest_has_come_has_the_numbers_in_its_place(
+    browser: webdriver.Chrome, server: str
+) -> None:
+    browser.execute_cdp_cmd("Network.enable", {})
+    browser.execute_cdp_cmd("Network.setBlockedURLs", {"urls": ["*whole=*"]})
+    try:
+        opened(browser, f"{server}{PAIR}")
+        wait_for(browser, "document.querySelector('#questions').textContent.includes('could not be fetched')")
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+        shown = browser.execute_script(
+            "return [...document.querySelectorAll('main > section')].filter((one) => one.checkVisibility()).map((one) => one.id)"
+        )
+        assert shown == ["deltas"]
+    finally:
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+        browser.execute_cdp_cmd("Network.setBlockedURLs", {"urls": []})

@@ -61,11 +61,12 @@ def _run_table(suite: SuiteMaterial, prefix: str) -> Html:
         Column("compare", style="pick"),
         Column("attempt", is_number=True),
         Column("state"),
+        Column("gate"),
     ]
     columns += [Column(name, is_number=True) for name in numbers]
-    columns += [Column(name, style="short") for name in ("chunker", "commit", "gate")]
+    columns += [Column(name, style="short") for name in ("chunker", "commit")]
     runs = list(reversed(suite.runs))
-    rows = [[*_run_row(suite, run), _gate(run)] for run in runs]
+    rows = [_run_row(suite, run) for run in runs]
     return data_table(f"{prefix}runs", _caption(suite, runs), columns, rows)
 
 
@@ -90,6 +91,7 @@ def _run_row(suite: SuiteMaterial, run: SuiteRun) -> list[Child]:
         _pick(run),
         NOTHING if facts.attempt is None else str(facts.attempt),
         _state(run),
+        _gate(run),
         f"{run.n_results:,} of {run.n_golden:,}",
         f"{run.n_missing:,}" if run.n_missing else "·",
         f"{run.n_failed:,}" if run.n_failed else "·",

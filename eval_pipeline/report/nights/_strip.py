@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import Final, NamedTuple
 
 from eval_pipeline.report.nights._reading import INCOMPLETE, NO_GATE
-from eval_pipeline.report.pages._widgets import more
+from eval_pipeline.report.pages._widgets import more, with_code
 from eval_pipeline.report.pages.html import Child, Html, _data_text, clipped, tag
 from eval_pipeline.report.pages.material import Night, SuiteMaterial
 from eval_pipeline.words import count
@@ -44,7 +44,7 @@ def nights_section(suite: SuiteMaterial) -> list[Child]:
     ]
     older = months[MONTHS_OPEN:]
     return [
-        tag("p", _summary(suite, [cell.of for cell in shown])),
+        tag("p", with_code(_summary(suite, [cell.of for cell in shown]))),
         _strip(months[:MONTHS_OPEN]),
         more(count(len(older), "older month"), _strip(older)) if older else None,
     ]
@@ -68,7 +68,7 @@ def _summary(suite: SuiteMaterial, shown: Sequence[Night]) -> str:
     said = f"{count(len(shown), 'night')}: {told}."
     said += f" {left_out:,} older nights are not drawn." if left_out else ""
     if set(found) <= {NO_GATE, INCOMPLETE}:
-        said += " No night was judged yet: `eval-pipeline gate` judges one.".replace("`", "")
+        said += " No night was judged yet: `eval-pipeline gate` judges one."
     return said
 
 

@@ -7,8 +7,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from eval_pipeline.report.comparison_rows import shown_first
+from eval_pipeline.report.links import NO_LINKS, Links
 from eval_pipeline.report.numbers import NOTHING
-from eval_pipeline.report.pages._widgets import Column, badge, bullets, callout, data_table, or_nothing
+from eval_pipeline.report.pages._widgets import (
+    Column,
+    badge,
+    bullets,
+    callout,
+    data_table,
+    linked,
+    or_nothing,
+)
 from eval_pipeline.report.pages.html import Child, Html, _data_text, tag
 from eval_pipeline.report.pages.material import FormulaState, RunFacts
 from eval_pipeline.settings import product_version
@@ -140,7 +149,9 @@ def state_badge(state: FormulaState | None) -> Html | None:
     return badge(state.mark, None if state.state in ("pinned", "frozen") else "bad")
 
 
-def formula_table(states: Sequence[Mapping[str, FormulaState]], names: Sequence[str]) -> Html:
+def formula_table(
+    states: Sequence[Mapping[str, FormulaState]], names: Sequence[str], links: Links = NO_LINKS
+) -> Html:
     """Version, fingerprint and state of every formula; of two runs both where they differ."""
     columns = [
         Column("formula"),
@@ -155,7 +166,11 @@ def formula_table(states: Sequence[Mapping[str, FormulaState]], names: Sequence[
         keys = next(state.keys for state in own if state)
         cells = zip(*(_formula_cells(state) for state in own), strict=True)
         rows.append(
-            [tag("span", formula, class_="id"), ", ".join(keys), *(_once(cell, names) for cell in cells)]
+            [
+                tag("span", linked(formula, links.formula(formula)), class_="id"),
+                ", ".join(keys),
+                *(_once(cell, names) for cell in cells),
+            ]
         )
     caption = "A fingerprint changes exactly when the meaning of a formula can change."
     return data_table("formulas", caption, columns, rows)

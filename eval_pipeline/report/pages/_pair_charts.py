@@ -71,7 +71,7 @@ def _forest_layers(alt: Any, base: Any, *, has_bands: bool, has_gate: bool) -> l
     """What the gate lets pass, the noise bands, the line of no difference, the intervals, the differences."""
     verdicts = [BETTER, WORSE, UNCLEAR]
     colour = _by(alt.Color, "verdict", verdicts, [COLOURS[name] for name in ("accent", "worse", "muted")])
-    shape = _by(alt.Shape, "verdict", verdicts, ["triangle-right", "triangle-left", "circle"])
+    shape = _by(alt.Shape, "verdict", verdicts, ["triangle-up", "triangle-down", "circle"])
     span = alt.X("low:Q", title="change, with its 95 % interval", axis=alt.Axis(tickCount=6))
     zero = alt.Chart(alt.Data(values=[{"zero": 0}]))
     allowed = base.transform_filter("isValid(datum.gatelow)").mark_bar(

@@ -110,16 +110,15 @@ def _table(document: CompareReport, rows: Sequence[Row]) -> Html:
         Group(title, [_row(document, row, has_bands=has_bands) for row in own])
         for title, own in _by_family(rows).items()
     ]
-    names = [
-        *short_names(document.run_a, document.run_b),
-        "change",
-        "95 % interval",
-        "p adjusted",
-        "n",
-        "could show",
+    before = [*short_names(document.run_a, document.run_b), "change"]
+    behind = ["95 % interval", "p adjusted", "n", "could show", *(["noise band"] if has_bands else [])]
+    columns = [
+        Column("metric"),
+        *(Column(title, is_number=True) for title in before),
+        Column("verdict", style="short"),
+        *(Column(title, is_number=True) for title in behind),
     ]
-    numbers = [Column(title, is_number=True) for title in [*names, *(["noise band"] if has_bands else [])]]
-    return data_table("deltas", _caption(document), [Column("metric"), *numbers, Column("verdict")], groups)
+    return data_table("deltas", _caption(document), columns, groups)
 
 
 def _by_family(rows: Sequence[Row]) -> dict[str, list[Row]]:
@@ -147,12 +146,12 @@ def _row(document: CompareReport, row: Row, *, has_bands: bool) -> list[Child]:
         row.a,
         row.b,
         row.marked_change,
-        row.interval,
-        row.p_adjusted,
-        row.n,
-        NOTHING if row.tested.mde is None else f"±{row.tested.mde:.3f}",
-        *([_band(document, row)] if has_bands else []),
         _verdict_cell(row),
+        row.interval,
+        tag("span", row.p_adjusted, class_="reason") if row.tested.p_adjusted is None else row.p_adjusted,
+        row.n,
+        NOTHING if row.tested.mde is None else f"±{row.could_show}",
+        *([_band(document, row)] if has_bands else []),
     ]
 
 

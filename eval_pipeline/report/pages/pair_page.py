@@ -56,7 +56,7 @@ def _pair_query_table(material: PairMaterial, *, room: int) -> Html:
     columns = [
         Column("question"),
         Column("kind"),
-        *(Column(f"rank {name}", is_number=True) for name in names),
+        *(Column(_join("rank ", tag("span", name, class_="short")), is_number=True) for name in names),
         Column("change of 1/rank", is_number=True),
         Column("category"),
     ]
@@ -218,7 +218,8 @@ def _follows(whole: str) -> list[Child]:
 
 def _formulas(material: PairMaterial) -> list[Child]:
     document = material.document
-    return [formula_table(material.states, list(short_names(document.run_a, document.run_b)))]
+    names = short_names(document.run_a, document.run_b)
+    return [formula_table(material.states, names, material.links)]
 
 
 def _setup(material: PairMaterial) -> Html:
@@ -253,12 +254,13 @@ def _rank_table(pairs: Mapping[tuple[int | None, int | None], int], document: Co
     for (a, b), n in pairs.items():
         place = (_band(a), _band(b))
         table[place] = table.get(place, 0) + n
+    # As the picture beside it: the older run across, the newer one down.
     rows = [
-        [name, *(f"{table[name, other]:,}" if (name, other) in table else "·" for other in names)]
+        [name, *(f"{table[other, name]:,}" if (other, name) in table else "·" for other in names)]
         for name in names
     ]
     before, after = short_names(document.run_a, document.run_b)
-    columns = [Column(f"rank in {before} ↓, in {after} →"), *(Column(name, is_number=True) for name in names)]
+    columns = [Column(f"rank in {after} ↓, in {before} →"), *(Column(name, is_number=True) for name in names)]
     return data_table("rank-numbers", "How many queries went from which rank to which.", columns, rows)
 
 

@@ -75,6 +75,7 @@ FAILED, MISSED, LATE_HIT, ANSWER, FINE, UNLABELLED, UNJUDGED, UNNAMED = (
     "another chunker",
 )
 TO_LOOK_AT: Final = (FAILED, MISSED, ANSWER, LATE_HIT)
+SEVERAL: Final = {ANSWER: "answers to check"}
 ORDER: Final = (FAILED, MISSED, ANSWER, LATE_HIT, UNLABELLED, UNJUDGED, UNNAMED, FINE)
 PANELS: Final = 4
 LISTED: Final = 100
@@ -342,7 +343,10 @@ def _where(material: RunMaterial) -> Html | None:
     places = [(kind, kinds[kind]) for kind in TO_LOOK_AT if kinds[kind]]
     if not places:
         return None
-    links = [tag("li", tag("a", f"{n:,} {kind}", href=f"#kind={quote(kind)}")) for kind, n in places]
+    links = [
+        tag("li", tag("a", count(n, kind, plural=SEVERAL.get(kind, kind)), href=f"#kind={quote(kind)}"))
+        for kind, n in places
+    ]
     return tag(
         "nav",
         tag("p", "In this run", class_="muted"),
@@ -383,7 +387,7 @@ def _sections(material: RunMaterial) -> list[Section]:
     parts = list(_parts(material))
     if document.is_without_results:
         return parts
-    formulas = Section("formulas", "Formulas", [formula_table([material.states], [""])])
+    formulas = Section("formulas", "Formulas", [formula_table([material.states], [""], material.links)])
     room = PAGE_BYTES - size_of([*parts, formulas])
     queries = Section("queries", "Queries", [_run_query_table(material, room=room), *_left_out(document)])
     return [*parts, queries, formulas]

@@ -37,7 +37,7 @@ def render_suite_page(suites: Sequence[SuiteMaterial]) -> str:
                 if section.content
             ],
             footer=[footer_line(format_number=1)],
-            crumbs=[("All runs", suites[0].links.home())],
+            crumbs=[("all runs", suites[0].links.home())],
         )
     )
 

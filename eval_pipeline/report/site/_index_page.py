@@ -162,7 +162,7 @@ def _formula_table(material: IndexMaterial) -> Html:
         [tag("span", linked(_data_text(name), material.links.formula(name)), class_="id"), keys, meaning]
         for name, keys, meaning in material.formulas
     ]
-    columns = [Column("formula"), Column("metrics"), Column("what the first one says", style="meaning")]
+    columns = [Column("formula"), Column("metrics"), Column("what it says", style="meaning")]
     return data_table("formulas", "What every number is computed by.", columns, rows)
 
 

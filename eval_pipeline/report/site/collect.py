@@ -13,6 +13,7 @@ from eval_pipeline.errors import UnknownName
 from eval_pipeline.formulas.catalogue import CORE, OF_QUERIES, describe, find_definition
 from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.registry import Registry
+from eval_pipeline.report.comparison_rows import PREFERRED_K
 from eval_pipeline.report.links import NO_LINKS, Links
 from eval_pipeline.report.pages.collect import _suite, _with_parameters
 from eval_pipeline.report.pages.material import ChunkRow
@@ -255,11 +256,16 @@ def _read_index(store: Store, *, suite: str | None = None, last: int = NIGHTS) -
     shown = dict.fromkeys(dataset for _, dataset in names)
     return IndexMaterial(
         suites=[_index_suite(store, one, last=last) for one in names],
-        formulas=[
-            (one.short_name, ", ".join(one.keys), next(iter(one.keys.values()), ""))
-            for one in _shown_formulas(registry)
-        ],
+        formulas=[(one.short_name, ", ".join(one.keys), _said_of(one)) for one in _shown_formulas(registry)],
         datasets=[(dataset, len(_rows.questions_of(store.con, dataset))) for dataset in shown],
+    )
+
+
+def _said_of(one: Definition) -> str:
+    """What one of its keys says: of several depths not of the first hit alone."""
+    return next(
+        (meaning for key, meaning in one.keys.items() if PREFERRED_K in key),
+        next(iter(one.keys.values()), ""),
     )
 
 
