@@ -8,12 +8,12 @@ from typing import Final
 from eval_pipeline.cli.main import COMMANDS
 from eval_pipeline.cli.output import filled, print_line, table
 from eval_pipeline.cli.show import _print_undefined
-from eval_pipeline.comparing.documents import BETTER, WORSE, CompareReport, SliceMoved
-from eval_pipeline.comparing.options import SIGNIFICANT
+from eval_pipeline.comparing.documents import BETTER, WORSE, CompareReport
 from eval_pipeline.report.comparison_rows import (
     OF_FEWER,
     OF_FEWER_SAID,
     Row,
+    is_sure,
     left_out,
     moved_queries,
     rows_of,
@@ -191,7 +191,7 @@ def _print_queries(report: CompareReport) -> None:
 
 
 def _print_slices(report: CompareReport) -> None:
-    shown = [entry for entry in report.slices if _is_sure(entry)] or report.slices[:SHOWN_SLICES]
+    shown = [entry for entry in report.slices if is_sure(entry)] or report.slices[:SHOWN_SLICES]
     if not shown:
         return
     rows = [
@@ -206,10 +206,6 @@ def _print_slices(report: CompareReport) -> None:
     ]
     print_line()
     table(["slice", "metric", "queries", "change", "p adj."], rows, numbers=["queries", "change", "p adj."])
-
-
-def _is_sure(entry: SliceMoved) -> bool:
-    return entry.p_adjusted is not None and bool(entry.p_adjusted < SIGNIFICANT)
 
 
 def _print_flaky(report: CompareReport) -> None:

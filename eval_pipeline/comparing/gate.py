@@ -355,7 +355,11 @@ def _unlike_values(paired: Paired, registry: Registry, rules: Sequence[Rule]) ->
     wanted = _formulas_asked(registry, rules)
     formulas = [one for one in paired.formulas if one.short_name in wanted]
     for difference in _formula_differences(
-        formulas, paired.states_a, paired.states_b, with_labels=not paired.is_unlabelled
+        formulas,
+        paired.states_a,
+        paired.states_b,
+        names=(paired.a.run_id, paired.b.run_id),
+        with_labels=not paired.is_unlabelled,
     ):
         if difference.what == DELIVERED:
             yield f"{OF_ANOTHER_KIND}: {difference.name}; computing it again changes nothing"

@@ -132,16 +132,22 @@ def _computed_from_the_same(name: str, a: RunStates, b: RunStates) -> bool:
 
 
 def _formula_differences(
-    formulas: Sequence[Definition], states_a: RunStates, states_b: RunStates, *, with_labels: bool
+    formulas: Sequence[Definition],
+    states_a: RunStates,
+    states_b: RunStates,
+    *,
+    names: tuple[str, str],
+    with_labels: bool,
 ) -> list[FormulaDifference]:
-    """Those of these definitions whose values for a and b have different meanings, or labels, behind them."""
+    """Those of these definitions whose values for the two runs have different meanings, or labels, behind them."""
     found = []
     for one in formulas:
         a, b = states_a.cells.get((one.name, "")), states_b.cells.get((one.name, ""))
         if a is None or b is None:
             continue
         if a.fingerprint != b.fingerprint and a.has_rows and b.has_rows:
-            what = "definition" if a.version == b.version else f"version {a.version} in a, {b.version} in b"
+            versions = f"version {a.version} in {names[0]}, version {b.version} in {names[1]}"
+            what = "definition" if a.version == b.version else versions
             if one.name in states_a.current & states_b.current:
                 what = DELIVERED
             found.append(FormulaDifference(one.short_name, what))

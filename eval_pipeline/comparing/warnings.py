@@ -195,7 +195,11 @@ def _about_missing_spans(material: Material) -> Iterator[str]:
 def _about_definitions(compared: Sequence[Definition], paired: Paired) -> Iterator[str]:
     # Runs without labels differ in their queries at most, which is said of the queries.
     differences = _formula_differences(
-        compared, paired.states_a, paired.states_b, with_labels=not paired.is_unlabelled
+        compared,
+        paired.states_a,
+        paired.states_b,
+        names=(paired.a.run_id, paired.b.run_id),
+        with_labels=not paired.is_unlabelled,
     )
     changed = {
         one.name: f"{one.name} ({one.what})" for one in differences if one.what not in ("labels", DELIVERED)
@@ -363,7 +367,11 @@ def _trust_of(material: Material, registry: Registry) -> list[str]:
     differing = {
         one.what
         for one in _formula_differences(
-            compared, paired.states_a, paired.states_b, with_labels=not paired.is_unlabelled
+            compared,
+            paired.states_a,
+            paired.states_b,
+            names=(paired.a.run_id, paired.b.run_id),
+            with_labels=not paired.is_unlabelled,
         )
     }
     found.append(

@@ -16,6 +16,7 @@ from eval_pipeline.comparing.documents import (
     GateRule,
     PartCompared,
     QueryVerdict,
+    SliceMoved,
     Tested,
 )
 from eval_pipeline.comparing.options import SIGNIFICANT
@@ -303,13 +304,18 @@ def _reciprocal(rank: int | None) -> float:
 
 
 def surest_metric(report: CompareReport) -> str | None:
-    """The metric whose difference is least likely to be chance, if any is significant after the adjustment."""
+    """The metric whose difference is least likely to be chance, if any is better or worse."""
     found = [
-        (entry.p_adjusted, -abs(entry.delta), metric)
+        (1.0 if entry.p_adjusted is None else entry.p_adjusted, -abs(entry.delta or 0), metric)
         for metric, entry in report.significance.items()
-        if entry.p_adjusted is not None and entry.p_adjusted < SIGNIFICANT and entry.delta
+        if entry.verdict in (BETTER, WORSE)
     ]
     return min(found)[2] if found else None
+
+
+def is_sure(entry: SliceMoved) -> bool:
+    """Whether the slice moved by more than chance moves one of so many."""
+    return entry.p_adjusted is not None and entry.p_adjusted < SIGNIFICANT
 
 
 def paired_delta(report: CompareReport, metric: str) -> float | None:

@@ -8,9 +8,8 @@ from typing import Final
 from urllib.parse import quote
 
 from eval_pipeline.comparing.documents import BETTER, WORSE, CompareReport, SliceMoved
-from eval_pipeline.comparing.options import SIGNIFICANT
 from eval_pipeline.formulas.catalogue import HEADLINES
-from eval_pipeline.report.comparison_rows import Row, rows_of
+from eval_pipeline.report.comparison_rows import Row, is_sure, rows_of
 from eval_pipeline.report.numbers import LARGE, _brief, change
 from eval_pipeline.words import count
 
@@ -162,7 +161,7 @@ def _places(report: CompareReport) -> Iterator[Place]:
 
 def _slices(report: CompareReport) -> Iterator[Place]:
     """The slices that surely moved, the largest movement first; the same movement under two names once."""
-    sure = [one for one in report.slices if one.p_adjusted is not None and one.p_adjusted < SIGNIFICANT]
+    sure = [one for one in report.slices if is_sure(one)]
     unlike = {
         (one.metric, one.n_queries, one.n, one.delta): one for one in sure[::-1] if _is_part(one, report)
     }

@@ -56,8 +56,9 @@ def test_a_pinned_value_is_marked_when_its_run_is_shown(pinned):
 
 def test_a_comparison_says_which_side_is_pinned_and_that_the_definitions_differ(pinned):
     warnings = compare(project_of(pinned.settings, pinned.registry), "alpha-2", "alpha-3")["warnings"]
+    versions = "reciprocal_rank (version 1 in alpha-2, version 2 in alpha-3)"
     assert any(
-        text.startswith("values computed under different definitions: reciprocal_rank") for text in warnings
+        text.startswith(f"values computed under different definitions: {versions}") for text in warnings
     )
     assert any("on purpose for alpha-2: reciprocal_rank (formula)" in text for text in warnings)
     assert not any("run --all" in text for text in warnings)

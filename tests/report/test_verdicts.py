@@ -17,7 +17,7 @@ from eval_pipeline.comparing.documents import (
 from eval_pipeline.comparing.documents import (
     Tested as Answer,
 )
-from eval_pipeline.report.comparison_rows import rows_of, short_names
+from eval_pipeline.report.comparison_rows import rows_of, short_names, surest_metric
 from eval_pipeline.report.markdown import render_report_md, render_short_md
 from eval_pipeline.report.verdict import verdict_on
 
@@ -196,6 +196,12 @@ def test_a_slice_that_is_all_there_is_and_the_same_movement_under_a_second_name_
     ]
     document = report({"hit@5": judged(-0.4, **WORSE)}, per_query=asked, slices=slices)
     assert [place.words for place in verdict_on(document).places] == ["tag = work: hit@5 −0.5000"]
+
+
+def test_what_is_proposed_to_be_explained_is_what_the_verdict_is_about() -> None:
+    within_noise = judged(0.3, p_adjusted=0.001, verdict="not shown")
+    assert surest_metric(report({"mrr": within_noise})) is None
+    assert surest_metric(report({"mrr": within_noise, "hit@5": judged(-0.2, **WORSE)})) == "hit@5"
 
 
 def test_what_cannot_be_compared_stands_last() -> None:
