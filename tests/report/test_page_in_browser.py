@@ -248,7 +248,7 @@ def test_the_first_tab_offers_to_skip_to_the_content(
 def test_the_page_prints_on_paper_without_its_controls(
     browser: webdriver.Chrome, files: dict[str, str]
 ) -> None:
-    opened(browser, files["run"], theme="dark")
+    opened(browser, files["pair"], theme="dark")
     browser.execute_cdp_cmd(
         "Emulation.setEmulatedMedia",
         {"media": "print", "features": [{"name": "prefers-color-scheme", "value": "dark"}]},
@@ -257,8 +257,10 @@ def test_the_page_prints_on_paper_without_its_controls(
         browser.execute_script("return getComputedStyle(document.body).backgroundColor")
         == "rgb(255, 255, 255)"
     )
-    assert not browser.find_element(By.CSS_SELECTOR, "form.filters").is_displayed()
+    assert not browser.find_element(By.NAME, "search").is_displayed()
     assert not browser.find_element(By.CSS_SELECTOR, "nav").is_displayed()
+    # Of how many what is printed is the beginning.
+    assert browser.find_element(By.NAME, "count").is_displayed()
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
 
 

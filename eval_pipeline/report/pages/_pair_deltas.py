@@ -43,8 +43,10 @@ def forest(material: PairMaterial) -> list[Child]:
         has_gate = has_gate or any(one.allowed for one in shown)
         if shown:
             drawn.append(_figure(forest_chart(shown, name=name, title=title)))
-    if has_gate:
-        drawn.append(tag("p", "Dashed: the loss that the gate lets pass.", class_="note"))
+    if drawn:
+        band = " Shaded: how far identical runs differ." if any(document.noise.values()) else ""
+        gate = " Dashed: the loss that the gate lets pass." if has_gate else ""
+        drawn.append(tag("p", f"▼ worse, ▲ better, ● no difference shown.{band}{gate}", class_="note"))
     return drawn
 
 
