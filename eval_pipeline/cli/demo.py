@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING
 import click
 
 from eval_pipeline.cli.options import with_store
-from eval_pipeline.cli.output import end_where_failed, number, print_line, progress_bar, say, table
+from eval_pipeline.cli.output import (
+    end_where_failed,
+    marked_numbers,
+    print_line,
+    print_unnamed,
+    progress_bar,
+    say,
+    table,
+)
 from eval_pipeline.errors import UsageError
 from eval_pipeline.words import count
 
@@ -78,11 +86,13 @@ def _load(project: Project) -> None:
         f"{count(sum(summary.computed.cells.values()), 'cell')} computed.\n"
     )
     rows = headline_table(project, IN_BRIEF)
+    columns = [marked_numbers(column) for column in zip(*(values for _, values in rows), strict=True)]
     table(
         ["run", *IN_BRIEF],
-        [(run_id, *(number(value) for value in values)) for run_id, values in rows],
+        list(zip([run_id for run_id, _ in rows], *columns, strict=True)),
         numbers=IN_BRIEF,
     )
+    print_unnamed(any(is_unnamed for _, values in rows for _, is_unnamed in values))
     print_line(_next_commands(str(project.settings.db)))
     end_where_failed(summary.failed)
 

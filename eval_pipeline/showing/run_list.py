@@ -12,6 +12,7 @@ from eval_pipeline.computing.history import run_file
 from eval_pipeline.documents import UNSET, Document, Help, UnsetType
 from eval_pipeline.errors import UnknownName
 from eval_pipeline.formulas.catalogue import CORE
+from eval_pipeline.showing.plausibility import unnamed_metrics
 from eval_pipeline.showing.run_state import run_states
 from eval_pipeline.showing.runs import part_headlines, run_summaries
 from eval_pipeline.store.open import Connection, first_value
@@ -49,6 +50,10 @@ class ListedRun(Document, frozen=True):
         str | UnsetType | None, Help("The commit it was made from, or null; only of `runs RUN_ID`.")
     ] = UNSET
     superseded_by: Annotated[str | None, Help("The run that replaces it; null where none does.")] = None
+    unnamed: Annotated[
+        list[str] | UnsetType,
+        Help("The headlines that say nothing of it, as in `show`; not there for other runs."),
+    ] = UNSET
 
 
 class RunList(Document, frozen=True):
@@ -120,6 +125,7 @@ def _listed(store: Store, runs: Sequence[NightRun]) -> list[ListedRun]:
         ).fetchall()
     )
     headlines = _headlines(store, run_ids)
+    unnamed = unnamed_metrics(store, [one.run_key for one in runs])
     return [
         ListedRun(
             run_id=one.run_id,
@@ -133,6 +139,7 @@ def _listed(store: Store, runs: Sequence[NightRun]) -> list[ListedRun]:
             state=states[one.run_id],
             headline=headlines[one.run_id],
             superseded_by=one.superseded_by,
+            unnamed=[key for key in CORE if key in unnamed.get(one.run_key, ())] or UNSET,
         )
         for one in runs
     ]

@@ -11,7 +11,7 @@ from eval_pipeline.computing.derived import table_columns
 from eval_pipeline.errors import UnknownName
 from eval_pipeline.formulas.definition import quoted
 from eval_pipeline.loading.inbox import WaitingRun
-from eval_pipeline.showing.plausibility import hidden_metrics
+from eval_pipeline.showing.plausibility import hidden_metrics, unnamed_metrics
 from eval_pipeline.store.open import Connection
 from eval_pipeline.store.project import Project, Store
 from eval_pipeline.store.runs import run_ids
@@ -68,22 +68,29 @@ def check_runs(project: Project, wanted: Collection[str]) -> None:
             raise UnknownName("run", run_id, known)
 
 
-def headline_table(project: Project, keys: Sequence[str]) -> list[tuple[str, list[float | None]]]:
-    """Every run in run order with its values of these metrics."""
+def headline_table(
+    project: Project, keys: Sequence[str]
+) -> list[tuple[str, list[tuple[float | None, bool]]]]:
+    """Every run in run order with its values of these metrics, each with whether it says nothing of the run."""
     with project.read() as store:
         ordered = run_ids(store.con)
         hidden = hidden_metrics(store, None)
-        values = {
-            (run_id, metric): value
-            for run_key, run_id, metric, value in store.con.execute(
-                "select run_key, r.run_id, m.metric, m.value from aggregates.run_metrics m "
-                "join raw.runs r using (run_key) where m.slice = '' and list_contains(?, m.metric)",
-                [list(keys)],
-            ).fetchall()
-            if metric not in hidden.get(run_key, ())
-        }
+        rows = store.con.execute(
+            "select run_key, r.run_id, m.metric, m.value from aggregates.run_metrics m "
+            "join raw.runs r using (run_key) where m.slice = '' and list_contains(?, m.metric)",
+            [list(keys)],
+        ).fetchall()
+        unnamed = unnamed_metrics(store, {run_key for run_key, *_ in rows})
+    values = {
+        (run_id, metric): (value, metric in unnamed.get(run_key, ()))
+        for run_key, run_id, metric, value in rows
+        if metric not in hidden.get(run_key, ())
+    }
     known = project.definitions().keys()
-    return [(run_id, [values.get((run_id, key)) for key in keys if key in known]) for run_id in ordered]
+    return [
+        (run_id, [values.get((run_id, key), (None, False)) for key in keys if key in known])
+        for run_id in ordered
+    ]
 
 
 def run_order(store: Store, waiting: Sequence[WaitingRun] = ()) -> list[str]:
