@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.loading.load import load_bundles
 from eval_pipeline.report.numbers import change, value
 from eval_pipeline.report.pages.collect import pair_page, run_page, suite_page
+from eval_pipeline.report.pages.material import PairMaterial, RunFacts
+from eval_pipeline.report.pages.pair_page import render_pair_page
 from eval_pipeline.report.verdict import verdict_on
 from eval_pipeline.settings import Settings, default_file, load_settings
 from eval_pipeline.showing.show import show_run
@@ -244,6 +247,21 @@ def test_only_what_both_runs_recorded_is_called_the_same(readers: dict[str, Page
     assert f"The same: chunker, embedding, {judge}. {unknown}" in readers["pair"].text
     assert f"Differs: chunker. The same: embedding, {judge}. {unknown}" in readers["fallback"].text
     assert "Differs" not in readers["pair"].text
+
+
+def test_settings_that_the_line_of_trust_does_not_speak_of_are_named_where_they_differ(
+    pair_document: Any,
+) -> None:
+    facts = RunFacts(
+        "a", "d", None, None, None, None, None, None, None, {"prompt_version": "p1", "folder": "off"}
+    )
+    other = replace(facts, run_id="b", config={"prompt_version": "p2", "folder": "on"})
+    page = PageReader(render_pair_page(PairMaterial(pair_document, (facts, other), []))).text
+    assert "Also different: folder off → on." in page
+    assert (
+        "Also different"
+        not in PageReader(render_pair_page(PairMaterial(pair_document, (facts, facts), []))).text
+    )
 
 
 def test_no_text_leaves_out_questions_answers_errors_and_chunks(report_world: World) -> None:

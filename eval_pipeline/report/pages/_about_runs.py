@@ -53,6 +53,7 @@ DECIDING: Final = (
     "llm_model",
     *(f"judge.{key}" for key in JUDGE),
 )
+DECIDING_NAMES: Final = frozenset(SETTING_NAMES[place] for place in DECIDING)
 
 
 def run_facts(facts: RunFacts) -> dict[str, Child]:

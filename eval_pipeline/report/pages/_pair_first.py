@@ -7,10 +7,11 @@ from urllib.parse import quote
 
 from eval_pipeline.comparing.documents import BETTER, WORSE
 from eval_pipeline.documents import UNSET
-from eval_pipeline.report.comparison_rows import Row
+from eval_pipeline.report.comparison_rows import Row, shown_first
 from eval_pipeline.report.numbers import _brief
+from eval_pipeline.report.pages._about_runs import DECIDING_NAMES, changed_settings
 from eval_pipeline.report.pages._widgets import badge, bullets, callout, metric_name, more, with_code
-from eval_pipeline.report.pages.html import Child, Html, _data_text, _join, tag
+from eval_pipeline.report.pages.html import Child, Html, _data_text, _join, clipped, tag
 from eval_pipeline.report.pages.material import PairMaterial
 from eval_pipeline.report.verdict import Verdict, verdict_on
 from eval_pipeline.words import count
@@ -19,6 +20,8 @@ MOODS: Final = {BETTER: "good", WORSE: "bad"}
 GATE_MOODS: Final = {"pass": "good", "fail": "bad"}
 # So many warnings are read before the numbers; the rest are folded behind them.
 WARNINGS_SHOWN: Final = 3
+SETTINGS_SHOWN: Final = 4
+SETTING_SHOWN: Final = 40
 
 
 def first_screen(material: PairMaterial) -> list[Child]:
@@ -26,7 +29,9 @@ def first_screen(material: PairMaterial) -> list[Child]:
     verdict = verdict_on(material.document)
     return [
         _sentence(verdict, material),
-        tag("p", f"Trust: {verdict.trust}.", class_="trust") if verdict.trust else None,
+        tag("p", f"Trust: {verdict.trust}.", _also_different(material), class_="trust")
+        if verdict.trust
+        else None,
         _tiles(verdict, material),
         _where(verdict),
         _warnings(material),
@@ -45,6 +50,26 @@ def _gate(material: PairMaterial) -> Html | None:
     if material.gate is None:
         return None
     return badge(f"gate: {material.gate.verdict}", GATE_MOODS.get(material.gate.verdict))
+
+
+def _also_different(material: PairMaterial) -> Html | None:
+    """What else the runs recorded otherwise: settings that the line before does not speak of."""
+    changed = {
+        name: sides for name, sides in changed_settings(*material.facts).items() if name not in DECIDING_NAMES
+    }
+    if not changed:
+        return None
+    told = [
+        f"{name} {' → '.join(clipped(one, SETTING_SHOWN) for one in sides)}"
+        for name, sides in changed.items()
+    ]
+    return _join(
+        " ",
+        tag("a", "Also different", href="#runs"),
+        ": ",
+        _data_text(shown_first(told, SETTINGS_SHOWN)),
+        ".",
+    )
 
 
 def _tiles(verdict: Verdict, material: PairMaterial) -> Html | None:
