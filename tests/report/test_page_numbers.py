@@ -16,11 +16,12 @@ from click.testing import CliRunner
 from eval_pipeline.cli.main import cli
 from eval_pipeline.comparing.compare import compare
 from eval_pipeline.comparing.documents import CompareReport
+from eval_pipeline.comparing.gate import gate
 from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.loading.load import load_bundles
 from eval_pipeline.report.numbers import change, value
 from eval_pipeline.report.pages.collect import pair_page, run_page, suite_page
-from eval_pipeline.report.pages.material import PairMaterial, RunFacts
+from eval_pipeline.report.pages.material import MetricFacts, PairMaterial, RunFacts
 from eval_pipeline.report.pages.pair_page import render_pair_page
 from eval_pipeline.report.verdict import verdict_on
 from eval_pipeline.settings import Settings, default_file, load_settings
@@ -262,6 +263,19 @@ def test_settings_that_the_line_of_trust_does_not_speak_of_are_named_where_they_
         "Also different"
         not in PageReader(render_pair_page(PairMaterial(pair_document, (facts, facts), []))).text
     )
+
+
+def test_without_a_verdict_the_gate_lets_pass_what_is_drawn_at_the_least(
+    report_world: World, pair_document: Any
+) -> None:
+    """A margin that nobody wrote grows with what the queries do not resolve, which the gate alone works out."""
+    facts = RunFacts("run-a", "attic", None, None, None, None, None, None, None, {})
+    hit = MetricFacts("hit@5", "hit_at_k", "hit", "Hits", None, None, "binary", (0, 1), "higher")
+    material = PairMaterial(pair_document, (facts, facts), [hit], margins={"hit@5": 0.02})
+    verdict = gate(project_of(report_world.settings, report_world.registry), "run-b", "run-a")
+    said = "Dashed: the loss that the gate lets pass"
+    assert f"{said} at the least." in PageReader(render_pair_page(material)).text
+    assert f"{said}." in PageReader(render_pair_page(replace(material, gate=verdict))).text
 
 
 def test_no_text_leaves_out_questions_answers_errors_and_chunks(report_world: World) -> None:

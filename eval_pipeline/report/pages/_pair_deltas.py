@@ -45,7 +45,9 @@ def forest(material: PairMaterial) -> list[Child]:
             drawn.append(_figure(forest_chart(shown, name=name, title=title)))
     if drawn:
         band = " Shaded: how far identical runs differ." if any(document.noise.values()) else ""
-        gate = " Dashed: the loss that the gate lets pass." if has_gate else ""
+        # Without a verdict nobody has said how far an open margin grows with what the queries do not resolve.
+        at_least = "" if material.gate else " at the least"
+        gate = f" Dashed: the loss that the gate lets pass{at_least}." if has_gate else ""
         drawn.append(tag("p", f"▼ worse, ▲ better, ● no difference shown.{band}{gate}", class_="note"))
     return drawn
 
