@@ -8,10 +8,7 @@ from eval_pipeline.words import decimal, signed
 NOTHING = "—"
 LARGE = 10
 UNNAMED = "*"
-UNNAMED_SAID = (
-    f"{UNNAMED} says nothing of its run: labels name the chunks of another chunker, so that none of the run's can be "
-    "an expected one."
-)
+UNNAMED_SAID = f"{UNNAMED} an artefact, not a measurement: the labels name chunks of another chunker, which this run cannot find."
 
 
 def value(number: float | None) -> str:

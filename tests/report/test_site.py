@@ -272,7 +272,10 @@ def test_what_another_chunker_cannot_find_is_marked_and_counted_nowhere(
     assert "0.0000*" in readers["index"].text
     assert "0.0000*" in readers["suite"].text
     for name in ("index", "suite"):
-        assert "* says nothing of its run: labels name the chunks of another chunker" in readers[name].text
+        assert (
+            "* an artefact, not a measurement: the labels name chunks of another chunker"
+            in readers[name].text
+        )
     run = PageReader(run_page(project, "run-c")).text
     assert "0.0000*" in run
     assert "not found" not in run

@@ -178,7 +178,7 @@ def test_what_a_run_of_another_chunker_cannot_find_is_marked(two_chunkers: Setti
     for command in (["show", "other"], ["runs"]):
         said = CliRunner().invoke(cli, [*command, "--db", db]).output
         assert "0.0000*" in said
-        assert "* says nothing of its run: labels name the chunks of another chunker" in said
+        assert "* an artefact, not a measurement: the labels name chunks of another chunker" in said
     assert "*" not in CliRunner().invoke(cli, ["show", "own", "--no-slices", "--db", db]).output
 
 
