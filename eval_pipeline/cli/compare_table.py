@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -23,6 +24,7 @@ from eval_pipeline.report.comparison_rows import (
 )
 from eval_pipeline.report.markdown import LISTED_QUERIES
 from eval_pipeline.report.numbers import change, p_value, rank
+from eval_pipeline.report.pages.html import in_line
 from eval_pipeline.report.verdict import Verdict, verdict_on
 from eval_pipeline.words import count
 
@@ -105,7 +107,7 @@ def _print_asked(report: CompareReport, rows: Sequence[Row]) -> None:
             row.b,
             MARKS.get(row.verdict or "", "") + row.change,
             row.interval,
-            _narrow(row.p_adjusted) + ("~" if row.is_noise else ""),
+            _narrow(row.p_adjusted + ("~" if row.is_noise else "")),
         )
         for row in rows
     ]
@@ -134,17 +136,20 @@ def _print_others(report: CompareReport, rows: Sequence[Row]) -> None:
     table(columns, cells, numbers=columns[1:-1])
 
 
-def _broken(name: str, *, most: int = LONGEST_NAME) -> str:
+def _broken(name: str, *, most: int = LONGEST_NAME) -> tuple[str, ...]:
     """A name too long for its column goes on at one of its own joints."""
     if len(name) <= most:
-        return name
+        return (name,)
     place = max(name.rfind(joint, 0, most) for joint in "._") + 1
-    return f"{name[:place]}\n{name[place:]}" if place else name
+    return (name[:place], name[place:]) if place else (name,)
 
 
-def _narrow(reason: str) -> str:
+def _narrow(reason: str) -> tuple[str, ...]:
     """Why there is no adjusted p, in a column for numbers."""
-    return reason.replace("few ", "few\n").replace("part of extraction.", "part of\n")
+    for joint, kept in (("part of extraction.", "part of"), ("too few ", "too few")):
+        if reason.startswith(joint):
+            return kept, reason.removeprefix(joint)
+    return (reason,)
 
 
 def _name_marks(row: Row) -> str:
@@ -231,6 +236,6 @@ def _next(report: CompareReport) -> Iterator[str]:
         yield "eval-pipeline run --all"
     metric = surest_metric(report)
     if metric and "explain" in COMMANDS:
-        yield f"eval-pipeline explain {metric} {a} {b}"
+        yield in_line(f"eval-pipeline explain {shlex.quote(metric)} {a} {b}")
     yield f"eval-pipeline gate {b} --baseline {a}"
     yield f"eval-pipeline compare {a} {b} --output comparison.{'html' if 'report' in COMMANDS else 'md'}"

@@ -9,6 +9,7 @@ import click
 
 from eval_pipeline.cli.options import RUN_ID, as_json, choosing, with_store
 from eval_pipeline.cli.output import print_json, print_line, table
+from eval_pipeline.report.pages.html import in_line
 from eval_pipeline.words import count, decimal, signed
 
 if TYPE_CHECKING:
@@ -69,7 +70,9 @@ def command(
 
 def _print(document: ExplainReport) -> None:
     a, b = document.a, document.b
-    print_line(f"{document.metric}: {decimal(a.value)} → {decimal(b.value)}, {signed(document.total)}")
+    print_line(
+        f"{in_line(document.metric)}: {decimal(a.value)} → {decimal(b.value)}, {signed(document.total)}"
+    )
     for run_id, point in ((document.run_a, a), (document.run_b, b)):
         when = f" as of {point.as_of}" if point.as_of else ""
         print_line(f"  {run_id}{when}: n = {point.n:,}, {point.fingerprint}")

@@ -10,7 +10,7 @@ import click
 
 from eval_pipeline.cli.compare import format_of, json_text, prepared, write
 from eval_pipeline.cli.options import RUN_OR_FILE, as_json, choosing, with_labels, with_store, writing
-from eval_pipeline.cli.output import filled, number, print_line, table
+from eval_pipeline.cli.output import Cell, filled, number, print_line, table
 
 if TYPE_CHECKING:
     from eval_pipeline.comparing.documents import GateReport
@@ -124,7 +124,7 @@ def _print(document: GateReport) -> None:
             )
             for rule in shown
         ]
-        columns = ["", "rule", "baseline", "candidate", "change", "margin", "p of\na loss"]
+        columns: list[Cell] = ["", "rule", "baseline", "candidate", "change", "margin", ("p of", "a loss")]
         print_line()
         table(columns, rows, numbers=columns[2:])
         print_line("p of a loss: one-sided; Simes inside a family of metrics, Holm over the families\n")

@@ -12,6 +12,7 @@ from eval_pipeline.cli.asking import not_finished, progress_line
 from eval_pipeline.cli.options import as_json, with_store
 from eval_pipeline.cli.output import number, print_json, print_line, say, table
 from eval_pipeline.errors import UsageError
+from eval_pipeline.report.pages.html import in_line
 from eval_pipeline.words import count, rounded_usd, usd
 
 if TYPE_CHECKING:
@@ -206,7 +207,9 @@ def _print_check(found: JudgeCheck) -> None:
     print_line(f"Read: {statuses or 'nothing'}.")
     print_line(f"{found.cached:,} kept, {found.asked:,} asked now: {usd(found.usd)}.")
     for one in found.wrong[:5]:
-        print_line(f"  {one['query_id']} ({one['ask']}): {one['said']:g}, where {one['right']:g} is right")
+        print_line(
+            in_line(f"  {one['query_id']} ({one['ask']}): {one['said']:g}, where {one['right']:g} is right")
+        )
     if len(found.wrong) > 5:
         print_line(f"  and {count(len(found.wrong) - 5, 'other')}")
 

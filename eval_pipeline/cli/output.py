@@ -10,14 +10,16 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from eval_pipeline.documents import as_json
-from eval_pipeline.report.pages.html import visible
+from eval_pipeline.report.pages.html import in_line, visible
 from eval_pipeline.words import count, decimal
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.text import Text
 
     from eval_pipeline.store.project import Project
 
+Cell = str | tuple[str, ...]
 WIDTH = 80
 HOW_TO_MEND = (
     "`eval-pipeline metrics --check NAME` shows the place. A formula that is mended is computed by "
@@ -101,21 +103,30 @@ def print_line(text: str = "") -> None:
     print(visible(text))
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, numbers: Sequence[str] = ()) -> None:
-    """A table that fits 80 columns; the columns named in `numbers` are aligned to the right."""
+def table(columns: Sequence[Cell], rows: Sequence[Sequence[Any]], *, numbers: Sequence[Cell] = ()) -> None:
+    """A table that fits 80 columns; the columns named in `numbers` are aligned to the right.
+
+    A text stays on its line, whatever it is made of; a cell of several lines is a tuple of them.
+    """
     from rich import box
     from rich.table import Table
-    from rich.text import Text
 
     shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
     for column in columns:
         is_number = column in numbers
         shown.add_column(
-            Text(column), justify="right" if is_number else "left", no_wrap=is_number, overflow="fold"
+            _cell(column), justify="right" if is_number else "left", no_wrap=is_number, overflow="fold"
         )
     for row in rows:
-        shown.add_row(*(Text("" if cell is None else visible(str(cell))) for cell in row))
+        shown.add_row(*map(_cell, row))
     console().print(shown)
+
+
+def _cell(cell: Any) -> Text:
+    from rich.text import Text
+
+    lines = cell if isinstance(cell, tuple) else ("" if cell is None else str(cell),)
+    return Text("\n".join(map(in_line, lines)))
 
 
 def filled(text: str) -> str:

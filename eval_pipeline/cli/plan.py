@@ -19,6 +19,7 @@ from eval_pipeline.cli.output import (
     table,
 )
 from eval_pipeline.documents import UNSET
+from eval_pipeline.report.pages.html import in_line
 from eval_pipeline.words import count
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def _print_preview(plan: PlanReport) -> None:
     if plan.sampled_runs is not UNSET:
         print_line(f"\n{plan_text.sample_sentence(plan)}")
     for key, entry in plan_text.changed_metrics(plan).items():
-        print_line(f"\n{key}: {plan_text.what_changes(entry)}")
+        print_line(f"\n{in_line(key)}: {plan_text.what_changes(entry)}")
         spread = plan_text.spread_sentence(entry)
         if spread:
             print_line(f"  {spread}")

@@ -18,6 +18,7 @@ from eval_pipeline.cli.output import (
     say,
     table,
 )
+from eval_pipeline.report.pages.html import in_line
 from eval_pipeline.words import count
 
 if TYPE_CHECKING:
@@ -130,9 +131,8 @@ def _print_one(run: ListedRun) -> None:
     known = {key: value for key, value in run.headline.items() if value is not None}
     if known:
         unnamed = run.unnamed or ()
-        print_line(
-            ", ".join(f"{key} {number(value)}{'*' if key in unnamed else ''}" for key, value in known.items())
-        )
+        shown = (f"{key} {number(value)}{'*' if key in unnamed else ''}" for key, value in known.items())
+        print_line(in_line(", ".join(shown)))
         print_unnamed(bool(unnamed))
     config = run.config if isinstance(run.config, dict) else {}
     rows = [("created_at", run.created_at), ("commit_hash", run.commit_hash), *leaves(config)]

@@ -20,6 +20,7 @@ from eval_pipeline.cli.output import (
 )
 from eval_pipeline.cli.show_parts import print_parts
 from eval_pipeline.formulas.catalogue import CORE, SLICED
+from eval_pipeline.report.pages.html import in_line
 from eval_pipeline.words import count
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ def _print(report: RunReport, *, with_slices: bool, with_undefined: bool) -> Non
     for name in ("missing", "unknown") if asks_queries else ():
         ids = getattr(report, f"{name}_query_ids")
         if ids:
-            print_line(f"{name}: {', '.join(ids[:5])}{' …' if len(ids) > 5 else ''} ({len(ids):,})")
+            print_line(f"{name}: {in_line(', '.join(ids[:5]))}{' …' if len(ids) > 5 else ''} ({len(ids):,})")
     if report.state == "implausible":
         print_line(filled(f"implausible: {report.plausibility_in_words}"))
     _print_standing(report)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from eval_pipeline.cli.output import filled, number, print_line, table
 from eval_pipeline.report.numbers import amount
+from eval_pipeline.report.pages.html import in_line
 from eval_pipeline.words import count, each_counted, target_words
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def print_parts(report: RunReport) -> None:
     ]
     if lines:
         print_line()
-        print_line("\n".join(lines))
+        print_line("\n".join(map(in_line, lines)))
 
 
 def _print_extraction(extraction: Extraction) -> None:
@@ -53,17 +54,19 @@ def _print_extraction(extraction: Extraction) -> None:
     if extraction.failed_cases:
         failed = extraction.failed_cases
         shown = ", ".join(failed[:5]) + (" …" if len(failed) > 5 else "")
-        print_line(f"{count(len(failed), 'case')} failed to run and count nowhere: {shown}")
+        print_line(f"{count(len(failed), 'case')} failed to run and count nowhere: {in_line(shown)}")
     empty = [case_id for case_id, case in extraction.cases.items() if not case.total_gt_fields]
     if empty:
-        print_line(f"no field is expected, which looks like an error in the data: {', '.join(empty[:5])}")
+        print_line(
+            f"no field is expected, which looks like an error in the data: {in_line(', '.join(empty[:5]))}"
+        )
     weakest = [
         (name, entry) for name, entry in extraction.fields.items() if entry.accuracy not in (None, 1.0)
     ]
     weakest.sort(key=lambda item: (item[1].accuracy, item[0]))
     if weakest:
         listed = ", ".join(f"{name} {entry.accuracy:.0%} of {entry.n}" for name, entry in weakest[:3])
-        print_line(f"weakest fields: {listed}")
+        print_line(in_line(f"weakest fields: {listed}"))
 
 
 def _verdict(extraction: Extraction) -> str:

@@ -7,6 +7,7 @@ import math
 
 import pytest
 
+from eval_pipeline.cli.main import main
 from eval_pipeline.errors import InvalidConfig
 from eval_pipeline.loading.context import LoadOptions
 from eval_pipeline.loading.load import load_bundles
@@ -107,6 +108,15 @@ def test_names_are_data(tmp_path):
         "select metric, value from per_query_metrics where query_id = 'q0' and metric like 'scores.%'",
     )
     assert dict(listed) == expected
+
+
+def test_a_name_stays_in_its_cell_on_the_terminal(tmp_path, capsys):
+    odd = "line\nbreak\ttab \x1b[31m\u202e"
+    settings = taken(tmp_path, [{odd: 0.5, "b": 1}] * 2)
+    with pytest.raises(SystemExit):
+        main(["show", "a", "--no-slices", "--db", str(settings.db)])
+    rows = [line.rsplit(maxsplit=2) for line in capsys.readouterr().out.splitlines() if "scores." in line]
+    assert rows == [["scores.b", "1.0000", "2"], ["scores.line↵break␉tab ␛[31m⟨U+202E⟩", "0.5000", "2"]]
 
 
 def test_a_thousand_names_are_no_columns(tmp_path):

@@ -17,6 +17,7 @@ VOID: Final = frozenset(("meta", "link", "input", "br"))
 _INVISIBLE: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")
 
 
+_BREAKS: Final = re.compile("\r\n|[\n\u2028\u2029]")
 _AS_IT_IS: Final = re.compile(f"[^&<>\"'{_INVISIBLE.pattern[1:-1]}]*").fullmatch
 
 
@@ -29,6 +30,11 @@ class Html(str):
 def visible(text: str) -> str:
     """The text with control characters as pictures (␛) or by their number (⟨U+202E⟩)."""
     return _INVISIBLE.sub(_shown, text.replace("\r\n", "\n"))
+
+
+def in_line(text: str) -> str:
+    """The text on one line: what would begin another, or jump to a column, is shown as a sign."""
+    return visible(_BREAKS.sub("↵", text).replace("\t", "␉"))
 
 
 def _shown(found: re.Match[str]) -> str:
