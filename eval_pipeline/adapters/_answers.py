@@ -56,12 +56,12 @@ def answer_in(value: Any) -> Row:
     value = opened(value)
     text = text_in(value, ANSWERS)
     found: Row = {} if text is None else {"text": text}
-    cited = _first(value, CITED) if isinstance(value, Mapping) else None
+    cited = _first(value, CITED) if isinstance(value, dict) else None
     ids = [one for one in map(_id_of, listed(cited) or []) if one]
     if ids:
         found["citations"] = [{"citation": one} for one in ids]
     for name in ("abstained", "grounded"):
-        if isinstance(value, Mapping) and isinstance(value.get(name), bool):
+        if isinstance(value, dict) and isinstance(value.get(name), bool):
             found[name] = value[name]
     return {"answer": found} if found else {}
 
@@ -78,14 +78,14 @@ def text_in(value: Any, names: tuple[str, ...], depth: int = 0) -> str | None:
         return as_text(value)
     if depth > DEEPEST:
         return None
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         for name in names:
             found = text_in(value.get(name), names, depth + 1) if value.get(name) is not None else None
             if found is not None:
                 return found
         texts = [one for one in value.values() if isinstance(one, str) and one.strip()]
         return texts[0] if len(texts) == 1 and len(value) == 1 else None
-    if isinstance(value, list) and value and all(isinstance(one, Mapping) for one in value):
+    if isinstance(value, list) and value and all(isinstance(one, dict) for one in value):
         said = [one for one in value if one.get("role") in ("user", "assistant", "human", "ai")] or value
         return text_in(dict(said[-1]), names, depth + 1)
     return None
@@ -94,13 +94,13 @@ def text_in(value: Any, names: tuple[str, ...], depth: int = 0) -> str | None:
 def retrieved_in(value: Any) -> Row:
     """The hits that an output lists: ids, objects, or texts."""
     value = opened(value)
-    if not isinstance(value, Mapping):
+    if not isinstance(value, dict):
         return {}
     hits = listed(opened(_first(value, HITS)))
     texts = listed(_first(value, TEXTS))
     if hits is None and texts is None:
         return {}
-    if hits is not None and any(isinstance(one, Mapping) for one in hits):
+    if hits is not None and any(isinstance(one, dict) for one in hits):
         return {"hits_top_k": documents(hits)}
     found = side_by_side(hits, texts if texts and all(isinstance(one, str) for one in texts) else None)
     return {} if found is None else {"hits_top_k": found}
@@ -108,17 +108,17 @@ def retrieved_in(value: Any) -> Row:
 
 def documents(items: list[Any]) -> list[Row]:
     """Objects that say what was retrieved, as hits in their order."""
-    return [document(one) for one in items if isinstance(one, Mapping | str)]
+    return [document(one) for one in items if isinstance(one, dict | str)]
 
 
 def document(one: Any) -> Row:
     """One object that says what was retrieved; its metadata may name it."""
     if isinstance(one, str):
         return hit_of(one)
-    inner = one.get("node") if isinstance(one.get("node"), Mapping) else one.get("document")
-    own: Row = {**(dict(inner) if isinstance(inner, Mapping) else {}), **one}
+    inner = one["node"] if isinstance(one.get("node"), dict) else one.get("document")
+    own: Row = {**inner, **one} if isinstance(inner, dict) else one
     metadata = opened(own.get("metadata") or own.get("document.metadata"))
-    about = dict(metadata) if isinstance(metadata, Mapping) else {}
+    about: Row = metadata if isinstance(metadata, dict) else {}
     text = as_text(_first(own, HIT_TEXTS))
     chunk = as_id(about.get("chunk_id")) or as_id(_first(own, HIT_IDS)) or (text_id(text) if text else None)
     doc = as_id(_first(about, HIT_DOCS)) or as_id(own.get("doc_id"))
@@ -127,7 +127,7 @@ def document(one: Any) -> Row:
 
 def _first(value: Mapping[str, Any], names: tuple[str, ...]) -> Any:
     # A generator would take longer than all it asks, and this is asked of every hit several times.
-    for name in names:
+    for name in names if value else ():
         found = value.get(name)
         if found is not None:
             return found
@@ -135,12 +135,12 @@ def _first(value: Mapping[str, Any], names: tuple[str, ...]) -> Any:
 
 
 def _id_of(one: Any) -> str | None:
-    return as_id(_first(one, ("citation", *HIT_IDS)) if isinstance(one, Mapping) else one)
+    return as_id(_first(one, ("citation", *HIT_IDS)) if isinstance(one, dict) else one)
 
 
 def labels_in(value: Any) -> Row:
     """The labels among what a file says of a query: expected ids, a model answer, where the query belongs."""
-    about: Row = dict(value) if isinstance(value, Mapping) else {}
+    about: Row = dict(value) if isinstance(value, dict) else {}
     found: Row = {}
     chunks, docs = listed(opened(_first(about, EXPECTED))), listed(opened(_first(about, EXPECTED_DOCS)))
     if chunks is not None:

@@ -16,9 +16,20 @@ Place = tuple[str, ...]
 CHUNK = 1 << 20
 _BLANK = b" \t\r\n"
 _MARKS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[{}\[\],]', re.DOTALL)
-_TEXT = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
+_STRING = rb'"(?:[^"\\]++|\\.)*+"'
+_TEXT = re.compile(_STRING, re.DOTALL)
 # What stands before the next bracket, with the texts in it, is passed over in one match.
 _TO_BRACKET = re.compile(rb'(?:[^"{}\[\]]++|"(?:[^"\\]++|\\.)*+")*+[{}\[\]]', re.DOTALL)
+USUAL_DEPTH = 6
+
+
+def _closed(depth: int) -> bytes:
+    """A pattern of an object or list with at most so many in each other below it."""
+    inner = b"|" + _closed(depth - 1) if depth else b""
+    return rb'[{\[](?:[^"{}\[\]]++|' + _STRING + inner + rb")*+[}\]]"
+
+
+_CLOSED = re.compile(_closed(USUAL_DEPTH), re.DOTALL)
 _SCALAR = re.compile(rb"[^\s,\]}]*")
 
 
@@ -88,6 +99,9 @@ class _Cursor:
         if first == b'"':
             text = _TEXT.match(self.data, self.at)
             return text.end() if text else None
+        # One match for nearly every row; what lies deeper, or is cut off here, is counted bracket by bracket.
+        if closed := _CLOSED.match(self.data, self.at):
+            return closed.end()
         depth, at = 0, self.at
         while mark := _TO_BRACKET.match(self.data, at):
             at = mark.end()

@@ -89,7 +89,7 @@ def as_id(value: Any) -> str | None:
 
 def as_number(value: Any) -> float | None:
     """A finite number, also as text; true and false are none."""
-    if isinstance(value, bool):
+    if value is None or isinstance(value, bool):
         return None
     try:
         number = float(value)
