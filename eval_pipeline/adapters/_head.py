@@ -177,7 +177,11 @@ class Head:
             return f"a folder with {shown or 'nothing in it'}"
         if self.kind in ("lines", "table", "parquet"):
             what = {"lines": "JSON Lines", "table": "a table", "parquet": "Parquet"}[self.kind]
-            return f"{what} with the fields {_shown(sorted(self.columns))}"
+            return (
+                f"{what} with the fields {_shown(sorted(self.columns))}"
+                if self.rows
+                else f"{what} without a row"
+            )
         if self.kind == "document":
             if isinstance(self.document, dict):
                 return f"a JSON document with {_shown(list(self.document))}"
@@ -214,11 +218,16 @@ def _parquet_rows(path: Path) -> list[dict[str, Any]]:
 
 
 def is_wide(path: Path) -> bool:
-    """Whether a file is in UTF-16."""
+    """Whether a file is in UTF-16, packed or not."""
     try:
         with path.open("rb") as file:
-            return file.read(2) in _WIDE
-    except OSError:
+            first = file.read(4)
+            packing = next((codec for magic, codec in _PACKINGS.items() if first.startswith(magic)), None)
+            if packing is None:
+                return first[:2] in _WIDE
+            file.seek(0)
+            return pa.CompressedInputStream(pa.PythonFile(file, "r"), packing).read(2) in _WIDE
+    except (OSError, pa.ArrowException):
         return False
 
 

@@ -73,6 +73,18 @@ def opened(value: Any) -> Any:
     return value
 
 
+def unprinted(value: Any) -> Any:
+    """The object or list that a text holds as JSON, or the object that Python printed into a table."""
+    found = opened(value)
+    if not isinstance(found, str) or found[:2] not in ("{'", '{"') or len(found) > PRINTED_BYTES:
+        return found
+    try:
+        printed = _literal(found)
+    except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
+        return found
+    return printed if isinstance(printed, dict) else found
+
+
 def as_object(value: Any) -> Row:
     """An object, or an empty one for everything else."""
     return value if isinstance(value, dict) else {}

@@ -6,8 +6,9 @@ import re
 import struct
 import zipfile
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 import zstandard
 
@@ -46,8 +47,9 @@ LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 def recognise(head: Head) -> Seen | None:
     """An archive with a header and samples; a document that says what was evaluated, how, and its samples."""
     if head.kind == "zip":
-        names = set(_names(head.path))
-        return Seen(CERTAIN, _words(_header(head.path))) if names & {HEADER, START} else None
+        with _archive(head.path) as archive:
+            names = set(archive.namelist())
+            return Seen(CERTAIN, _words(_header(archive))) if names & {HEADER, START} else None
     document = head.document
     if isinstance(document, dict) and isinstance(document.get("eval"), dict) and "status" in document:
         return Seen(CERTAIN, _words(document)) if "task" in document["eval"] else None
@@ -62,31 +64,39 @@ def _words(header: Row) -> str:
 
 def read(path: Path, _options: ReadOptions) -> Iterator[Piece]:
     """A result per sample; epochs are runs of their own."""
-    is_zip = look_at(path).kind == "zip"
-    header: Row = _header(path) if is_zip else {}
-    kept = Skeleton()
-    if is_zip:
-        yield Named(dataset=_dataset(header))
     done: set[str] = set()
-    for number, sample in enumerate(_members(path) if is_zip else _samples(path, kept), start=1):
-        if isinstance(sample, ResultRow):
-            yield sample
-            continue
-        done.add(str(sample.get("id")))
-        yield from _sample(sample, number)
-    if not is_zip:
+    if look_at(path).kind == "zip":
+        with _archive(path) as archive:
+            header = _header(archive)
+            yield Named(dataset=_dataset(header))
+            yield from _results(_members(archive), done)
+    else:
+        kept = Skeleton()
+        yield from _results(_samples(path, kept), done)
         header = kept.document if isinstance(kept.document, dict) else {}
         yield Named(dataset=_dataset(header))
     yield RunSaid(_run(header))
     yield from _left(header, done)
 
 
-def _names(path: Path) -> list[str]:
+def _results(samples: Iterator[Row | ResultRow], done: set[str]) -> Iterator[Piece]:
+    for number, sample in enumerate(samples, start=1):
+        if isinstance(sample, ResultRow):
+            yield sample
+            continue
+        done.add(str(sample.get("id")))
+        yield from _sample(sample, number)
+
+
+@contextmanager
+def _archive(path: Path) -> Iterator[zipfile.ZipFile]:
+    """Opened once for all its members: opening reads the list of them."""
     try:
-        with zipfile.ZipFile(path) as archive:
-            return archive.namelist()
+        archive = zipfile.ZipFile(path)
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
         raise InputRejected(f"{path.name} cannot be read as an archive: {error}") from error
+    with archive:
+        yield archive
 
 
 def _dataset(header: Row) -> str | None:
@@ -94,40 +104,39 @@ def _dataset(header: Row) -> str | None:
     return as_text(found.get("name")) if isinstance(found, dict) else None
 
 
-def _header(path: Path) -> Row:
+def _header(archive: zipfile.ZipFile) -> Row:
     """The log without its samples; of a log that was not finished what was written when it began."""
-    name = HEADER if HEADER in _names(path) else START
+    name = HEADER if HEADER in archive.namelist() else START
     try:
-        found = decode(_unpacked(path, name))
+        found = decode(_unpacked(archive, name))
     except BadRow as bad:
-        raise InputRejected(f"{path.name} cannot be read: {name} in it is {bad.reason}") from bad
+        raise InputRejected(f"the log cannot be read: {name} in it is {bad.reason}") from bad
     return found if isinstance(found, dict) else {}
 
 
-def _members(path: Path) -> Iterator[Row | ResultRow]:
-    for number, name in enumerate(filter(SAMPLE.match, _names(path)), start=1):
+def _members(archive: zipfile.ZipFile) -> Iterator[Row | ResultRow]:
+    for number, name in enumerate(filter(SAMPLE.match, archive.namelist()), start=1):
         try:
-            found = decode(_unpacked(path, name))
+            found = decode(_unpacked(archive, name))
         except (BadRow, InputRejected) as bad:
             yield ResultRow({}, number, reason=f"{name}: {bad}")
             continue
         yield found if isinstance(found, dict) else ResultRow({}, number, reason=f"{name} is no object")
 
 
-def _unpacked(path: Path, name: str) -> bytes:
+def _unpacked(archive: zipfile.ZipFile, name: str) -> bytes:
     """A member's bytes; Python's own module reads no zstd before 3.14."""
     try:
-        with zipfile.ZipFile(path) as archive:
-            info = archive.getinfo(name)
-            if info.file_size > LINE_BYTES:
-                raise InputRejected(f"{name} is larger than {LINE_BYTES >> 20} MiB")
-            if info.compress_type != ZSTD:
-                return archive.read(info)
-        with path.open("rb") as file:
-            file.seek(info.header_offset)
-            fields = _LOCAL.unpack(file.read(_LOCAL.size))
-            file.seek(fields[-2] + fields[-1], 1)
-            packed = file.read(info.compress_size)
+        info = archive.getinfo(name)
+        if info.file_size > LINE_BYTES:
+            raise InputRejected(f"{name} is larger than {LINE_BYTES >> 20} MiB")
+        if info.compress_type != ZSTD:
+            return archive.read(info)
+        file = cast(BinaryIO, archive.fp)
+        file.seek(info.header_offset)
+        fields = _LOCAL.unpack(file.read(_LOCAL.size))
+        file.seek(fields[-2] + fields[-1], 1)
+        packed = file.read(info.compress_size)
         unpacked = zstandard.ZstdDecompressor().stream_reader(packed).read(LINE_BYTES + 1)
     except (zipfile.BadZipFile, zstandard.ZstdError, OSError, KeyError, struct.error, RuntimeError) as error:
         raise InputRejected(f"{name} cannot be unpacked: {error}") from error
@@ -202,11 +211,13 @@ def _scores(scores: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 def _run(header: Row) -> Row:
     spec = header.get("eval") or {}
     revision = spec.get("revision")
-    scores = {
-        _score_name(one, metric): score_of(value.get("value") if isinstance(value, Mapping) else value)
-        for one in (header.get("results") or {}).get("scores") or []
-        for metric, value in (one.get("metrics") or {}).items()
-    }
+    scores: Row = {}
+    for one in (header.get("results") or {}).get("scores") or []:
+        for metric, value in (one.get("metrics") or {}).items():
+            name = _score_name(one, metric)
+            # A log with several reducers of its epochs says each metric once for each.
+            name = f"{name}/{one.get('reducer')}" if name in scores else name
+            scores[name] = score_of(value.get("value") if isinstance(value, Mapping) else value)
     found: Row = {
         "created_at": utc_text(spec.get("created")),
         "commit_hash": as_text(revision.get("commit")) if isinstance(revision, dict) else None,
@@ -252,7 +263,10 @@ PAGE = Page(
         ),
         "`target` as the model answer; labels from `metadata.expected_chunk_ids` and `expected_doc_ids`",
         "epochs as runs `x`, `x.e2`, …, each a replicate of the first",
-        "model, time and commit of the run; the metrics of the log as its scores",
+        (
+            "model, time and commit of the run; the metrics of the log as its scores, those of a second "
+            "reducer of epochs as `<scorer>/<metric>/<reducer>`"
+        ),
     ),
     cannot=("conversations as such: the last message of the user is the question", "transcripts of events"),
     ids="the sample's `id`",

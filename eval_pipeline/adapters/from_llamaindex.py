@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -74,14 +75,17 @@ def _score(value: Any) -> Any:
 
 
 def _batch(path: Path) -> Iterator[Piece]:
-    """One list per evaluator, all in the order of the questions."""
-    found: dict[str, Row] = {}
+    """One list per evaluator, all in the order of the questions; a question that stands twice is two rows."""
+    found: dict[tuple[str, int], Row] = {}
     for _, evaluator, evaluations in document_items(path, ()):
-        for one in evaluations if isinstance(evaluations, list) else []:
+        asked: Counter[str] = Counter()
+        for place, one in enumerate(evaluations if isinstance(evaluations, list) else [], start=1):
             question = as_text(one.get("query")) if isinstance(one, dict) else None
             if question is None:
+                yield ResultRow({}, place, reason=f"an evaluation of {evaluator} does not say its query")
                 continue
-            row = found.setdefault(question, {"scores": {}})
+            asked[question] += 1
+            row = found.setdefault((question, asked[question]), {"scores": {}})
             if as_text(one.get("response")):
                 row["answer"] = {"text": one["response"]}
             hits = side_by_side(None, listed(one.get("contexts")))
@@ -91,7 +95,7 @@ def _batch(path: Path) -> Iterator[Piece]:
             row["scores"][str(evaluator)] = score_of(
                 value, reason=one.get("feedback") or one.get("invalid_reason")
             )
-    for number, (question, row) in enumerate(found.items(), start=1):
+    for number, ((question, _), row) in enumerate(found.items(), start=1):
         yield ResultRow(row, number, question=question)
 
 

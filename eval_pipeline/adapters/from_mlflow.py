@@ -9,7 +9,16 @@ from typing import Any
 from eval_pipeline.adapters._answers import answer_in, documents, labels_in, question_in, retrieved_in
 from eval_pipeline.adapters._head import Head, look_at
 from eval_pipeline.adapters._lines import document_items, rows_of, skeleton_of
-from eval_pipeline.adapters._values import as_id, as_number, as_text, listed, opened, score_in_words, utc_text
+from eval_pipeline.adapters._values import (
+    as_id,
+    as_number,
+    as_text,
+    listed,
+    opened,
+    score_in_words,
+    unprinted,
+    utc_text,
+)
 from eval_pipeline.adapters.tool import (
     CERTAIN,
     LabelRow,
@@ -29,6 +38,8 @@ DATA = ("data",)
 VALUE, REASON, ERROR = "/value", "/rationale", "/error_message"
 ASKED = ("request", "inputs", "request_preview", "trace.request")
 ANSWERED = ("response", "outputs", "response_preview")
+# Columns of the frame that `mlflow.search_traces()` returns.
+SEARCHED = {"trace_id", "trace_metadata", "assessments"}
 CUT = 1000
 SOURCES = {"HUMAN": "human", "LLM_JUDGE": "judge", "CODE": "code"}
 # What MLflow counts the answers of its judges as.
@@ -45,6 +56,8 @@ def recognise(head: Head) -> Seen | None:
         return Seen(CERTAIN, "an MLflow trace")
     names = _columns(head)
     scorers = sorted(name.removesuffix(VALUE) for name in names if name.endswith(VALUE))
+    if names >= SEARCHED and not scorers:
+        return Seen(CERTAIN, "MLflow traces, as a table")
     if scorers and names & {*ASKED, *ANSWERED, "trace_id"}:
         return Seen(CERTAIN, f"an MLflow evaluation table with {count(len(scorers), 'column')} of values")
     return None
@@ -129,7 +142,7 @@ def _seconds(value: Any) -> float | None:
 
 
 def _object(value: Any) -> Row:
-    found = opened(value)
+    found = unprinted(value)
     return found if isinstance(found, dict) else {}
 
 
@@ -168,7 +181,7 @@ def _is_cut(row: Row) -> bool:
 
 
 def _pieces(row: Row, number: int) -> Iterator[Piece]:
-    tags, asked = _object(row.get("tags")), opened(_asked(row))
+    tags, asked = _object(row.get("tags")), unprinted(_asked(row))
     query_id = as_id(tags.get("query_id")) or as_id(row.get("query_id"))
     query_id = query_id or (as_id(asked.get("query_id")) if isinstance(asked, Mapping) else None)
     question = question_in(asked)
@@ -184,7 +197,7 @@ def _result(row: Row) -> Row:
     if row.get("state") == "ERROR":
         found["error"] = _why(row)
     else:
-        answered = _answered(row)
+        answered = unprinted(_answered(row))
         found |= answer_in(answered)
         hits = _hits(row)
         found |= {"hits_top_k": hits} if hits is not None else retrieved_in(answered)
@@ -267,8 +280,8 @@ def _plain(value: Any) -> Any:
 PAGE = Page(
     title="an MLflow evaluation",
     file=(
-        "The artifact `eval_results_table.json`, `result.result_df` as CSV or Parquet, or traces a "
-        "line (`trace.to_dict()`)."
+        "The artifact `eval_results_table.json`, `result.result_df` as CSV or Parquet, or traces: a "
+        "line each (`trace.to_dict()`), or `mlflow.search_traces()` as CSV, JSON Lines or Parquet."
     ),
     gives=(
         (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
@@ -27,11 +28,15 @@ from eval_pipeline.adapters.tool import (
     Seen,
     Tool,
 )
+from eval_pipeline.errors import UsageError
 from eval_pipeline.words import count
 
 ROWS = ("results", "results")
 DROPPED = (("results", "table"), ("config", "tests"), ("vars",))
 ROW_NAMES = {"testIdx", "promptIdx", "gradingResult"}
+TABLE_NAMES = {"Status", "Score", "Named Scores", "Grader Reason"}
+# What promptfoo calls the tests of a file that do not say what they are called.
+_PLACE_IN_FILE = re.compile(r"Row #\d+")
 FAILED, REQUIRED, FORBIDDEN = (
     2,
     ("contains", "icontains", "contains-all", "icontains-all"),
@@ -44,6 +49,11 @@ IDS = ("query_id", "id", "qid", "question_id")
 
 def recognise(head: Head) -> Seen | None:
     """results.results with tests and prompts; or such rows a line."""
+    if head.kind == "table" and head.columns >= TABLE_NAMES:
+        raise UsageError(
+            f"{head.path} is the table of promptfoo, whose columns repeat for every prompt and provider: load what "
+            "`promptfoo eval --output results.json` (or `.jsonl`) writes"
+        )
     if head.kind == "lines":
         is_own = bool(head.rows) and all(
             row.keys() >= ROW_NAMES - {"gradingResult"} and "provider" in row for row in head.rows
@@ -164,10 +174,16 @@ def _pieces(row: Row, number: int, run: str, epoch: int) -> Iterator[Piece]:
     question = text_in({k: v for k, v in variables.items() if k in QUESTIONS}, QUESTIONS) or _all_of(
         variables, row
     )
-    result: Row = {"query_id": query_id or as_id(case.get("description")), **_result(row, metadata)}
+    result: Row = {"query_id": query_id or _described(case), **_result(row, metadata)}
     labels = labels_in({**metadata, **variables}) | _asserted(row, case)
     yield LabelRow({"query_id": result["query_id"], "query": question, **labels}, number)
     yield ResultRow(result, number, run=run, epoch=epoch, question=question)
+
+
+def _described(case: Row) -> str | None:
+    """What somebody called the test; its place in a file is another one's when a test is put before it."""
+    description = as_id(case.get("description"))
+    return None if description is None or _PLACE_IN_FILE.fullmatch(description) else description
 
 
 def _all_of(variables: Row, row: Row) -> str | None:
@@ -274,10 +290,12 @@ PAGE = Page(
         "hits that the provider does not return",
         "assertions whose value is a template, as labels",
         "cost: it is not taken over",
+        "its table (`.csv`): that is refused",
     ),
     ids=(
         "`query_id` or `id` of the test's metadata or variables, else its description where that "
-        "differs, else a hash of the question"
+        "differs (`Row #3`, as promptfoo calls tests by their place, is none), else the golden row with the same "
+        "question, else a hash of the question"
     ),
     notes=(
         "Only `failureReason` 2 is an error of the system; a failed assertion is a score.",

@@ -105,15 +105,19 @@ _BY_SUFFIX = {
 
 def form_of(path: Path) -> FileForm:
     """How a file of this name is read."""
-    name = next(
-        (path.name.removesuffix(suffix) for suffix in CODECS if path.name.endswith(suffix)), path.name
-    )
+    name = _unpacked_name(path)
     for suffix, form in _BY_SUFFIX.items():
         if name.endswith(suffix):
             return form
     raise UsageError(
         f"{path} is of no known kind; known are {', '.join(_BY_SUFFIX)}, all but Parquet also with .gz or .zst behind. "
         "Rename it, or say `format` under [file] in the mapping."
+    )
+
+
+def _unpacked_name(path: Path) -> str:
+    return next(
+        (path.name.removesuffix(suffix) for suffix in CODECS if path.name.endswith(suffix)), path.name
     )
 
 
@@ -133,9 +137,9 @@ def own_rows(path: Path, form: FileForm) -> Iterator[Line[Row]]:
 
 
 def _recoded_rows(path: Path, form: FileForm) -> Iterator[Line[Row]]:
-    """The rows of a file in UTF-16, which is written once more in UTF-8."""
+    """The rows of a file in UTF-16, which is written once more in UTF-8, unpacked."""
     with tempfile.TemporaryDirectory(prefix="eval-pipeline-") as scratch, open_content(path) as stream:
-        target = Path(scratch) / path.name
+        target = Path(scratch) / _unpacked_name(path)
         with target.open("wb") as file:
             shutil.copyfileobj(stream, file)
         yield from own_rows(target, form)

@@ -185,9 +185,10 @@ class _Writer:
         row = {"query_id": None, **piece.row}
         row["query_id"] = self.id_of(row["query_id"], piece.question)
         if row["query_id"] in run.ids:
-            if not self.by_question and piece.question is not None:
+            has_own = piece.row.get("query_id") is not None and not self.by_question
+            if has_own and piece.question is not None:
                 raise _IdsRepeat
-            if self.by_question:
+            if not has_own:
                 self.refuse(
                     run, piece, "the same question stands in an earlier row, and no id tells the two apart"
                 )

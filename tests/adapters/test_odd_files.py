@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import io
 import json
@@ -9,6 +10,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+import zstandard
 
 from eval_pipeline.adapters.mapped_rows import mapped_rows
 from eval_pipeline.adapters.mapping import read_mapping
@@ -46,6 +48,13 @@ def test_a_table_with_any_separator_and_encoding_and_lists_as_pandas_prints_them
     written = io.StringIO()
     FRAME.to_csv(written, sep=separator, index=False)
     path.write_bytes(written.getvalue().encode(encoding))
+    assert through_its_own_mapping(path)[0] == FOUND
+
+
+@pytest.mark.parametrize("packed", [gzip.compress, zstandard.compress])
+def test_a_packed_table_in_utf_16_is_read_like_any_other(tmp_path, packed):
+    path = tmp_path / f"own.tsv.{'gz' if packed is gzip.compress else 'zst'}"
+    path.write_bytes(packed(FRAME.to_csv(sep="\t", index=False).encode("utf-16")))
     assert through_its_own_mapping(path)[0] == FOUND
 
 

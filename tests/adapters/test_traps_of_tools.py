@@ -7,6 +7,7 @@ import json
 import sqlite3
 import zipfile
 
+import pandas as pd
 import pytest
 
 from eval_pipeline.adapters.writing import Wanted
@@ -422,3 +423,67 @@ def test_chunks_of_a_knowledge_base_are_the_archive_of_each_chunker_version(tmp_
         "a chunk without chunk_id or doc_id": 1,
         "spans of chunks without start and end": 1,
     }
+
+
+def test_each_reducer_of_epochs_keeps_its_own_numbers_of_an_inspect_log(tmp_path):
+    log = json.loads((MADE / "inspect.json").read_text("utf-8"))
+    of_mean = {**log["results"]["scores"][0], "reducer": "mean", "metrics": {"accuracy": {"value": 0.25}}}
+    of_mode = {**of_mean, "reducer": "mode", "metrics": {"accuracy": {"value": 0.75}}}
+    log["results"]["scores"] = [of_mean, of_mode]
+    said = take(text(tmp_path / "log.json", json.dumps(log))).said["log"]["scores"]
+    assert said == {"graded/accuracy": 0.25, "graded/accuracy/mode": 0.75}
+
+
+def test_the_place_of_a_test_in_its_file_is_no_id_of_promptfoo(tmp_path):
+    """promptfoo calls the tests of a file `Row #1` and so on: one more at the beginning would rename them all."""
+    asked = {"vars": {"question": "why?"}}
+    first = promptfoo(tmp_path / "a.json", {**asked, "testCase": {"description": "Row #1"}})
+    second = promptfoo(tmp_path / "b.json", {**asked, "testCase": {"description": "Row #2"}})
+    assert first.rows.keys() == second.rows.keys()
+    named = promptfoo(tmp_path / "c.json", {**asked, "testCase": {"description": "why so"}})
+    assert list(named.rows) == ["why so"]
+
+
+def test_the_table_of_promptfoo_is_refused_with_the_file_to_take(tmp_path):
+    names = "Description,question,[p] Say,Status,Score,Named Scores,Grader Reason,Comment"
+    path = text(tmp_path / "r.csv", f'{names}\nRow #1,why?,so,PASS,1.00,"{{""a"":1}}",fine,\n')
+    with pytest.raises(UsageError, match=r"results\.json"):
+        take(path)
+
+
+def test_a_question_that_stands_twice_in_a_batch_of_llamaindex_is_refused_and_not_overwritten(tmp_path):
+    said = {"response": "so", "contexts": ["c"], "passing": None, "feedback": None}
+    rows = [{**said, "query": one, "score": score} for one, score in (("why?", 1), ("why?", 0), (None, 1))]
+    bundle = take(text(tmp_path / "batch.json", json.dumps({"faithfulness": rows})))
+    assert [number(row["scores"]["faithfulness"]) for row in bundle.rows.values()] == [1.0]
+    assert sorted(line for line, _ in bundle.refused) == [2, 3]
+    assert "The file has no query ids: 2 are named by a hash of their question" in bundle.remarks
+
+
+def test_traces_as_mlflow_finds_them_are_traces_also_as_a_table_that_pandas_printed(tmp_path):
+    traces = take(MADE / "mlflow-traces.jsonl").rows
+    table = json.loads((MADE / "mlflow.json").read_text("utf-8"))
+    kept = [place for place, name in enumerate(table["columns"]) if "/" not in name]
+    frame = pd.DataFrame(
+        [[row[place] for place in kept] for row in table["data"]],
+        columns=[table["columns"][at] for at in kept],
+    )
+    frame.to_csv(tmp_path / "found.csv", index=False)
+    frame.to_json(tmp_path / "found.jsonl", orient="records", lines=True)
+    for name in ("found.csv", "found.jsonl"):
+        found = take(tmp_path / name)
+        assert found.tool == "mlflow"
+        assert found.rows.keys() == traces.keys() and not found.refused
+        assert {row["answer"]["text"] for row in found.rows.values() if "answer" in row} <= {
+            row["answer"]["text"] for row in traces.values() if "answer" in row
+        }
+
+
+def test_rows_nested_deeper_than_usual_and_texts_with_brackets_are_read(tmp_path):
+    deep = {"a": ']}\\"'}
+    for _ in range(20):
+        deep = {"in": [deep, "{["]}
+    bundle = promptfoo(
+        tmp_path / "r.json", *({"vars": {"question": f"{n}?", "deep": deep}} for n in range(3))
+    )
+    assert len(bundle.rows) == 3
