@@ -6,7 +6,17 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from eval_pipeline.adapters._answers import answer_in, documents, labels_in, question_in, retrieved_in
+from eval_pipeline.adapters._answers import (
+    EXPECTED,
+    HITS,
+    QUESTIONS,
+    REFERENCES,
+    answer_in,
+    documents,
+    labels_in,
+    question_in,
+    retrieved_in,
+)
 from eval_pipeline.adapters._head import Head, look_at
 from eval_pipeline.adapters._lines import document_items, rows_of, skeleton_of
 from eval_pipeline.adapters._values import (
@@ -35,6 +45,10 @@ from eval_pipeline.adapters.tool import (
 from eval_pipeline.words import count
 
 DATA = ("data",)
+# Of `mlflow.models.evaluate`, whose other columns are those of somebody's own data.
+SCORE, BECAUSE = "/score", "/justification"
+FOUND = ("outputs", "predictions", "prediction", *HITS)
+WANTED = ("targets", "target", "expected", *EXPECTED, *REFERENCES)
 VALUE, REASON, ERROR = "/value", "/rationale", "/error_message"
 ASKED = ("request", "inputs", "request_preview", "trace.request")
 ANSWERED = ("response", "outputs", "response_preview")
@@ -58,6 +72,9 @@ def recognise(head: Head) -> Seen | None:
     scorers = sorted(name.removesuffix(VALUE) for name in names if name.endswith(VALUE))
     if names >= SEARCHED and not scorers:
         return Seen(CERTAIN, "MLflow traces, as a table")
+    metrics = [name for name in names if name.endswith(SCORE)]
+    if metrics and not scorers:
+        return Seen(CERTAIN, f"an MLflow table of {count(len(metrics), 'metric')}")
     if scorers and names & {*ASKED, *ANSWERED, "trace_id"}:
         return Seen(CERTAIN, f"an MLflow evaluation table with {count(len(scorers), 'column')} of values")
     return None
@@ -85,7 +102,7 @@ def read(path: Path, _options: ReadOptions) -> Iterator[Piece]:
         if isinstance(row, ResultRow):
             yield row
             continue
-        flat = _of_trace(row) if _is_trace(row) else row
+        flat = _of_trace(row) if _is_trace(row) else _of_metrics(row)
         at = as_number(flat.get("request_time"))
         started = at if started is None or (at is not None and at < started) else started
         cut += _is_cut(flat)
@@ -128,6 +145,27 @@ def _of_trace(trace: Row) -> Row:
         "spans": spans,
         "trace_metadata": info.get("trace_metadata"),
     }
+
+
+def _of_metrics(row: Row) -> Row:
+    """A row of `mlflow.models.evaluate` as one of the newer table; any other as it is."""
+    metrics = [name.removesuffix(SCORE) for name in row if name.endswith(SCORE)]
+    if not metrics:
+        return row
+    found, wanted = (_first_of(row, names) for names in (FOUND, WANTED))
+    ids, gold = listed(found), listed(wanted)
+    return {
+        **{f"{name}{VALUE}": row[name + SCORE] for name in metrics},
+        **{f"{name}{REASON}": row.get(name + BECAUSE) for name in metrics},
+        "query_id": as_id(row.get("query_id")) or as_id(row.get("id")),
+        "request": row.get("inputs") or {name: row[name] for name in QUESTIONS if name in row},
+        "response": {"answer": found} if ids is None else {"retrieved": ids},
+        "expectations": {"reference": wanted} if gold is None else {"expected_chunk_ids": gold},
+    }
+
+
+def _first_of(row: Row, names: tuple[str, ...]) -> Any:
+    return next((row[name] for name in names if row.get(name) is not None), None)
 
 
 def _seconds(value: Any) -> float | None:
@@ -294,6 +332,10 @@ PAGE = Page(
             "failed is unscored and not 0"
         ),
         "expectations as labels: `expected_chunk_ids`, `expected_response`",
+        (
+            "of the table that `mlflow.models.evaluate` logs: every `<metric>/score`; `outputs`, `predictions` or "
+            "`retrieved` as hits where they are lists, else as the answer; `targets` or `expected` as labels"
+        ),
         "errors and durations",
     ),
     cannot=(

@@ -56,7 +56,8 @@ def load_golden_set(load: Load, golden: GoldenFile) -> None:
         rows=found.rows,
         n_quarantined=len(found.problems),
     )
-    warnings = lint_rows(found.rows) if load.options.dry_run else []
+    looked_at = found.rows if load.options.dry_run else []
+    warnings = [replace(one, dataset=golden.dataset) for one in lint_rows(looked_at)]
 
     def write(store: Store) -> bool:
         stored = _current_golden_hash(store.con, golden.dataset)

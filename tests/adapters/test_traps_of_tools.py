@@ -13,7 +13,7 @@ import pytest
 from eval_pipeline.adapters.writing import Wanted
 from eval_pipeline.errors import UsageError
 from tests.adapters.made.make import QUERIES
-from tests.adapters.taken import MADE, ids, number, take
+from tests.adapters.taken import MADE, ids, mean_score, number, take
 from tests.bundle_files import write_lines
 
 QRELS = "a 0 x 1\nb 0 y 1\nnever 0 z 1\n"
@@ -477,6 +477,19 @@ def test_traces_as_mlflow_finds_them_are_traces_also_as_a_table_that_pandas_prin
         assert {row["answer"]["text"] for row in found.rows.values() if "answer" in row} <= {
             row["answer"]["text"] for row in traces.values() if "answer" in row
         }
+
+
+def test_metrics_of_retrievers_in_the_table_of_mlflow_are_scores_and_its_lists_hits_and_labels(tmp_path):
+    table = {
+        "columns": ["query_id", "question", "targets", "outputs", "recall_at_5/score"],
+        "data": [["q1", "why?", ["x", "y"], ["y", "z"], 0.5], ["q2", "who?", ["x"], [], 0.0]],
+    }
+    bundle = take(text(tmp_path / "eval_results_table.json", json.dumps(table)))
+    assert bundle.tool == "mlflow"
+    assert {query: ids(row) for query, row in bundle.rows.items()} == {"q1": ["y", "z"], "q2": []}
+    assert mean_score(bundle.rows, "recall_at_5") == 0.25
+    assert bundle.golden["q1"]["expected_chunk_ids"] == ["x", "y"]
+    assert bundle.golden["q2"]["query"] == "who?"
 
 
 def test_rows_nested_deeper_than_usual_and_texts_with_brackets_are_read(tmp_path):

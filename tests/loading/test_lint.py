@@ -247,5 +247,5 @@ def test_load_and_status_give_the_warnings_as_documents(settings, bundle):
 def test_a_dry_run_tells_the_warnings_and_keeps_none(settings, bundle):
     write_golden(bundle, [{"query_id": "q1", "forbidden": [""]}])
     shown = CliRunner().invoke(cli, ["load", str(bundle), "--dry-run", "--db", str(settings.db)])
-    assert "'q1' has \"\" in forbidden" in shown.stderr
+    assert "warning: kb: 'q1' has \"\" in forbidden" in shown.stderr
     assert not settings.db.exists()
