@@ -106,8 +106,92 @@ def table(folder: Path, n: int) -> Path:
     return path
 
 
+def inspect(folder: Path, n: int) -> Path:
+    import zipfile
+
+    path = folder / "same.eval"
+    header = {"status": "success", "eval": {"task": "t", "model": "m", "dataset": {"name": "d"}}}
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("header.json", json.dumps(header))
+        for query, chunks, text in rows(n):
+            sample = {
+                "id": query,
+                "epoch": 1,
+                "input": f"{query}?",
+                "target": "",
+                "output": {"completion": text},
+                "scores": {"right": {"value": 1}},
+                "metadata": {"retrieved": chunks},
+                "total_time": 0.005,
+            }
+            archive.writestr(f"samples/{query}_epoch_1.json", json.dumps(sample))
+    return path
+
+
+def mlflow(folder: Path, n: int) -> Path:
+    path = folder / "same.json"
+    columns = ["trace_id", "right/value", "request", "response", "state", "execution_duration", "tags"]
+    with path.open("w") as file:
+        file.write(json.dumps({"columns": columns})[:-1] + ', "data": [\n')
+        for number, (query, chunks, text) in enumerate(rows(n)):
+            answer = {"answer": text, "retrieved": chunks}
+            cells = [f"t{query}", 1, {"question": f"{query}?"}, answer, "OK", 5, {"query_id": query}]
+            file.write((",\n" if number else "") + json.dumps(cells))
+        file.write("\n]}\n")
+    return path
+
+
+def otlp(folder: Path, n: int) -> Path:
+    path = folder / "same.jsonl"
+    with path.open("w") as file:
+        for number, (query, chunks, text) in enumerate(rows(n)):
+            trace, begin = f"{number:032x}", 1_700_000_000_000_000_000 + number * 1_000_000_000
+            root = {
+                "openinference.span.kind": "CHAIN",
+                "input.value": f"{query}?",
+                "output.value": text,
+                "metadata": json.dumps({"query_id": query}),
+            }
+            found = {"openinference.span.kind": "RETRIEVER"}
+            found |= {f"retrieval.documents.{at}.document.id": one for at, one in enumerate(chunks)}
+            spans = [
+                {
+                    "traceId": trace,
+                    "spanId": f"{number:08x}{place:08x}",
+                    "parentSpanId": f"{number:08x}{0:08x}" if place else "",
+                    "startTimeUnixNano": str(begin),
+                    "endTimeUnixNano": str(begin + 5_000_000),
+                    "attributes": [{"key": key, "value": {"stringValue": one}} for key, one in said.items()],
+                }
+                for place, said in enumerate((root, found))
+            ]
+            _line(file, {"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]})
+    return path
+
+
+def langfuse(folder: Path, n: int) -> Path:
+    (folder / "export" / "observations_v2").mkdir(parents=True)
+    (folder / "export" / "scores").mkdir()
+    with (
+        (folder / "export" / "observations_v2" / "1.jsonl").open("w") as observed,
+        (folder / "export" / "scores" / "1.jsonl").open("w") as scored,
+    ):
+        for query, chunks, text in rows(n):
+            both = {"trace_id": f"t{query}", "start_time": "2026-11-01 02:00:00.000000"}
+            both |= {"end_time": "2026-11-01 02:00:00.005000", "level": "DEFAULT", "name": "n"}
+            root = {"id": f"r{query}", "type": "SPAN", "parent_observation_id": "", "input": f"{query}?"}
+            root |= {"output": text, "metadata": {"query_id": query}}
+            found = {"id": f"f{query}", "type": "RETRIEVER", "parent_observation_id": root["id"]}
+            _line(observed, both | root)
+            _line(observed, both | found | {"output": json.dumps(chunks)})
+            score = {"id": f"s{query}", "trace_id": f"t{query}", "name": "right", "value": 1}
+            _line(scored, score | {"data_type": "NUMERIC", "source": "EVAL"})
+    return folder / "export"
+
+
 # Each form, and the bundle of the same rows.
 Form = Callable[[Path, int], Path]
+SCORED = bundle_of(with_answer=True, latency_ms={"total": 5}, scores={"right": 1})
 FORMS: dict[str, tuple[Form, Form]] = {
     "trec": (trec, bundle_of(with_answer=False)),
     "ragas": (ragas, bundle_of(with_answer=True)),
@@ -116,6 +200,13 @@ FORMS: dict[str, tuple[Form, Form]] = {
         bundle_of(with_answer=True, latency_ms={"total": 5}, scores={"score": 1, "success": True}),
     ),
     "table": (table, bundle_of(with_answer=True)),
+    "inspect": (inspect, SCORED),
+    "mlflow": (mlflow, SCORED),
+    "otlp": (otlp, bundle_of(with_answer=True, latency_ms={"total": 5, "retrieval": 5})),
+    "langfuse": (
+        langfuse,
+        bundle_of(with_answer=True, latency_ms={"total": 5, "retrieval": 5}, scores={"right": 1}),
+    ),
 }
 
 
@@ -127,7 +218,7 @@ def cost(path: Path, folder: Path) -> tuple[float, int]:
         "used = resource.getrusage(resource.RUSAGE_SELF)\n"
         "print(used.ru_utime + used.ru_stime, used.ru_maxrss * 1024)"
     )
-    words = ["load", str(path), *([] if path.is_dir() else ["--dataset", "d"])]
+    words = ["load", str(path), *([] if path.name == "bundle" else ["--dataset", "d"])]
     environment = {**os.environ, "EVAL_PIPELINE_DB": str(folder / "e.duckdb")}
     done = subprocess.run(
         [sys.executable, "-c", code, *words], env=environment, capture_output=True, text=True, check=False

@@ -64,25 +64,24 @@ def listed(value: Any) -> list[Any] | None:
 
 
 def opened(value: Any) -> Any:
-    """The object or list that a text holds as JSON; everything else as it is."""
-    if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
-        try:
-            return json.loads(value)
-        except (ValueError, RecursionError):
-            return value
-    return value
-
-
-def unprinted(value: Any) -> Any:
-    """The object or list that a text holds as JSON, or the object that Python printed into a table."""
-    found = opened(value)
-    if not isinstance(found, str) or found[:2] not in ("{'", '{"') or len(found) > PRINTED_BYTES:
-        return found
+    """The object or list that a text holds as JSON, or the object that Python printed; everything else as it is."""
+    if not isinstance(value, str) or value.lstrip()[:1] not in ("{", "["):
+        return value
     try:
-        printed = _literal(found)
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        return _printed_object(value)
+
+
+def _printed_object(text: str) -> Any:
+    """The object that Python printed into a cell; any other text as it is."""
+    if not text.startswith(("{'", '{"')) or len(text) > PRINTED_BYTES:
+        return text
+    try:
+        found = _literal(text)
     except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
-        return found
-    return printed if isinstance(printed, dict) else found
+        return text
+    return found if isinstance(found, dict) else text
 
 
 def as_object(value: Any) -> Row:

@@ -26,7 +26,6 @@ from eval_pipeline.adapters._values import (
     listed,
     opened,
     score_in_words,
-    unprinted,
     utc_text,
 )
 from eval_pipeline.adapters.tool import (
@@ -180,7 +179,7 @@ def _seconds(value: Any) -> float | None:
 
 
 def _object(value: Any) -> Row:
-    found = unprinted(value)
+    found = opened(value)
     return found if isinstance(found, dict) else {}
 
 
@@ -219,7 +218,7 @@ def _is_cut(row: Row) -> bool:
 
 
 def _pieces(row: Row, number: int) -> Iterator[Piece]:
-    tags, asked = _object(row.get("tags")), unprinted(_asked(row))
+    tags, asked = _object(row.get("tags")), opened(_asked(row))
     query_id = as_id(tags.get("query_id")) or as_id(row.get("query_id"))
     query_id = query_id or (as_id(asked.get("query_id")) if isinstance(asked, Mapping) else None)
     question = question_in(asked)
@@ -235,7 +234,7 @@ def _result(row: Row) -> Row:
     if row.get("state") == "ERROR":
         found["error"] = _why(row)
     else:
-        answered = unprinted(_answered(row))
+        answered = opened(_answered(row))
         found |= answer_in(answered)
         hits = _hits(row)
         found |= {"hits_top_k": hits} if hits is not None else retrieved_in(answered)

@@ -479,6 +479,18 @@ def test_traces_as_mlflow_finds_them_are_traces_also_as_a_table_that_pandas_prin
         }
 
 
+def test_objects_that_pandas_printed_into_a_table_of_phoenix_are_read(tmp_path):
+    spans = [json.loads(line) for line in (MADE / "phoenix-spans.jsonl").read_text("utf-8").splitlines()]
+    for span in spans:
+        for name, value in span.items():
+            span[name] = json.loads(value) if isinstance(value, str) and value[:1] in "[{" else value
+    pd.DataFrame(spans).to_csv(tmp_path / "spans.csv", index=False)
+    printed, whole = take(tmp_path / "spans.csv"), take(MADE / "phoenix-spans.jsonl")
+    assert {query: ids(row) for query, row in printed.rows.items()} == {
+        query: ids(row) for query, row in whole.rows.items()
+    }
+
+
 def test_metrics_of_retrievers_in_the_table_of_mlflow_are_scores_and_its_lists_hits_and_labels(tmp_path):
     table = {
         "columns": ["query_id", "question", "targets", "outputs", "recall_at_5/score"],
