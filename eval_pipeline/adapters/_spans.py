@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -47,12 +47,16 @@ class Span:
 
 def flat(value: Any, place: str = "") -> Row:
     """Objects and lists of objects as dotted names; lists of plain values stay lists."""
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         found: Row = {}
         for name, inner in value.items():
-            found |= flat(inner, f"{place}.{name}" if place else str(name))
+            below = f"{place}.{name}" if place else str(name)
+            if isinstance(inner, dict | list):
+                found |= flat(inner, below)
+            else:
+                found[below] = inner
         return found
-    if isinstance(value, list) and value and all(isinstance(one, Mapping) for one in value):
+    if isinstance(value, list) and value and all(isinstance(one, dict) for one in value):
         found = {}
         for number, inner in enumerate(value):
             found |= flat(inner, f"{place}.{number}")
@@ -197,8 +201,7 @@ def _nested(item: Row) -> Row:
 def _scores(span: Span) -> Iterator[tuple[str, Any]]:
     items: dict[str, Row] = {}
     for key, value in span.attributes.items():
-        found = _SCORE.match(key)
-        if found:
+        if "ation" in key and (found := _SCORE.match(key)):
             items.setdefault(key[: found.start("name")], {})[found["name"]] = value
     for item in items.values():
         if as_text(item.get("name")):

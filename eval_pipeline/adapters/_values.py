@@ -91,11 +91,13 @@ def as_object(value: Any) -> Row:
 
 def as_id(value: Any) -> str | None:
     """A text or whole number as an id."""
-    if isinstance(value, bool) or value is None or value == "":
+    if isinstance(value, str):
+        return value or None
+    if isinstance(value, bool) or value is None:
         return None
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    return value if isinstance(value, str) else str(value) if isinstance(value, int) else None
+    return str(value) if isinstance(value, int) else None
 
 
 def as_number(value: Any) -> float | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -102,7 +102,7 @@ def _nanoseconds(value: Any) -> int:
 
 
 def _error(status: Any, events: list[Row]) -> str | None:
-    if not isinstance(status, Mapping) or status.get("code") not in ERROR_CODES:
+    if not isinstance(status, dict) or status.get("code") not in ERROR_CODES:
         return None
     raised = [one["attributes"].get("exception.message") for one in events if one["name"] == "exception"]
     return as_text(status.get("message")) or next(filter(None, map(as_text, raised)), None) or "error"
@@ -111,14 +111,14 @@ def _error(status: Any, events: list[Row]) -> str | None:
 def _attributes(items: Any) -> Row:
     found: Row = {}
     for one in items if isinstance(items, list) else []:
-        if isinstance(one, Mapping) and isinstance(one.get("key"), str):
+        if isinstance(one, dict) and isinstance(one.get("key"), str):
             found[one["key"]] = _plain(one.get("value"))
     return found
 
 
 def _plain(value: Any) -> Any:
     """What one of OTLP's typed values holds."""
-    if not isinstance(value, Mapping) or not value:
+    if not isinstance(value, dict) or not value:
         return None
     kind, inner = next(iter(value.items()))
     if kind == "arrayValue":
