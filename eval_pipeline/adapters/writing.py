@@ -356,8 +356,10 @@ def _place_runs(writer: _Writer, made: Made, folder: Path) -> list[str]:
     for key, file in writer.runs.items():
         dataset = _dataset_of_run(writer, key[0], made.dataset)
         datasets[dataset] = None
-        _fill(writer, file, made, dataset)
         run_id = names[key]
+        remark = _fill(writer, file, dataset)
+        if remark:
+            made.remarks.append(f"{run_id}: {remark}" if len(names) > 1 else remark)
         target = folder / "runs" / run_id
         target.parent.mkdir(parents=True, exist_ok=True)
         file.path.parent.replace(target)
@@ -440,29 +442,25 @@ def _run_names(keys: list[RunKey], base: str, own: Mapping[str, str]) -> dict[Ru
     return {(label, epoch): stems[label] + (f".e{epoch}" if epoch > 1 else "") for label, epoch in keys}
 
 
-def _fill(writer: _Writer, file: _RunFile, made: Made, dataset: str) -> None:
+def _fill(writer: _Writer, file: _RunFile, dataset: str) -> str | None:
     """Say which queries have no row at all, and where that is wanted write an empty one."""
     asked = set(writer.golden) or writer.wanted.asked(dataset)
     missing = sorted(asked - file.ids)
     if not missing:
-        return
-    if writer.wanted.fill and not asked & file.ids:
-        made.remarks.append(
-            "none of its queries is in the golden set: the queries without a row were not taken as asked"
-        )
-    elif writer.wanted.fill:
-        packer = zstandard.ZstdCompressor(level=1, write_checksum=True)
-        rows = "".join(json.dumps({"query_id": one, "hits_top_k": []}) + "\n" for one in missing)
-        with file.path.open("ab") as out:
-            out.write(packer.compress(rows.encode()))
-        made.remarks.append(
-            f"{count(len(missing), 'query', plural='queries')} without a row: taken as asked, nothing found"
-        )
-    else:
-        made.remarks.append(
-            f"{count(len(missing), 'query', plural='queries')} of the golden set without a row: not scored "
+        return None
+    queries = count(len(missing), "query", plural="queries")
+    if not writer.wanted.fill:
+        return (
+            f"{queries} of the golden set without a row: not scored "
             "(`load --missing empty`: they count as asked, with nothing found)"
         )
+    if not asked & file.ids:
+        return "none of its queries is in the golden set: the queries without a row were not taken as asked"
+    packer = zstandard.ZstdCompressor(level=1, write_checksum=True)
+    rows = "".join(json.dumps({"query_id": one, "hits_top_k": []}) + "\n" for one in missing)
+    with file.path.open("ab") as out:
+        out.write(packer.compress(rows.encode()))
+    return f"{queries} without a row: taken as asked, nothing found"
 
 
 def _name_documents(hits: Any) -> bool:

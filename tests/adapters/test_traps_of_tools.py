@@ -173,6 +173,18 @@ def test_providers_are_runs_and_repeats_replicates(tmp_path):
     assert bundle.words == "promptfoo results v3: 2 tests × 2 providers"
 
 
+def test_of_several_runs_it_is_said_which_one_lacks_a_query(tmp_path):
+    asked = [("small", "one"), ("small", "two"), ("large", "one")]
+    bundle = promptfoo(
+        tmp_path / "r.json",
+        *(
+            {"vars": {"question": question, "expected_chunk_ids": ["x"]}, "provider": {"id": provider}}
+            for provider, question in asked
+        ),
+    )
+    assert any(one.startswith("r.large: 1 query of the golden set") for one in bundle.remarks)
+
+
 def test_ids_that_repeat_name_nothing_and_the_question_does(tmp_path):
     same = {"metadata": {"query_id": "x"}}
     bundle = promptfoo(

@@ -238,7 +238,7 @@ def verdict_of(document: dict[str, object]) -> GateReport:
 JENKINS = {
     "testsuites": ("name time tests failures errors", "testsuite"),
     "testsuite": (
-        "NAME TESTS FAILURES ERRORS group time skipped timestamp hostname id package file log url version",
+        "NAME TESTS FAILURES ERRORS group time skipped timestamp hostname id package file log url",
         "testsuite properties testcase system-out system-err",
     ),
     "properties": ("", "property"),
