@@ -25,8 +25,10 @@ from eval_pipeline.adapters.tool import (
     Tool,
     Unused,
 )
-from eval_pipeline.errors import EvalPipelineError
+from eval_pipeline.errors import EvalPipelineError, UsageError
+from eval_pipeline.words import count
 
+SAID = ("hits_top_k", "answer", "scores", "error", "judge")
 QUERIES = frozenset(QUERY_IDS) - {"docid", "key"}
 
 
@@ -62,11 +64,20 @@ def read(path: Path, options: ReadOptions) -> Iterator[Piece]:
         yield Remark(f"not sure: {remark}")
     for name in proposal.unused:
         yield Unused(name)
+    rows, saying = 0, 0
     for line in mapped_rows(path, mapping, scattered=options.scattered):
         if line.record is None:
             yield ResultRow({}, line.number, reason=line.reason or "", text=line.text)
         else:
+            rows += 1
+            saying += any(line.record.get(name) for name in SAID)
             yield ResultRow(line.record, line.number)
+    if rows and not saying:
+        # A place that was guessed, and holds nothing anywhere, would end as a run of zeros.
+        raise UsageError(
+            f"{path} was taken for a table of your own, and none of its {count(rows, 'row')} has a hit, an answer, "
+            "a score or an error"
+        )
     yield from _labels(path, mapping)
 
 

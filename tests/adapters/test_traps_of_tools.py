@@ -282,6 +282,12 @@ def test_rows_without_hits_answers_and_scores_are_refused_and_no_zeros(tmp_path)
         take(path)
 
 
+def test_a_table_whose_lists_are_all_empty_is_refused_and_no_run_of_zeros(tmp_path):
+    path = text(tmp_path / "own.csv", "query_id,retrieved_ids\nq1,\nq2,[]\n")
+    with pytest.raises(UsageError, match="none of its 2 rows has a hit"):
+        take(path, tool="table")
+
+
 def test_lists_that_pandas_printed_are_lists(tmp_path):
     path = text(tmp_path / "own.csv", "question_id,retrieved_ids,answer\na,\"['x', 'y']\",yes\nb,[],no\n")
     bundle = take(path)
