@@ -48,6 +48,7 @@ REFERENCES = (
     "expected_output",
     "ground_truth",
 )
+JOINTS = ",;|\n[{"
 DEEPEST = 4
 
 
@@ -138,11 +139,20 @@ def _id_of(one: Any) -> str | None:
     return as_id(_first(one, ("citation", *HIT_IDS)) if isinstance(one, dict) else one)
 
 
+def _ids_in(value: Any) -> list[Any] | None:
+    """A list of ids; one that stands alone is a list of one, unless it looks like several."""
+    found = listed(opened(value))
+    if found is not None:
+        return found
+    alone = as_id(value)
+    return None if alone is None or any(mark in alone for mark in JOINTS) else [alone]
+
+
 def labels_in(value: Any) -> Row:
     """The labels among what a file says of a query: expected ids, a model answer, where the query belongs."""
     about: Row = dict(value) if isinstance(value, dict) else {}
     found: Row = {}
-    chunks, docs = listed(opened(_first(about, EXPECTED))), listed(opened(_first(about, EXPECTED_DOCS)))
+    chunks, docs = _ids_in(_first(about, EXPECTED)), _ids_in(_first(about, EXPECTED_DOCS))
     if chunks is not None:
         found |= labels_of(chunks)
     if docs is not None:

@@ -173,6 +173,19 @@ def test_providers_are_runs_and_repeats_replicates(tmp_path):
     assert bundle.words == "promptfoo results v3: 2 tests × 2 providers"
 
 
+@pytest.mark.parametrize(
+    ("said", "expected"), [("a b#1", ["a b#1"]), (7, ["7"]), (["x"], ["x"]), ("x, y", None)]
+)
+def test_an_expected_id_that_stands_alone_is_one_and_what_looks_like_several_is_none(
+    tmp_path, said, expected
+):
+    """promptfoo makes a test of every member of a list among the variables."""
+    bundle = promptfoo(tmp_path / "r.json", {"vars": {"question": "why?", "expected_chunk_ids": said}})
+    assert [row.get("expected_chunk_ids") for row in bundle.golden.values()] == (
+        [expected] if expected else []
+    )
+
+
 def test_of_several_runs_it_is_said_which_one_lacks_a_query(tmp_path):
     asked = [("small", "one"), ("small", "two"), ("large", "one")]
     bundle = promptfoo(
