@@ -8,7 +8,10 @@ from eval_pipeline.words import decimal, signed
 NOTHING = "—"
 LARGE = 10
 UNNAMED = "*"
-UNNAMED_SAID = f"{UNNAMED} an artefact, not a measurement: the labels name chunks of another chunker, which this run cannot find."
+UNNAMED_SAID = (
+    f"{UNNAMED} an artefact, not a measurement: the labels name chunks of another chunker, "
+    "which this run cannot find."
+)
 
 
 def value(number: float | None) -> str:
