@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -97,17 +98,23 @@ def read_part(
     return delivery
 
 
-@dataclass(frozen=True)
+@dataclass
 class _ResultsFile:
-    """The blocks of a file too large for memory; it can be read again when its batch has to be written again."""
+    """The blocks of a file too large for memory; it can be read again when its batch has to be written again.
+
+    The first time goes on where reading had `begun` when it proved too large, `held_bytes` of blocks later.
+    """
 
     path: Path
     run_id: str
     called: Path
     inverted_spans: InvertedSpans
+    begun: Iterator[ResultsBlock] | None = None
+    held_bytes: int = 0
 
     def __iter__(self) -> Iterator[ResultsBlock]:
-        return self.blocks(None)
+        begun, self.begun = self.begun, None
+        return self.blocks(None) if begun is None else begun
 
     def blocks(self, held: bytes | None) -> Iterator[ResultsBlock]:
         """The same from bytes that are in memory."""
@@ -120,14 +127,22 @@ def _blocks_of(file: _ResultsFile, in_memory: int, held: bytes | None) -> list[R
     """The blocks themselves while they are few; what a packed file holds shows only when it is read."""
     if file.path.stat().st_size > in_memory:
         return file
-    blocks: list[ResultsBlock] = []
+    blocks: deque[ResultsBlock] = deque()
     size = 0
-    for block in file.blocks(held):
+    rest = file.blocks(held)
+    for block in rest:
         blocks.append(block)
         size += block.nbytes
         if size > in_memory:
-            return file
-    return blocks
+            return replace(file, begun=_each_once(blocks, rest), held_bytes=size)
+    return list(blocks)
+
+
+def _each_once(blocks: deque[ResultsBlock], rest: Iterator[ResultsBlock]) -> Iterator[ResultsBlock]:
+    """These blocks, none of them held any longer than it is needed, and the rest."""
+    while blocks:
+        yield blocks.popleft()
+    yield from rest
 
 
 def _reject_duplicate_cases(delivery: PartDelivery) -> None:
@@ -148,8 +163,8 @@ def _reject_duplicate_cases(delivery: PartDelivery) -> None:
 
 def _weight_of(part: PartDelivery) -> int:
     """Bytes that the part holds in memory; a packed file's own size says little."""
-    if not isinstance(part.blocks, list):
-        return part.n_bytes
+    if isinstance(part.blocks, _ResultsFile):
+        return max(part.n_bytes, part.blocks.held_bytes)
     return max(part.n_bytes, sum(int(block.nbytes) for block in part.blocks))
 
 
