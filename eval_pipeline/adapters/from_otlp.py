@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from eval_pipeline.adapters._grouping import gathered
 from eval_pipeline.adapters._head import Head, look_at
-from eval_pipeline.adapters._lines import document_items, rows_of
+from eval_pipeline.adapters._lines import document_items, grouped, rows_of
 from eval_pipeline.adapters._spans import Span, flat, kind_of, pieces_of
 from eval_pipeline.adapters._values import as_text, utc_text
 from eval_pipeline.adapters.tool import CERTAIN, Page, Piece, ReadOptions, ResultRow, Row, RunSaid, Seen, Tool
@@ -29,11 +28,11 @@ def _spans_key(row: Row) -> str | None:
     )
 
 
-def read(path: Path, _options: ReadOptions) -> Iterator[Piece]:
+def read(path: Path, options: ReadOptions) -> Iterator[Piece]:
     """A result per trace."""
     broken: list[ResultRow] = []
     started = 0
-    for trace, spans in gathered(_spans(path, broken), lambda span: span.trace):
+    for trace, spans in grouped(_spans(path, broken), lambda span: span.trace, scattered=options.scattered):
         first = min((span.start for _, span in spans if span.start), default=0)
         started = min(filter(None, (started, first)), default=0)
         yield from pieces_of(trace, spans)

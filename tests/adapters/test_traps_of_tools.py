@@ -329,6 +329,19 @@ def test_requests_by_line_or_in_one_file_are_the_same_and_without_metadata_the_t
     assert set(take(unnamed).rows) == traces
 
 
+def test_spans_of_several_traces_that_lie_among_each_other_are_the_same_results(tmp_path):
+    requests = [json.loads(line) for line in (MADE / "otlp.jsonl").read_text("utf-8").split("\n") if line]
+    scopes = [scope for one in requests for part in one["resourceSpans"] for scope in part["scopeSpans"]]
+    spans = sorted((span for scope in scopes for span in scope["spans"]), key=lambda one: one["traceId"])
+    found = []
+    for name, ordered in (("together", spans), ("apart", [*spans[::2], *spans[1::2]])):
+        lines = [{"resourceSpans": [{"scopeSpans": [{"spans": [one]}]}]} for one in ordered]
+        write_lines(tmp_path / f"{name}.jsonl", lines)
+        found.append(take(tmp_path / f"{name}.jsonl").rows)
+    assert len(found[0]) > 1
+    assert found[0] == found[1]
+
+
 def test_a_page_of_the_rest_interface_of_phoenix_is_its_spans(tmp_path):
     lines = (MADE / "phoenix-spans.jsonl").read_text("utf-8").splitlines()
     spans = []
