@@ -48,6 +48,14 @@ REFERENCES = (
     "expected_output",
     "ground_truth",
 )
+# What a hit says that gives no more than ids has none of these names.
+_MORE_THAN_IDS = frozenset(
+    {*HIT_TEXTS, *HIT_SCORES, *HIT_DOCS, "node", "document", "metadata", "document.metadata"}
+)
+TEXTS_OF_LABELS, PLACES_OF_LABELS = ("must_contain", "forbidden", "tags"), ("category", "difficulty", "lang")
+_LABELS = frozenset(
+    {*EXPECTED, *EXPECTED_DOCS, *REFERENCES, *TEXTS_OF_LABELS, "answerable", *PLACES_OF_LABELS}
+)
 JOINTS = ",;|\n[{"
 DEEPEST = 4
 
@@ -116,6 +124,8 @@ def document(one: Any) -> Row:
     """One object that says what was retrieved; its metadata may name it."""
     if isinstance(one, str):
         return hit_of(one)
+    if _MORE_THAN_IDS.isdisjoint(one):
+        return hit_of(_first(one, HIT_IDS))
     inner = one["node"] if isinstance(one.get("node"), dict) else one.get("document")
     own: Row = {**inner, **one} if isinstance(inner, dict) else one
     metadata = opened(own.get("metadata") or own.get("document.metadata"))
@@ -150,7 +160,9 @@ def _ids_in(value: Any) -> list[Any] | None:
 
 def labels_in(value: Any) -> Row:
     """The labels among what a file says of a query: expected ids, a model answer, where the query belongs."""
-    about: Row = dict(value) if isinstance(value, dict) else {}
+    about: Row = value if isinstance(value, dict) else {}
+    if _LABELS.isdisjoint(about):
+        return {}
     found: Row = {}
     chunks, docs = _ids_in(_first(about, EXPECTED)), _ids_in(_first(about, EXPECTED_DOCS))
     if chunks is not None:
@@ -160,12 +172,10 @@ def labels_in(value: Any) -> Row:
     reference = as_text(_first(about, REFERENCES))
     if reference is not None:
         found["reference"] = reference
-    for name in ("must_contain", "forbidden", "tags"):
+    for name in TEXTS_OF_LABELS:
         texts = [one for one in listed(opened(about.get(name))) or [] if isinstance(one, str)]
         if texts:
             found[name] = texts
     if isinstance(about.get("answerable"), bool):
         found["answerable"] = about["answerable"]
-    return found | {
-        name: about[name] for name in ("category", "difficulty", "lang") if as_text(about.get(name))
-    }
+    return found | {name: about[name] for name in PLACES_OF_LABELS if as_text(about.get(name))}

@@ -73,14 +73,14 @@ def _json_lines(path: Path) -> Iterator[tuple[int, Row | Bad]]:
 
 
 def _row_of(line: bytes, number: int) -> Row | Bad:
-    text = shorten(line.decode("utf-8", errors="replace"))
     try:
         value = decode(line)
+        reason = "a line holds one JSON object"
     except BadRow as bad:
-        return ResultRow({}, number, reason=bad.reason, text=text)
+        value, reason = None, bad.reason
     if isinstance(value, dict):
         return value
-    return ResultRow({}, number, reason="a line holds one JSON object", text=text)
+    return ResultRow({}, number, reason=reason, text=shorten(line.decode("utf-8", errors="replace")))
 
 
 def _items(path: Path, places: Iterable[Place]) -> Iterator[tuple[int, Row | Bad]]:

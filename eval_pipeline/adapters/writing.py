@@ -183,7 +183,8 @@ class _Writer:
             self.refuse(run, piece, piece.reason)
             return
         row = {"query_id": None, **piece.row}
-        row["query_id"] = self.id_of(row["query_id"], piece.question)
+        row["query_id"], how = self.id_of(row["query_id"], piece.question)
+        self.counts[how] += 1
         if row["query_id"] in run.ids:
             has_own = piece.row.get("query_id") is not None and not self.by_question
             if has_own and piece.question is not None:
@@ -234,24 +235,20 @@ class _Writer:
             )
         )
 
-    def id_of(self, own: Any, question: str | None) -> Any:
-        """The id of the file; where it tells nothing apart, that of the golden set, or a hash of the question."""
-        if own is not None and not self.by_question:
-            self.counts["own ids"] += 1
-            return own
-        if question is None:
-            return own
+    def id_of(self, own: Any, question: str | None) -> tuple[Any, str]:
+        """The id of the file; where it tells nothing apart, that of the golden set, or a hash of the question.
+
+        Beside it stands where it comes from.
+        """
+        if question is None or (own is not None and not self.by_question):
+            return own, "as it is"
         if self.known is None:
             self.known = self.wanted.ids_of(self.dataset()) if self.dataset() else {}
         found = self.known.get(question)
-        self.counts["known questions" if found is not None else "hashed"] += 1
-        return found if found is not None else hash_of(question)
+        return (hash_of(question), "hashed") if found is None else (found, "known questions")
 
     def take_labels(self, row: Row) -> None:
-        before = dict(self.counts)
-        row["query_id"] = self.id_of(row.get("query_id"), row.get("query"))
-        self.counts.clear()
-        self.counts.update(before)
+        row["query_id"], _ = self.id_of(row.get("query_id"), row.get("query"))
         if row["query_id"] is None:
             return
         self.expect_relevant(row)
