@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import secrets
 import sqlite3
+import time
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -21,6 +22,7 @@ Clock = Callable[[], dt.datetime]
 Claimed = Literal["mine", "answered", "others"]
 FORMAT: Final = 1
 _BUSY_SECONDS: Final = 60.0
+_RETRY_SECONDS: Final = 0.02
 _AT_ONCE: Final = 500
 _ALONE: Final = portalocker.LockFlags.EXCLUSIVE | portalocker.LockFlags.NON_BLOCKING
 # `run_id` is the run that paid. A claim is what a process asks just now; `deaths` counts the processes that ended while
@@ -135,6 +137,19 @@ class Total:
     uncertain: int
 
 
+def _write_ahead(con: sqlite3.Connection) -> None:
+    """Of several who turn a new file to this at once some are refused without waiting: they ask again."""
+    ends = time.monotonic() + _BUSY_SECONDS
+    while True:
+        try:
+            con.execute("pragma journal_mode = wal")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > ends:
+                raise
+        time.sleep(_RETRY_SECONDS)
+
+
 class CallStore:
     """One SQLite file that several processes use at once; every change is a transaction of its own."""
 
@@ -152,7 +167,7 @@ class CallStore:
 
     def _opened(self, path: Path) -> sqlite3.Connection:
         con = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None)
-        con.execute("pragma journal_mode = wal")
+        _write_ahead(con)
         con.execute("pragma synchronous = normal")
         # What is forgotten is overwritten.
         con.execute("pragma secure_delete = on")

@@ -126,6 +126,25 @@ def test_two_that_need_the_same_judgement_ask_for_it_once(tmp_path):
     assert first == second
 
 
+def test_all_who_open_a_new_store_of_calls_at_once_have_it(tmp_path):
+    opened: list[str] = []
+
+    def open_together(folder: Path, together: threading.Barrier) -> None:
+        together.wait()
+        with open_calls(folder):
+            opened.append(folder.name)
+
+    for number in range(10):
+        together = threading.Barrier(8)
+        folder = tmp_path / str(number)
+        threads = [threading.Thread(target=open_together, args=(folder, together)) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+    assert len(opened) == 80
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_killed_by_the_dozen_with_faults_in_between(tmp_path, seed):
