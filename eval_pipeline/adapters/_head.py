@@ -60,11 +60,16 @@ class _Begun:
         return self.stream.read(size)
 
 
+def _packing_of(first: bytes) -> str | None:
+    """How a file that begins so is packed."""
+    return next((codec for magic, codec in _PACKINGS.items() if first.startswith(magic)), None)
+
+
 def _once_more(stream: BinaryStream) -> BinaryStream:
     """What is packed twice, as ranx does, unpacked twice."""
     begin = stream.read(4)
     inner: BinaryStream = _Begun(stream, begin)
-    if not begin or _PACKINGS.get(begin) != "lz4":
+    if not begin or _packing_of(begin) != "lz4":
         return inner
     return pa.CompressedInputStream(pa.BufferReader(begin + stream.read()), "lz4")  # type: ignore[no-any-return]
 
@@ -76,7 +81,7 @@ def open_content(path: Path) -> Iterator[BinaryStream]:
         with path.open("rb") as file:
             file.seek(0)
             first = file.read(4)
-            packing = next((codec for magic, codec in _PACKINGS.items() if first.startswith(magic)), None)
+            packing = _packing_of(first)
             file.seek(0)
             stream: BinaryStream = file
             if packing:
@@ -222,7 +227,7 @@ def is_wide(path: Path) -> bool:
     try:
         with path.open("rb") as file:
             first = file.read(4)
-            packing = next((codec for magic, codec in _PACKINGS.items() if first.startswith(magic)), None)
+            packing = _packing_of(first)
             if packing is None:
                 return first[:2] in _WIDE
             file.seek(0)

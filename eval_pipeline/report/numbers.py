@@ -8,6 +8,7 @@ from eval_pipeline.words import decimal, signed
 NOTHING = "—"
 LARGE = 10
 UNNAMED = "*"
+ANOTHER_CHUNKER = "another chunker"
 UNNAMED_SAID = (
     f"{UNNAMED} an artefact, not a measurement: the labels name chunks of another chunker, "
     "which this run cannot find."

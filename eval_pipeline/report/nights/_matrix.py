@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Final
 
 from eval_pipeline.report.nights._reading import FAILED, FAR, NO_RESULT, NOT_FOUND
-from eval_pipeline.report.numbers import UNNAMED
+from eval_pipeline.report.numbers import ANOTHER_CHUNKER, UNNAMED
 from eval_pipeline.report.pages._widgets import (
     Column,
     caption_of,
@@ -37,7 +37,7 @@ OTHER_CHUNKER: Final = "of another chunker than the labels name"
 IN_WORDS: Final = {
     NOT_FOUND: "not found",
     FAILED: "failed",
-    UNNAMED: "another chunker",
+    UNNAMED: ANOTHER_CHUNKER,
     NO_RESULT: "no result",
     FAR: "10 or later",
 }

@@ -12,7 +12,7 @@ from eval_pipeline.formulas.catalogue import HEADLINES, OF_QUERIES, SLICED
 from eval_pipeline.report.comparison_rows import _by_family, _chosen, _is_share
 from eval_pipeline.report.nights._compared import comparisons
 from eval_pipeline.report.nights.trends import _interval_of_mean
-from eval_pipeline.report.numbers import NOTHING, _marked_value, rank, value
+from eval_pipeline.report.numbers import ANOTHER_CHUNKER, NOTHING, _marked_value, rank, value
 from eval_pipeline.report.pages._about_runs import (
     footer_line,
     formula_table,
@@ -64,7 +64,7 @@ MOST_METRICS: Final = 5
 ZERO_IS_BAD: Final = ("groundedness", "citation_coverage", "refusal_correctness", "abstention_accuracy")
 LATE: Final = 5
 
-FAILED, MISSED, LATE_HIT, ANSWER, FINE, UNLABELLED, UNJUDGED, UNNAMED = (
+FAILED, MISSED, LATE_HIT, ANSWER, FINE, UNLABELLED, UNJUDGED = (
     "failed",
     "not found",
     f"found after {LATE}",
@@ -72,11 +72,10 @@ FAILED, MISSED, LATE_HIT, ANSWER, FINE, UNLABELLED, UNJUDGED, UNNAMED = (
     "found",
     "no expected chunk",
     "not judged",
-    "another chunker",
 )
 TO_LOOK_AT: Final = (FAILED, MISSED, ANSWER, LATE_HIT)
 SEVERAL: Final = {ANSWER: "answers to check"}
-ORDER: Final = (FAILED, MISSED, ANSWER, LATE_HIT, UNLABELLED, UNJUDGED, UNNAMED, FINE)
+ORDER: Final = (FAILED, MISSED, ANSWER, LATE_HIT, UNLABELLED, UNJUDGED, ANOTHER_CHUNKER, FINE)
 PANELS: Final = 4
 LISTED: Final = 100
 NO_LABEL: Final = "(none)"
@@ -126,7 +125,7 @@ def _kind_of(row: QueryRow, values: QueryValues, *, is_judged: bool, is_named: b
     if not row.n_expected:
         return UNLABELLED
     if not is_named:
-        return UNNAMED
+        return ANOTHER_CHUNKER
     return LATE_HIT if row.first_rank is not None and row.first_rank > LATE else FINE
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby, pairwise
 from typing import Final
 
-from eval_pipeline.report.numbers import NOTHING, rank, value
+from eval_pipeline.report.numbers import ANOTHER_CHUNKER, NOTHING, rank, value
 from eval_pipeline.report.pages._about_runs import footer_line
 from eval_pipeline.report.pages._page import Page, Section, render_page
 from eval_pipeline.report.pages._queries import ID_LENGTH, LONG_TEXT, address_of, labelled_text
@@ -20,7 +20,6 @@ from eval_pipeline.words import count
 ANSWERS_SHOWN: Final = 30
 CHART_SUITES: Final = 3
 TITLE_LENGTH: Final = 80
-ANOTHER_CHUNKER: Final = "another chunker"
 
 
 def render_question_page(material: QuestionMaterial) -> str:
