@@ -227,6 +227,19 @@ def test_nothing_is_computed_that_was_computed_then(version, store):
     assert do(store, "run", "--all")["cells"] == {}
 
 
+def test_the_schedule_that_was_on_stays_on_and_edited_settings_of_dagster_stay(version, store, home):
+    if version == "0.1.0":
+        pytest.skip("0.1.0 was packed with its schedule off")
+    edited = (store / "dagster_home" / "dagster.yaml").read_text("utf-8")
+    do(store, "apply")
+    states = home.all_instigator_state()
+    assert [(state.instigator_name, state.status.value) for state in states] == [("nightly", "RUNNING")]
+    repository = definitions().get_repository_def()
+    assert repository.has_schedule_def("nightly")
+    assert "max_concurrent_runs: 2" in edited and "start_timeout_seconds: 240" in edited
+    assert (store / "dagster_home" / "dagster.yaml").read_text("utf-8") == edited
+
+
 def test_a_verdict_of_the_gate_was_kept(store):
     assert do(store, "forget", "tuesday", "--dry-run")["rows"]["comparisons.gates"] == 1
 
