@@ -147,7 +147,7 @@ class Config:
         found: int = self.datasets.get(dataset, {}).get("relevant_from", 1)
         return found
 
-    def labels_of(self, dataset: str) -> str | None:
+    def label_coverage(self, dataset: str) -> str | None:
         """What labels leave unsaid: "complete" (is not relevant), "judged" (is unknown), None (each row decides)."""
         found: str | None = self.datasets.get(dataset, {}).get("labels")
         return found
@@ -155,8 +155,17 @@ class Config:
     @property
     def label_settings(self) -> list[tuple[str, int, str | None]]:
         """(dataset, relevant_from, labels) where a dataset says other than what holds without a word."""
-        found = [(name, self.relevant_from(name), self.labels_of(name)) for name in sorted(self.datasets)]
+        found = [
+            (name, self.relevant_from(name), self.label_coverage(name)) for name in sorted(self.datasets)
+        ]
         return [one for one in found if one[1:] != (1, None)]
+
+    @property
+    def label_chunkers(self) -> list[tuple[str, str | None, int]]:
+        """(dataset, `labels_of`, `relevant_from`) of every dataset in the file."""
+        return [
+            (name, entry.get("labels_of"), self.relevant_from(name)) for name, entry in self.datasets.items()
+        ]
 
     def baseline_of(self, suite: str | None, dataset: str) -> str | None:
         """The run that others of this suite and dataset are held against; a suite's own wins."""

@@ -119,6 +119,7 @@ class GoldenRow(Record):
     folders: list[Name] | None = None
     grades: dict[Id, int] | None = None
     reference: Annotated[str, Text("passage", "labels.query_details.reference_key")] | None = None
+    chunker_version: Name | None = None
 
 
 # The dimensions that queries are sliced by, in the order in which they are shown.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,8 +34,21 @@ def yaml_items(path: Path) -> Iterator[YamlItem]:
     if b"*" in data:
         document.check_size(nodes)
     lines = data.decode("utf-8", errors="replace").splitlines()
+    shared = _shared_fields(document)
     for node in nodes:
-        yield _item(document, node, lines)
+        item = _item(document, node, lines)
+        if isinstance(item.value, dict):
+            item = replace(item, value=shared | item.value)
+        yield item
+
+
+def _shared_fields(document: Document) -> dict[str, Any]:
+    """The fields beside `queries` that hold for every row."""
+    import yaml
+
+    root = document.root
+    pairs = root.value if isinstance(root, yaml.MappingNode) else []
+    return {key.value: document.value(value) for key, value in pairs if key.value == "chunker_version"}
 
 
 def _list_of(node: yaml.Node | None) -> list[yaml.Node]:

@@ -61,6 +61,13 @@ def read_golden_set(path: Path, *, inverted_spans: InvertedSpans = ERROR) -> Gol
             )
         first_seen[query_id] = line.number
         rows.append(line.record)
+    chunkers = sorted({row.chunker_version for row in rows if row.chunker_version})
+    if len(chunkers) > 1:
+        raise InputRejected(
+            f"chunker_version is {chunkers[0]!r} in some rows and {chunkers[1]!r} in others; the chunk ids of a "
+            "golden set belong to one chunker version",
+            field="chunker_version",
+        )
     return GoldenSet(rows, problems)
 
 

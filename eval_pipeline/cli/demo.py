@@ -15,9 +15,8 @@ import click
 from eval_pipeline.cli.options import with_store
 from eval_pipeline.cli.output import (
     end_where_failed,
-    marked_numbers,
+    number,
     print_line,
-    print_unnamed,
     progress_bar,
     say,
     table,
@@ -86,13 +85,11 @@ def _load(project: Project) -> None:
         f"{count(sum(summary.computed.cells.values()), 'cell')} computed.\n"
     )
     rows = headline_table(project, IN_BRIEF)
-    columns = [marked_numbers(column) for column in zip(*(values for _, values in rows), strict=True)]
     table(
         ["run", *IN_BRIEF],
-        list(zip([run_id for run_id, _ in rows], *columns, strict=True)),
+        [(run_id, *map(number, values)) for run_id, values in rows],
         numbers=IN_BRIEF,
     )
-    print_unnamed(any(is_unnamed for _, values in rows for _, is_unnamed in values))
     print_line(_next_commands(str(project.settings.db)))
     end_where_failed(summary.failed)
 

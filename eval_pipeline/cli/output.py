@@ -139,25 +139,6 @@ def number(value: float | None) -> str:
     return "—" if value is None else decimal(value)
 
 
-def marked_numbers(values: Sequence[tuple[float | None, bool]]) -> list[str]:
-    """A column of values, those marked that say nothing of their run; numbers stay below each other."""
-    from eval_pipeline.report.numbers import UNNAMED
-
-    mark = any(is_unnamed for _, is_unnamed in values)
-    return [
-        number(value) + (UNNAMED if is_unnamed and value is not None else " " if mark else "")
-        for value, is_unnamed in values
-    ]
-
-
-def print_unnamed(is_marked: bool) -> None:
-    """What the mark means, below a table that has one."""
-    if is_marked:
-        from eval_pipeline.report.numbers import UNNAMED_SAID
-
-        print_line(filled(UNNAMED_SAID))
-
-
 def unlabelled_sentence(run_ids: Sequence[str]) -> str:
     """What is scored of runs whose dataset has no golden set."""
     shown = ", ".join(run_ids[:3]) + (", …" if len(run_ids) > 3 else "")

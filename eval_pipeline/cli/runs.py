@@ -10,11 +10,9 @@ import click
 from eval_pipeline.cli.options import RUN_ID, as_json, with_store
 from eval_pipeline.cli.output import (
     console,
-    marked_numbers,
     number,
     print_json,
     print_line,
-    print_unnamed,
     say,
     table,
 )
@@ -95,18 +93,15 @@ def _print(found: RunList) -> None:
     width = console().width - sum(max(map(len, [name, *cells])) + GAP for name, cells in columns.items())
     values = {}
     for key in dict.fromkeys(key for one in found.runs for key in one.headline):
-        width -= max(len(key), NUMBER + any(one.unnamed for one in found.runs)) + GAP
+        width -= max(len(key), NUMBER) + GAP
         if width >= -GAP and any(one.headline.get(key) is not None for one in found.runs):
-            values[key] = marked_numbers(
-                [(one.headline.get(key), key in (one.unnamed or ())) for one in found.runs]
-            )
+            values[key] = [number(one.headline.get(key)) for one in found.runs]
     cells = columns | values
     table(
         list(cells),
         list(zip(*cells.values(), strict=True)),
         numbers=["results", "failed", "missing", *values],
     )
-    print_unnamed(any(key in (one.unnamed or ()) for one in found.runs for key in values))
 
 
 def _that_differ(runs: Sequence[ListedRun]) -> dict[str, list[str]]:
@@ -130,10 +125,7 @@ def _print_one(run: ListedRun) -> None:
         print_line(f"replaced by {run.superseded_by}")
     known = {key: value for key, value in run.headline.items() if value is not None}
     if known:
-        unnamed = run.unnamed or ()
-        shown = (f"{key} {number(value)}{'*' if key in unnamed else ''}" for key, value in known.items())
-        print_line(in_line(", ".join(shown)))
-        print_unnamed(bool(unnamed))
+        print_line(in_line(", ".join(f"{key} {number(value)}" for key, value in known.items())))
     config = run.config if isinstance(run.config, dict) else {}
     rows = [("created_at", run.created_at), ("commit_hash", run.commit_hash), *leaves(config)]
     print_line()

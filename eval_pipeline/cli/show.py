@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import click
@@ -10,12 +10,10 @@ import click
 from eval_pipeline.cli.options import RUN_ID, as_json, choosing, with_store
 from eval_pipeline.cli.output import (
     filled,
-    marked_numbers,
     number,
     print_json,
     print_json_line,
     print_line,
-    print_unnamed,
     table,
 )
 from eval_pipeline.cli.show_parts import print_parts
@@ -98,7 +96,7 @@ def _print(report: RunReport, *, with_slices: bool, with_undefined: bool) -> Non
     _print_as_of(report)
     shown = {key: entry for key, entry in report.metrics.items() if entry.n}
     if asks_queries:
-        _print_metrics(shown, report.unnamed or ())
+        _print_metrics(shown)
         _print_bounds(report)
         _print_undefined(report.undefined, is_listed=with_undefined)
         _print_unscored(report)
@@ -110,9 +108,7 @@ def _print(report: RunReport, *, with_slices: bool, with_undefined: bool) -> Non
     _print_states(report)
     print_parts(report)
     if with_slices and asks_queries:
-        # Beside the whole run those alone that say something of it.
-        said = [key for key in shown if key not in (report.unnamed or ())]
-        _print_slices(report, [*(key for key in (*CORE, *SLICED) if key in said), *said])
+        _print_slices(report, [*(key for key in (*CORE, *SLICED) if key in shown), *shown])
 
 
 def _queries_in_words(report: RunReport) -> str:
@@ -125,12 +121,11 @@ def _cases_in_words(extraction: Extraction | None) -> str:
     return f"{count(scored + failed, 'extraction case')}, {failed:,} failed"
 
 
-def _print_metrics(shown: Mapping[str, Metric], unnamed: Collection[str]) -> None:
+def _print_metrics(shown: Mapping[str, Metric]) -> None:
     print_line()
-    values = marked_numbers([(entry.value, key in unnamed) for key, entry in shown.items()])
+    values = [number(entry.value) for entry in shown.values()]
     counts = [f"{entry.n:,}" for entry in shown.values()]
     table(["metric", "value", "n"], list(zip(shown, values, counts, strict=True)), numbers=["value", "n"])
-    print_unnamed(not shown.keys().isdisjoint(unnamed))
 
 
 def _print_bounds(report: RunReport) -> None:

@@ -34,7 +34,10 @@ class SpanMatch:
 _KNOWN_SPANS = """
 create or replace temp table known_spans as
 with archives as (
-    select archive_key from ledger.archives_in_force where dataset_key = $dataset and is_newest
+    select archive_key from ledger.archives_in_force where dataset_key = $dataset and is_newest and coalesce((
+        select list_contains(c.chunker_versions, archives_in_force.chunker_version)
+        from ledger.label_chunkers c where c.golden_key = $golden and c.is_in_force
+    ), true)
 ),
 expected as (
     select c.place, e.query_key, e.chunk_key
@@ -182,7 +185,7 @@ def can_match_spans(both: BothRuns) -> bool:
 
 
 def _find_known_spans(both: BothRuns) -> None:
-    labels = {"dataset": both.a.dataset_key, "golden": both.a.golden_key}
+    labels = {"dataset": both.a.dataset_key, "golden": both.a.delivered_key}
     both.con.execute(_KNOWN_SPANS.format(compared=both.table), labels)
 
 
@@ -194,7 +197,7 @@ def match_spans(both: BothRuns, *, basis: str) -> None:
     """
     con, a = both.con, both.a
     _find_known_spans(both)
-    con.execute(_WANTED_DOCUMENTS.format(compared=both.table), {"golden": a.golden_key})
+    con.execute(_WANTED_DOCUMENTS.format(compared=both.table), {"golden": a.delivered_key})
     con.execute(
         _MATCHES.format(compared=both.table, basis=BASES[basis]), {"a": a.run_key, "b": both.b.run_key}
     )

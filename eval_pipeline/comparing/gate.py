@@ -49,6 +49,7 @@ from eval_pipeline.loading.cases import ExpectedCases, expected_cases
 from eval_pipeline.records import SCORED_ASKS
 from eval_pipeline.showing.checks import ExtractionScores, extraction_scores
 from eval_pipeline.showing.show import EXTRACTION as EXTRACTION_CASES
+from eval_pipeline.showing.undefined import SPAN
 from eval_pipeline.stats import drift_anchor
 from eval_pipeline.store.open import Connection
 from eval_pipeline.store.project import Project, Store
@@ -99,7 +100,9 @@ def gate(
         if problems:
             return _document(a, b, config, preconditions=problems)
         _refuse_implausible(a, b)
-        evidence = _read_evidence(store, read_pair(store, a, b), config)
+        paired = read_pair(store, a, b)
+        config = _rules_by_span(config, paired, registry)
+        evidence = _read_evidence(store, paired, config)
     return _decide(evidence, evidence.paired.registry, config)
 
 
@@ -114,7 +117,37 @@ def judge_pair(store: Store, paired: Paired) -> GateReport:
     """The same of runs that have been read already, b against a, by the [gate] table of eval-pipeline.toml."""
     registry = store.definitions()
     config = read_gate(registry.config.gate, registry, path=registry.config.path)
+    config = _rules_by_span(config, paired, registry)
     return _decide(_read_evidence(store, paired, config), paired.registry, config)
+
+
+def _span_variants(paired: Paired, registry: Registry) -> dict[str, Compared]:
+    """Metric of chunk ids → its variant by characters, where both runs have values of it."""
+    compared = {one.metric: one for one in paired.compared if one.pairs.on_both.any()}
+    return {
+        metric: compared[f"{metric}{SPAN}"]
+        for metric in chunk_level_metrics(registry, paired)
+        if f"{metric}{SPAN}" in compared
+    }
+
+
+def _rules_by_span(config: GateConfig, paired: Paired, registry: Registry) -> GateConfig:
+    """The rules with metrics of chunk ids replaced by their variants by characters, where these have values."""
+    if not paired.is_by_span:
+        return config
+    names = {metric: one.metric for metric, one in _span_variants(paired, registry).items()}
+    return replace(
+        config,
+        rules=[replace(rule, metric=names.get(rule.metric, rule.metric)) for rule in config.rules],
+        slices={names.get(metric, metric): slices for metric, slices in config.slices.items()},
+    )
+
+
+def _untold(paired: Paired, registry: Registry, by_span: Mapping[str, Compared]) -> set[str]:
+    """The metrics of chunk ids that say nothing of this pair, and have no variant by characters."""
+    if paired.is_exact and not paired.is_by_span:
+        return set()
+    return set(chunk_level_metrics(registry, paired)) - by_span.keys()
 
 
 def _config(config_file: Path | None, registry: Registry) -> Config:
@@ -143,7 +176,9 @@ def _read_evidence(store: Store, paired: Paired, config: GateConfig) -> Evidence
     a, b = paired.a, paired.b
     return Evidence(
         paired=paired,
-        by_span={} if paired.is_exact else _fallback_compared(paired, registry),
+        by_span={}
+        if paired.is_exact
+        else _fallback_compared(paired, registry) or _span_variants(paired, registry),
         drifts=_drifts(store, paired, config),
         extraction=(extraction_scores(con, a.run_key), extraction_scores(con, b.run_key)),
         missing_cases=expected_cases(con, registry.config, [b.run_id])
@@ -244,7 +279,7 @@ def _decide(evidence: Evidence, registry: Registry, config: GateConfig) -> GateR
     preconditions = list(_preconditions(paired, registry, config, rules, skipped=skipped))
     if preconditions:
         return _document(paired.a, paired.b, config, preconditions=preconditions, skipped=skipped)
-    untold = () if paired.is_exact else set(chunk_level_metrics(registry, paired)) - evidence.by_span.keys()
+    untold = _untold(paired, registry, evidence.by_span)
     failed = {rule.metric: why for rule in rules if (why := _why_failed(rule, paired, registry))}
     changes = [
         _change(rule, evidence, is_untold=rule.metric in untold, failed=failed.get(rule.metric))
@@ -260,7 +295,9 @@ def _decide(evidence: Evidence, registry: Registry, config: GateConfig) -> GateR
         config,
     )
     judged += [
-        _target(rule, evidence, failed=failed.get(rule.metric)) for rule in rules if rule.target is not None
+        _target(rule, evidence, failed=failed.get(rule.metric) or _why_no_target(rule, paired, untold))
+        for rule in rules
+        if rule.target is not None
     ]
     if not evidence.drifts and config.drift_nights and not paired.is_without_results:
         skipped = [*skipped, NO_DRIFT]
@@ -274,7 +311,7 @@ def _asked(evidence: Evidence, config: GateConfig, registry: Registry) -> tuple[
     is_about_queries = not evidence.paired.is_without_results
     skipped = [] if is_about_queries else [OF_QUERIES]
     for rule in config.rules:
-        reason = _beside_the_point(rule, evidence) if rule.is_default else None
+        reason = _beside_the_point(rule, evidence, registry) if rule.is_default else None
         if reason is None or _why_failed(rule, evidence.paired, registry):
             kept.append(rule)
         elif is_about_queries or rule.metric == EXTRACTION:
@@ -282,12 +319,14 @@ def _asked(evidence: Evidence, config: GateConfig, registry: Registry) -> tuple[
     return with_slices(kept, config.slices, evidence.paired.slices), skipped
 
 
-def _beside_the_point(rule: Rule, evidence: Evidence) -> str | None:
+def _beside_the_point(rule: Rule, evidence: Evidence, registry: Registry) -> str | None:
     """Why these two runs do not raise the question; a metric that only one of them has does raise it."""
     if rule.metric == EXTRACTION:
         return None if any(evidence.extraction) else "neither run has extraction cases"
     if not evidence.paired.queries:
         return NO_QUERY
+    if evidence.paired.has_other_chunker and rule.metric in chunk_level_metrics(registry, evidence.paired):
+        return None
     sizes = [
         max(np.count_nonzero(one.pairs.defined_a), np.count_nonzero(one.pairs.defined_b))
         for one in evidence.paired.compared
@@ -359,7 +398,7 @@ def _unlike_values(paired: Paired, registry: Registry, rules: Sequence[Rule]) ->
         paired.states_a,
         paired.states_b,
         names=(paired.a.run_id, paired.b.run_id),
-        with_labels=not paired.is_unlabelled,
+        with_labels=paired.reads_same_labels,
     ):
         if difference.what == DELIVERED:
             yield f"{OF_ANOTHER_KIND}: {difference.name}; computing it again changes nothing"
@@ -410,8 +449,9 @@ def _change(rule: Rule, evidence: Evidence, *, is_untold: bool, failed: str | No
     if failed:
         return Change(rule, None, None, None, failed)
     if is_untold:
-        # Nothing that the candidate could do would answer it: it holds nothing up, unless somebody wrote it down.
-        return Change(rule, None, None, None, _why_unstable(paired), share=0.0)
+        # Chunkers that no run recorded hold nothing up, unless the rule is written down.
+        share = 1.0 if paired.has_other_chunker else 0.0
+        return Change(rule, None, None, None, _why_unstable(paired), share=share)
     places = None
     if rule.slice is not None and rule.slice_value is not None:
         places = paired.slices.get((rule.slice, rule.slice_value))
@@ -428,6 +468,10 @@ def _change(rule: Rule, evidence: Evidence, *, is_untold: bool, failed: str | No
         is_judged=_is_judged(rule.metric),
     )
     return replace(change, seen=BY_SPAN) if rule.metric in evidence.by_span else change
+
+
+def _why_no_target(rule: Rule, paired: Paired, untold: Collection[str]) -> str | None:
+    return _why_unstable(paired) if rule.metric in untold and paired.b.labels_of is not None else None
 
 
 def _target(rule: Rule, evidence: Evidence, *, failed: str | None) -> Judged:

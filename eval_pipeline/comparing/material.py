@@ -110,6 +110,22 @@ class Paired:
         return self.a.golden_key < 0 and self.b.golden_key < 0
 
     @property
+    def is_by_span(self) -> bool:
+        """Whether both runs are of one other chunker than the labels': what they found is known by its characters."""
+        return self.is_exact and self.a.labels_of is not None and self.b.labels_of is not None
+
+    @property
+    def has_other_chunker(self) -> bool:
+        """Whether the labels name chunks of another chunker than one of the runs recorded."""
+        return self.a.labels_of is not None or self.b.labels_of is not None
+
+    @property
+    def reads_same_labels(self) -> bool:
+        """Whether both runs are scored by the same rows of labels, so that different ones are worth a word."""
+        is_variant = self.a.golden_key != self.b.golden_key and self.a.delivered_key == self.b.delivered_key
+        return not (self.is_unlabelled or is_variant)
+
+    @property
     def groups(self) -> list[str | None] | None:
         """The cluster of each paired query; None when every query stands alone."""
         groups = [query.group for query in self.queries]
@@ -287,7 +303,7 @@ def _read_material(
 def _undefined_in(
     store: Store, run: ComparedRun, keys: Sequence[str], aggregate: Mapping[str, float | None]
 ) -> dict[str, str]:
-    row = RunRow(run.run_key, run.run_id, run.dataset, run.golden_key)
+    row = RunRow(run.run_key, run.run_id, run.dataset, run.golden_key, run.delivered_key, run.labels_of)
     hidden = hidden_metrics(store, [run.run_key]).get(run.run_key, {})
     return why_undefined(store, row, [key for key in keys if aggregate.get(key) is None], hidden)
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from eval_pipeline.comparing.documents import FlakyQuery, IdenticalPairs, NoiseBand
 from eval_pipeline.comparing.pair_rows import ComparedRun
+from eval_pipeline.computing.derived import rank_rows
 from eval_pipeline.computing.judges import Setup, judge_setups
 from eval_pipeline.showing.plausibility import implausible_runs
 from eval_pipeline.stats import noise_band, pairs_needed_for_band
@@ -132,7 +133,7 @@ def _count_flips(
     run_keys = [key for pair in pairs for key in pair]
     rows = con.execute(
         "with ranks as (select run_key, query_key, coalesce(first_rank <= $k, false) as is_found "
-        "from facts.chunk_ranks where run_key between $first and $last "
+        f"from {rank_rows(con)} where run_key between $first and $last "
         "and run_key in (select unnest($run_keys)) and n_expected > 0), "
         "pairs as (select unnest($older) as older, unnest($newer) as newer), "
         "compared as (select x.query_key, count(*) as pairs, "

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eval_pipeline.bundle.secrets import masked
+from eval_pipeline.computing.derived import rank_rows
 from eval_pipeline.computing.judges import Canary, Setup, canaries, judge_setups, setups_of_run
 from eval_pipeline.formulas.definition import Definition, quoted
 from eval_pipeline.showing.plausibility import Implausible, implausible_runs
@@ -26,7 +27,7 @@ JUDGE = ("judge_model", "judge_version", "judge_temperature", "judge_prompt_vers
 
 @dataclass(frozen=True)
 class ComparedRun:
-    """One of the two runs; `golden_key` is below 0 without a golden set, 0 where nothing is asked.
+    """One of the two runs; `golden_key`, `delivered_key` and `labels_of` as in `RunRow`.
 
     `judges`: by what it was asked, each with its configuration.
     """
@@ -36,6 +37,8 @@ class ComparedRun:
     dataset: str
     dataset_key: int
     golden_key: int
+    delivered_key: int
+    labels_of: Sequence[str] | None
     suite: str | None
     config: Mapping[str, Any]
     judges: Mapping[str, Setup]
@@ -113,6 +116,8 @@ def find_compared_run(con: Connection, run_id: str) -> ComparedRun:
         dataset=run.dataset,
         dataset_key=row[0],
         golden_key=run.golden_key,
+        delivered_key=run.delivered_key,
+        labels_of=run.labels_of,
         suite=row[2],
         config=config,
         judges=setups_of_run(
@@ -206,11 +211,12 @@ def _unpaired_queries(both: BothRuns) -> tuple[list[str], list[str]]:
 def _paired_queries(both: BothRuns) -> list[PairedQuery]:
     """The queries of both runs in golden order."""
     rows = both.con.execute(
-        "select i.query_id, c.query_group, c.error_a, c.error_b, fa.n_expected, fa.first_rank, fb.first_rank, "
+        "select i.query_id, c.query_group, c.error_a, c.error_b, "
+        "greatest(fa.n_expected, fb.n_expected), fa.first_rank, fb.first_rank, "
         "fa.run_key is not null and fb.run_key is not null, c.place "
         f"from {both.table} c join raw.query_ids i using (query_key) "
-        "left join (from facts.chunk_ranks where run_key = $a) fa on fa.query_key = c.query_key "
-        "left join (from facts.chunk_ranks where run_key = $b) fb on fb.query_key = c.query_key "
+        f"left join (from {rank_rows(both.con)} where run_key = $a) fa on fa.query_key = c.query_key "
+        f"left join (from {rank_rows(both.con)} where run_key = $b) fb on fb.query_key = c.query_key "
         "where c.place is not null order by c.place",
         {"a": both.a.run_key, "b": both.b.run_key},
     ).fetchall()
@@ -220,7 +226,7 @@ def _paired_queries(both: BothRuns) -> list[PairedQuery]:
 
 def _differently_labelled(both: BothRuns) -> set[int]:
     """Places where the golden sets of two datasets expect different chunks."""
-    golden_keys = [both.a.golden_key, both.b.golden_key]
+    golden_keys = [both.a.delivered_key, both.b.delivered_key]
     if golden_keys[0] == golden_keys[1]:
         return set()
     expected = (

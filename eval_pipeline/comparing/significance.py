@@ -17,6 +17,7 @@ from eval_pipeline.documents import UNSET
 from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.formulas.scores import PREFIX
+from eval_pipeline.showing.undefined import SPAN
 from eval_pipeline.stats import PairedResult, Scale, adjust_by_family, benjamini_hochberg, compare_paired
 from eval_pipeline.stats.binary import sign_test
 from eval_pipeline.stats.moves import cluster_sums
@@ -77,16 +78,18 @@ WHOLE_RUN_QUESTIONS: Final = {
 }
 
 
-def questions_of(registry: Registry) -> dict[str, Question]:
-    """Key → what it asks."""
+def questions_of(registry: Registry, *, by_span: bool = False) -> dict[str, Question]:
+    """Key → what it asks; `by_span` asks the variants by characters of the headlines too."""
+    keys = registry.keys()
+    variants = {f"{key}{SPAN}" for key, one in keys.items() if key in one.headline} if by_span else set()
     return {
         key: Question(
             one.family,
             registry.headline_of(one),
-            is_asked=key in one.headline,
+            is_asked=key in one.headline or key in variants,
             direction=one.header.direction,
         )
-        for key, one in registry.keys().items()
+        for key, one in keys.items()
     }
 
 
@@ -148,7 +151,7 @@ def entries_of(
 
 def _verdict(entry: Tested, question: Question, band: NoiseBand | None) -> str | None:
     """None where nothing was asked of the key itself, or where neither direction is better."""
-    is_answered = entry.p_adjusted is not None or entry.adjusted_as in (TOO_FEW, IDENTICAL)
+    is_answered = entry.p_adjusted is not None or (entry.n and entry.adjusted_as in (TOO_FEW, IDENTICAL))
     if not (question.is_asked and is_answered) or question.direction == "none":
         return None
     in_band = band is not None and entry.delta is not None and band.holds(entry.delta)

@@ -17,6 +17,7 @@ from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.records import SCORED_ASKS
 from eval_pipeline.showing.blocks import problems_of_setups
 from eval_pipeline.showing.plausibility import is_of_chunks
+from eval_pipeline.showing.undefined import SPAN
 from eval_pipeline.store.runs import NightRun
 from eval_pipeline.words import count, decimal, signed
 
@@ -66,6 +67,8 @@ def _caveats_of(paired: Paired, registry: Registry) -> dict[str, str]:
 def _why_unstable(paired: Paired) -> str:
     """Why ids of chunks say nothing about the two runs; what is not recorded is not called different."""
     versions = [run.config["chunker_version"] for run in (paired.a, paired.b)]
+    if paired.is_by_span:
+        return f"{_other_labels(paired)}, and no characters are known to match them by"
     return NOT_KNOWN_ALIKE if None in versions else CHUNKERS_DIFFER
 
 
@@ -148,11 +151,29 @@ def _about_chunkers(material: Material, registry: Registry, counts: Counts) -> I
                 f"not comparable: {_queries(counts.not_comparable)}; the spans of their expected chunks are neither "
                 "frozen in the golden set nor in an archive"
             )
+    if paired.is_by_span:
+        yield _about_other_chunker(paired)
     if material.stale_labels:
         yield (
             f"stale labels: {material.stale_labels:,} expected ids not in the run's inventory (chunker "
             f"{versions[1]!r}); neither run can find them"
         )
+
+
+def _about_other_chunker(paired: Paired) -> str:
+    """How two runs of one chunker are compared whose labels hold the ids of another."""
+    spans = [one.metric for one in paired.compared if one.metric.endswith(SPAN) and one.pairs.on_both.any()]
+    how = (
+        f"expected chunks are matched by document and characters ({_named(spans)})"
+        if spans
+        else "no characters of expected chunks are known, so retrieval is not compared"
+    )
+    return f"{_other_labels(paired)}: {how}"
+
+
+def _other_labels(paired: Paired) -> str:
+    owners = " and ".join(paired.a.labels_of or ()) or "several chunkers"
+    return f"labels name chunks of {owners}, not of {paired.a.config['chunker_version']}"
 
 
 def _matched_by_id(paired: Paired) -> str:
@@ -199,7 +220,7 @@ def _about_definitions(compared: Sequence[Definition], paired: Paired) -> Iterat
         paired.states_a,
         paired.states_b,
         names=(paired.a.run_id, paired.b.run_id),
-        with_labels=not paired.is_unlabelled,
+        with_labels=paired.reads_same_labels,
     )
     changed = {
         one.name: f"{one.name} ({one.what})" for one in differences if one.what not in ("labels", DELIVERED)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from eval_pipeline.computing.scope import KnownTables, Scope
+from eval_pipeline.computing.scope import CHUNK_LABELS, KnownTables, Scope
 from eval_pipeline.errors import DefinitionError, FormulaFailed
 from eval_pipeline.formulas.definition import APPLIES, Definition, is_key_name, quoted, render
 from eval_pipeline.formulas.python_source import load_function
@@ -29,6 +29,18 @@ class Column:
     kind: str
 
 
+def rank_rows(con: Connection) -> str:
+    """The rows of facts.chunk_ranks as SQL; in runs of another chunker than the labels' own, ranks by characters."""
+    if not table_columns(con, "facts.span_ranks"):
+        return "facts.chunk_ranks"
+    return (
+        "(select c.* replace (coalesce(nullif(s.n_spans, 0), c.n_expected) as n_expected, "
+        "coalesce(c.first_rank, s.first_rank) as first_rank) from facts.chunk_ranks c left join "
+        "(from facts.span_ranks where run_key in "
+        "(select run_key from ledger.runs_in_order where labels_of is not null)) s using (run_key, query_key))"
+    )
+
+
 def table_of(definition: Definition, catalogue: str) -> str:
     """The definition's table in the store."""
     return f'"{catalogue}".{definition.schema}.{quoted(definition.short_name)}'
@@ -46,6 +58,10 @@ def compute(
     target = table_of(definition, catalogue)
     if not scope.is_first:
         con.execute(f"delete from {target} where {scope.condition()}")
+    if definition.schema == "metrics" and not CHUNK_LABELS.isdisjoint(definition.reads):
+        chunkers = f'"{catalogue}".ledger.label_chunkers'
+        if first_row(con, f"from {chunkers} where variant_key = ?", [scope.golden_key]):
+            return {}
     names = ", ".join(quoted(column.name) for column in columns)
     try:
         ((n_rows,),) = con.execute(f"insert into {target} ({names}) {statement}").fetchall()

@@ -51,7 +51,7 @@ from eval_pipeline.store.engine import interruptible
 from eval_pipeline.store.lock import yield_lock
 from eval_pipeline.store.open import Connection, first_value, transaction
 from eval_pipeline.store.project import Project, Store, at_one_time
-from eval_pipeline.store.schema import refresh_views
+from eval_pipeline.store.schema import assign_label_chunkers, refresh_views
 
 TURN_SECONDS = 1.0
 
@@ -130,6 +130,7 @@ def measure(
     with project.write(guarded=True) as store, interruptible(store.con):
         with transaction(store.con):
             _prepare(store)
+            assign_label_chunkers(store.con, registry.config.label_chunkers)
         states = states_of_cells(store, only_due=not force)
         due = _find_stale(
             states, registry, wanted, reasons=reasons, run_ids=run_ids, names=definitions, force=force

@@ -22,6 +22,7 @@ from eval_pipeline.store.open import Connection, own_table
 from eval_pipeline.store.project import Store
 
 RUN_PARTS = "raw.run_parts"
+NEW_CHUNKERS = "temp.new_chunkers"
 # Which suite a run is of: what depends on it moves the fingerprint.
 SUITES = "raw.suites_of_runs"
 # When a run that delivered none of the parts a definition reads has none of its rows: whatever its text says, or as
@@ -418,11 +419,13 @@ labels_hashes as (
         md5(
             coalesce(string_agg(h.family || ':' || h.hash, ',' order by h.family), '')
             || coalesce(any_value(' settings:' || s.relevant_from || coalesce(' ' || s.labels, '')), '')
+            || coalesce(any_value(' labels of:' || coalesce(n.labels_of, '')), '')
         ) as labels_hash
     from family_sets f
     cross join (select distinct golden_key, dataset_key from scored_runs) g
     left join labels.family_hashes h on h.golden_key = g.golden_key and list_contains(f.families, h.family)
     left join {LABEL_SETTINGS} s on s.dataset_key = g.dataset_key and list_contains(f.families, 'settings')
+    left join {NEW_CHUNKERS} n on n.dataset_key = g.dataset_key and list_contains(f.families, 'expected_chunks')
     group by f.families, g.golden_key, g.dataset_key
 ),
 archive_hashes as (
@@ -556,6 +559,7 @@ def find_states(
     _set_up_wanted(con, wanted)
     _set_up_readings(con, wanted)
     _note_label_settings(con, config or Config())
+    _note_new_chunkers(con, config or Config())
     con.execute(_NEWCOMERS, {"product_version": product_version()})
     con.execute(
         "create or replace temp table unwanted as select u.definition, d.dataset_key "
@@ -568,6 +572,20 @@ def find_states(
         con.execute("insert into asked_runs select unnest(?)", [list(run_keys)])
     due = "where not is_frozen and reason_unless_frozen is not null"
     return States(con, own_table(con, "cell_states", f"{_STATES} {due if only_due else ''}"))
+
+
+def _note_new_chunkers(con: Connection, config: Config) -> None:
+    """Note the datasets whose `labels_of` has changed since labels for other chunkers were derived."""
+    said = [(name, chunker) for name, chunker, _ in config.label_chunkers]
+    con.execute(
+        f"create or replace temp table {NEW_CHUNKERS} as select g.dataset_key, s.labels_of "
+        "from ledger.golden_sets_in_force g join raw.datasets d using (dataset_key) "
+        "left join (select unnest(cast(? as varchar[])) as dataset_id, unnest(cast(? as varchar[])) as labels_of) s "
+        "using (dataset_id) left join ledger.label_chunkers c on c.golden_key = g.golden_key and c.is_in_force "
+        "where c.setting is distinct from s.labels_of and g.golden_key in "
+        "(select golden_key from labels.expected_chunks union select golden_key from labels.grades)",
+        [[name for name, _ in said], [chunker for _, chunker in said]],
+    )
 
 
 # Of a CellSpec what the statements ask for.

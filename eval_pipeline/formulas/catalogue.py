@@ -33,6 +33,8 @@ MEANT: Final[Mapping[str, Sequence[str]]] = {
 # The metrics that are looked at first: each list in the order in which it is shown.
 # Where there is room for few: the slices of `show`, the example's runs, the plots of a run's asset.
 CORE: Final = ("hit@5", "mrr", "groundedness")
+# The same by characters: looked at first in runs of another chunker than the labels' own.
+CORE_BY_SPAN: Final = ("hit@5_span", "mrr_span")
 IN_BRIEF: Final = (*CORE, "citation_coverage")
 PLOTTED: Final = (*CORE, "recall_any@5", "judge_groundedness", "judge_correctness")
 
@@ -40,6 +42,7 @@ PLOTTED: Final = (*CORE, "recall_any@5", "judge_groundedness", "judge_correctnes
 QUALITY: Final = ("hit@5", "mrr", "recall@5_doc", "recall_any@5", "groundedness", "citation_coverage")
 HEADLINES: Final = (
     *QUALITY,
+    *CORE_BY_SPAN,
     "refusal_correctness",
     "judge_correctness",
     "error_rate",

@@ -40,7 +40,7 @@ JUDGES = "judges"
 # What judges were asked and said: a run without such a delivery has no rows of what is made of these tables alone.
 JUDGEMENTS = "raw.judgements"
 _OF_JUDGEMENTS = frozenset((JUDGEMENTS, "raw.judge_requests", "raw.suites_of_runs"))
-_DATASET_FIELDS = ("formulas", "extraction_cases", "relevant_from", "labels")
+_DATASET_FIELDS = ("formulas", "extraction_cases", "relevant_from", "labels", "labels_of")
 
 
 @dataclass(frozen=True)
@@ -403,6 +403,11 @@ def _check_labels(entry: Mapping[str, Any], place: str) -> None:
     if not isinstance(lowest, int) or isinstance(lowest, bool) or lowest < 1:
         raise InvalidConfig(
             f"{place}: relevant_from is {lowest!r}; it is the lowest grade of what is relevant, from 1"
+        )
+    chunker = entry.get("labels_of", "?")
+    if not isinstance(chunker, str) or not chunker.strip():
+        raise InvalidConfig(
+            f'{place}: labels_of is {chunker!r}; it is the chunker version whose ids the labels hold: labels_of = "v1"'
         )
     if entry.get("labels", JUDGED) not in (COMPLETE, JUDGED):
         raise InvalidConfig(

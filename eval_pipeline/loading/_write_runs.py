@@ -39,14 +39,14 @@ _KEYED_TEXTS = ("result", "query_id", "chunk_id", "doc_id")
 _COUNTS = """
 insert into ledger.run_counts
 with counted as (
-    select r.run_key, r.dataset_key, nullif(r.golden_key, 0) as golden_key,
+    select r.run_key, r.dataset_key, nullif(r.delivered_key, 0) as golden_key,
         coalesce(g.n_rows, i.n_rows, 0) as n_golden, d.delivered_at,
         p.run_key is null and e.run_key is not null as is_without_results
     from ledger.runs_in_order r
-    left join ledger.golden_sets_in_force g on g.golden_key = r.golden_key
+    left join ledger.golden_sets_in_force g on g.golden_key = r.delivered_key
     left join (
         select golden_key, count(*) as n_rows from labels.queries where golden_key < 0 group by golden_key
-    ) i on i.golden_key = r.golden_key
+    ) i on i.golden_key = r.delivered_key
     left join raw.run_parts p on p.run_key = r.run_key and p.part = 'results'
     left join ledger.deliveries d on d.delivery_key = p.delivery_key
     left join raw.run_parts e on e.run_key = r.run_key and e.part = 'extractions'

@@ -19,6 +19,7 @@ NAMED: Final = 3
 MULTI_HOP: Final = "multi_hop"
 CONFLICT: Final = "recency/conflict"
 STALE: Final = "stale_labels"
+DISPUTED: Final = "labels_of_several_chunkers"
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,10 @@ def _stale_labels(con: Connection) -> list[tuple[str, str, list[str]]]:
     A dataset without any inventory has no stale labels: there is nothing to hold them against.
     """
     return con.execute(
-        "with archives as (from ledger.archives_in_force where is_newest), "
+        "with archives as (select v.* from ledger.archives_in_force v "
+        "left join (ledger.golden_sets_in_force join ledger.label_chunkers using (golden_key)) o "
+        "on o.dataset_key = v.dataset_key and o.is_in_force "
+        "where v.is_newest and coalesce(list_contains(o.candidates || o.chunker_versions, v.chunker_version), true)), "
         "known as (select distinct v.dataset_key, c.chunk_key from archives v "
         "join raw.archive_chunks c using (archive_key)) "
         "select d.dataset_id, i.query_id, list(c.chunk_id order by e.item_no) from ledger.golden_sets_in_force g "
@@ -366,6 +370,29 @@ def _note_stale_labels(store: Store) -> list[Finding]:
     _drop_findings(store.con, rule=STALE)
     _keep(store, found)
     return found
+
+
+def note_disputed_labels(store: Store) -> list[Finding]:
+    """Keep a finding for each golden set whose chunk ids several inventories have at different characters."""
+    rows = store.con.execute(
+        "select dataset_id, candidates from ledger.label_chunkers join ledger.golden_sets_in_force using (golden_key) "
+        "join raw.datasets using (dataset_key) where is_in_force and chunker_versions = [] order by dataset_id"
+    ).fetchall()
+    found = [
+        Finding(DISPUTED, None, disputed_labels(candidates, dataset), "A3.23", dataset=dataset)
+        for dataset, candidates in rows
+    ]
+    _drop_findings(store.con, rule=DISPUTED)
+    _keep(store, found)
+    return found
+
+
+def disputed_labels(candidates: Sequence[str], dataset: str) -> str:
+    """Why the chunk ids of labels cannot be used, and what the user has to specify."""
+    return (
+        f"chunk ids of the labels are in the inventories of {' and '.join(candidates)} at different characters; set "
+        f'labels_of = "{candidates[0]}" (or the other) under [datasets.{dataset}] in eval-pipeline.toml'
+    )
 
 
 def _stale_in_words(chunks: Sequence[str]) -> str:

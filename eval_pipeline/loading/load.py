@@ -19,7 +19,7 @@ from eval_pipeline.loading._write_runs import known_parts
 from eval_pipeline.loading.cases import FILE
 from eval_pipeline.loading.context import Load, LoadOptions, LoadReport, _quarantine, _snapshot_of_store
 from eval_pipeline.loading.deliveries import RejectedFile, _rejected_files, _resolve_files
-from eval_pipeline.loading.lint import _note_stale_labels
+from eval_pipeline.loading.lint import _note_stale_labels, note_disputed_labels
 from eval_pipeline.loading.runs import Progress, _load_runs
 from eval_pipeline.loading.write_labels import _current_golden_hash
 from eval_pipeline.records import CASES
@@ -28,6 +28,7 @@ from eval_pipeline.store.kept import Keeping
 from eval_pipeline.store.open import Connection, transaction
 from eval_pipeline.store.project import Project, at_one_time
 from eval_pipeline.store.runs import attempts
+from eval_pipeline.store.schema import assign_label_chunkers
 
 ANY_PART = "run"
 
@@ -46,6 +47,8 @@ class _Good:
 def _finish_load(load: Load, bundles: Sequence[Bundle]) -> None:
     """Resolve what a good delivery has taken the place of; hold labels against archives where either is new."""
     with load.project.write() as store, transaction(store.con):
+        assign_label_chunkers(store.con, load_config(load.project.settings.config).label_chunkers)
+        load.report.warnings += note_disputed_labels(store)
         # Also of what is there already: an earlier call may have been killed before it came to this.
         if any(one.golden_sets or one.archives for one in bundles):
             known = _note_stale_labels(store)

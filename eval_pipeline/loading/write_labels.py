@@ -108,10 +108,17 @@ def _write_golden_set(store: Store, golden: GoldenDelivery) -> None:
         "update labels.golden_sets set superseded_at = ? where dataset_key = ? and superseded_at is null",
         [store.clock(), dataset_key],
     )
-    golden_key = first_value(con, "select coalesce(max(golden_key), 0) + 1 from labels.golden_sets")
+    golden_key = first_value(
+        con,
+        "select coalesce(max(golden_key), 0) + 1 from (select golden_key from labels.golden_sets "
+        "union all select variant_key from ledger.label_chunkers)",
+    )
     con.execute(
-        "insert into labels.golden_sets values (?, ?, ?, ?, ?, ?, null)",
-        [golden_key, dataset_key, golden.content_hash, delivery_key, len(golden.rows), store.clock()],
+        "insert into labels.golden_sets values (?, ?, ?, ?, ?, ?, null, ?)",
+        [
+            *(golden_key, dataset_key, golden.content_hash, delivery_key, len(golden.rows), store.clock()),
+            next((row.chunker_version for row in golden.rows if row.chunker_version), None),
+        ],
     )
     _write_details(con, golden.rows, golden_key)
     for family, rows in _families_of(golden.rows).items():
@@ -161,7 +168,7 @@ def _write_family(con: Connection, family: str, rows: Sequence[Row], golden_key:
         else:
             columns[name] = values
     con.register("new_rows", pa.table(columns))
-    con.execute(f"insert into labels.{family} select * from new_rows")
+    con.execute(f"insert into labels.{family} by name from new_rows")
     con.unregister("new_rows")
 
 

@@ -7,22 +7,11 @@ from eval_pipeline.words import decimal, signed
 
 NOTHING = "—"
 LARGE = 10
-UNNAMED = "*"
-ANOTHER_CHUNKER = "another chunker"
-UNNAMED_SAID = (
-    f"{UNNAMED} an artefact, not a measurement: the labels name chunks of another chunker, "
-    "which this run cannot find."
-)
 
 
 def value(number: float | None) -> str:
     """Four decimals, an em dash where it is undefined."""
     return NOTHING if number is None else decimal(number)
-
-
-def _marked_value(number: float | None, *, is_unnamed: bool) -> str:
-    """Marked where labels name the chunks of another chunker than the run's."""
-    return value(number) + (UNNAMED if is_unnamed and number is not None else "")
 
 
 def change(number: float | None) -> str:

@@ -93,7 +93,7 @@ def _run_bounds(store: Store, run: RunRow) -> dict[str, Bounds]:
     formulas = [
         one for one in registry.formulas if one.name in _RANGES and registry.applies_to(one, run.dataset)
     ]
-    if not formulas or registry.config.labels_of(run.dataset) not in (None, JUDGED):
+    if not formulas or registry.config.label_coverage(run.dataset) not in (None, JUDGED):
         return {}
     values = per_query_values(store.con, run, formulas)
     ranges = _query_ranges(store, run, values)
@@ -195,7 +195,7 @@ _RANGES: Mapping[str, Callable[[Parameters], dict[str, RangeOf]]] = {
 def _judged_lists(store: Store, run: RunRow) -> Iterator[tuple[str, _List]]:
     """The lists of judged queries that hold something unjudged."""
     config = store.definitions().config
-    setting = config.labels_of(run.dataset)
+    setting = config.label_coverage(run.dataset)
     if setting not in (None, JUDGED):
         return
     labels = _labels_of(store.con, run)

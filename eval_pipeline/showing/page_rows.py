@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Sequence
 from typing import Any
 
-from eval_pipeline.computing.derived import table_columns
+from eval_pipeline.computing.derived import rank_rows, table_columns
 from eval_pipeline.store.open import Connection
 from eval_pipeline.store.runs import RunRow
 
@@ -30,7 +30,7 @@ def query_rows(con: Connection, run: RunRow) -> Tuples:
     unsupported_claims)
     """
     ranks = (
-        "(select query_key, n_expected, first_rank from facts.chunk_ranks where run_key = $run)"
+        f"(select query_key, n_expected, first_rank from {rank_rows(con)} where run_key = $run)"
         if table_columns(con, "facts.chunk_ranks")
         else "(select cast(null as integer) as query_key, null as n_expected, null as first_rank)"
     )
@@ -105,6 +105,13 @@ with archived as (
 """
 
 
+# Of the chunkers whose ids the labels hold, as far as these are known.
+_HAS_TEXT = """a.text_key is not null and coalesce((
+    select list_contains(o.chunker_versions, v.chunker_version)
+    from ledger.label_chunkers o where o.golden_key = $golden and o.is_in_force
+), true)"""
+
+
 def hits_of(con: Connection, run: RunRow, query_keys: Sequence[int], *, most: int) -> Tuples:
     """(query_key, chunk_id, text) of the first hits of these queries, in rank order.
 
@@ -125,11 +132,11 @@ def hits_of(con: Connection, run: RunRow, query_keys: Sequence[int], *, most: in
 def expected_chunks(con: Connection, run: RunRow, query_keys: Sequence[int]) -> Tuples:
     """(query_key, chunk_id, text) of the labelled chunks, with the text of whatever inventory has one."""
     return con.execute(
-        ARCHIVED.format(condition="a.text_key is not null") + "select e.query_key, c.chunk_id, t.text "
+        ARCHIVED.format(condition=_HAS_TEXT) + "select e.query_key, c.chunk_id, t.text "
         "from (from labels.expected_chunks where golden_key = $golden and query_key in (select unnest($queries))) e "
         "join raw.chunk_ids c using (chunk_key) left join archived x using (chunk_key) "
         "left join raw.texts t on t.text_key = x.text_key order by e.query_key, e.item_no",
-        {"golden": run.golden_key, "dataset": run.dataset, "queries": list(query_keys)},
+        {"golden": run.delivered_key, "dataset": run.dataset, "queries": list(query_keys)},
     ).fetchall()
 
 
@@ -258,7 +265,7 @@ def chunker_versions(con: Connection, run_keys: Sequence[int]) -> dict[int, str 
 def first_ranks(con: Connection, run_keys: Sequence[int]) -> dict[str, Any]:
     """Columns run_key, query_key, first_rank, is_error of the queries that expect a chunk."""
     return con.execute(
-        "select run_key, query_key, first_rank, is_error from facts.chunk_ranks "
+        f"select run_key, query_key, first_rank, is_error from {rank_rows(con)} "
         "where n_expected > 0 and run_key in (select unnest(?))",
         [list(run_keys)],
     ).fetchnumpy()

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from eval_pipeline.computing.scope import CHUNK_LABELS
 from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.showing.run_report import Plausibility
@@ -16,8 +17,6 @@ from eval_pipeline.store.runs import RunRow, per_query_values
 from eval_pipeline.words import count
 
 IMPLAUSIBLE: Final = "implausible"
-# What a metric reads that holds ids of chunks against labels, which mean nothing to another chunker than theirs.
-LABELLED_CHUNKS: Final = "labels.expected_chunks"
 # Who is asked, and in which groups: neither says anything about what is right.
 _BESIDE_LABELS: Final = frozenset({"labels.queries", "labels.query_details", "labels.slices"})
 OTHER_CHUNKER: Final = ", by document or path alone: labels name the chunks of another chunker"
@@ -70,16 +69,6 @@ select exists(
 )
 """
 
-# The chunkers whose ids a golden set names, as far as runs of its dataset and archives in force tell.
-_NAMED_CHUNKERS: Final = f"""
-with {_NAMED}
-select distinct chunker_version from raw.hits join raw.runs using (run_key)
-where dataset_key = $dataset and chunker_version is not null and chunk_key in (from named_chunks)
-union
-select distinct chunker_version from ledger.archives_in_force join raw.archive_chunks using (archive_key)
-where dataset_key = $dataset and chunk_key in (from named_chunks)
-"""
-
 _COUNTS: Final = """
 with {named}, retrieved as (
     select chunk_key, bool_or({is_named}) as is_named from raw.hits where run_key = $run group by chunk_key
@@ -106,6 +95,7 @@ class _Run:
     dataset_key: int
     golden_key: int
     n_known_queries: int
+    is_other_chunker: bool
 
     @property
     def has_known_queries(self) -> bool:
@@ -141,7 +131,6 @@ def _held_against_labels(store: Store, run_key: int) -> HeldAgainst:
     for run in _scored_runs(con, [run_key]):
         hidden = hidden_metrics(store, [run_key]).get(run_key, {})
         retrieved, named = _counts(con, run)
-        is_other = bool(_of_other_chunkers(con, [run_key]))
         counts = Plausibility(
             retrieved_ids=retrieved,
             named_by_labels=named,
@@ -152,7 +141,7 @@ def _held_against_labels(store: Store, run_key: int) -> HeldAgainst:
         if hidden:
             words = _judged(con, run).sentence
         elif retrieved:
-            words = _calmly(con, run, retrieved, named) + (OTHER_CHUNKER if is_other else "")
+            words = _calmly(con, run, retrieved, named) + (OTHER_CHUNKER if run.is_other_chunker else "")
         return HeldAgainst(hidden, counts, words)
     return HeldAgainst({})
 
@@ -201,44 +190,9 @@ def hidden_metrics(store: Store, run_keys: Collection[int] | None) -> dict[int, 
     return {run_key: dict.fromkeys(hidden, one.why) for run_key, one in found.items()}
 
 
-def unnamed_metrics(store: Store, run_keys: Collection[int]) -> dict[int, frozenset[str]]:
-    """run_key → the metrics of expected chunks, of a run of another chunker than the labels name.
-
-    Their values stay as they are stored, and say nothing of the run: none of its ids could be an expected one.
-    """
-    found = _of_other_chunkers(store.con, run_keys)
-    if not found:
-        return {}
-    registry = store.definitions()
-    keys = frozenset(key for one in registry.formulas if is_of_chunks(registry, one) for key in one.keys)
-    return dict.fromkeys(found, keys)
-
-
 def is_of_chunks(registry: Registry, one: Definition) -> bool:
     """Whether the definition compares ids of chunks with labels."""
-    return LABELLED_CHUNKS in registry.inputs_of(one)
-
-
-def _of_other_chunkers(con: Connection, run_keys: Collection[int]) -> list[int]:
-    """Those of the runs that recorded a chunker whose ids no label names, where labels name those of another."""
-    rows = con.execute(
-        "select run_key, golden_key, dataset_key, chunker_version from ledger.runs_in_order "
-        "where run_key in (select unnest($runs)) and golden_key is not null and chunker_version is not null "
-        "and dataset_key in (select dataset_key from (select dataset_key, chunker_version from raw.runs "
-        "union select dataset_key, chunker_version from ledger.archives_in_force) "
-        "group by dataset_key having count(distinct chunker_version) > 1) order by run_key",
-        {"runs": list(run_keys)},
-    ).fetchall()
-    named = {
-        asked: {
-            version
-            for (version,) in con.execute(
-                _NAMED_CHUNKERS, {"golden": asked[0], "dataset": asked[1]}
-            ).fetchall()
-        }
-        for asked in dict.fromkeys(row[1:3] for row in rows)
-    }
-    return [key for key, *asked, version in rows if (known := named[tuple(asked)]) and version not in known]
+    return not CHUNK_LABELS.isdisjoint(registry.inputs_of(one))
 
 
 def shown_per_query(
@@ -284,7 +238,7 @@ def _reads_labels(registry: Registry, one: Definition) -> bool:
 def _scored_runs(con: Connection, run_keys: Collection[int] | None) -> list[_Run]:
     """In run order; what has no golden set is held against nothing."""
     rows = con.execute(
-        "select r.run_key, r.run_id, d.dataset_id, r.dataset_key, r.golden_key, c.n_results "
+        "select r.run_key, r.run_id, d.dataset_id, r.dataset_key, r.golden_key, c.n_results, r.labels_of is not null "
         "from ledger.runs_in_order r join raw.datasets d using (dataset_key) "
         "join ledger.run_counts c using (run_key) "
         "where r.golden_key > 0 and ($runs is null or list_contains($runs, r.run_key)) "

@@ -11,10 +11,9 @@ from eval_pipeline.bundle.secrets import masked
 from eval_pipeline.computing.history import run_file
 from eval_pipeline.documents import UNSET, Document, Help, UnsetType
 from eval_pipeline.errors import UnknownName
-from eval_pipeline.formulas.catalogue import CORE
-from eval_pipeline.showing.plausibility import unnamed_metrics
+from eval_pipeline.formulas.catalogue import CORE, CORE_BY_SPAN
 from eval_pipeline.showing.run_state import run_states
-from eval_pipeline.showing.runs import part_headlines, run_summaries
+from eval_pipeline.showing.runs import part_headlines, run_summaries, runs_of_other_chunkers
 from eval_pipeline.store.open import Connection, first_value
 from eval_pipeline.store.project import Project, Store
 from eval_pipeline.store.runs import NightRun, RunRow, attempts, find_run
@@ -50,10 +49,6 @@ class ListedRun(Document, frozen=True):
         str | UnsetType | None, Help("The commit it was made from, or null; only of `runs RUN_ID`.")
     ] = UNSET
     superseded_by: Annotated[str | None, Help("The run that replaces it; null where none does.")] = None
-    unnamed: Annotated[
-        list[str] | UnsetType,
-        Help("The headlines that say nothing of it, as in `show`; not there for other runs."),
-    ] = UNSET
 
 
 class RunList(Document, frozen=True):
@@ -125,7 +120,6 @@ def _listed(store: Store, runs: Sequence[NightRun]) -> list[ListedRun]:
         ).fetchall()
     )
     headlines = _headlines(store, run_ids)
-    unnamed = unnamed_metrics(store, [one.run_key for one in runs])
     return [
         ListedRun(
             run_id=one.run_id,
@@ -139,7 +133,6 @@ def _listed(store: Store, runs: Sequence[NightRun]) -> list[ListedRun]:
             state=states[one.run_id],
             headline=headlines[one.run_id],
             superseded_by=one.superseded_by,
-            unnamed=[key for key in CORE if key in unnamed.get(one.run_key, ())] or UNSET,
         )
         for one in runs
     ]
@@ -147,9 +140,14 @@ def _listed(store: Store, runs: Sequence[NightRun]) -> list[ListedRun]:
 
 def _headlines(store: Store, run_ids: Sequence[str]) -> dict[str, dict[str, float | None]]:
     """Run → headline → stored value; that of extraction only where the run has cases."""
-    values: dict[str, dict[str, float | None]] = {run_id: dict.fromkeys(CORE) for run_id in run_ids}
-    for run_id, summary in run_summaries(store, run_ids, CORE).items():
-        values[run_id] |= {metric: value for metric, (value, _) in summary.metrics.items()}
+    others = runs_of_other_chunkers(store.con)
+    values: dict[str, dict[str, float | None]] = {
+        run_id: dict.fromkeys((*CORE, *CORE_BY_SPAN) if run_id in others else CORE) for run_id in run_ids
+    }
+    for run_id, summary in run_summaries(store, run_ids, (*CORE, *CORE_BY_SPAN)).items():
+        values[run_id] |= {
+            metric: value for metric, (value, _) in summary.metrics.items() if metric in values[run_id]
+        }
     for run_id, parts in part_headlines(store, run_ids).items():
         if "extraction macro F1" in parts:
             values[run_id][EXTRACTION] = parts["extraction macro F1"][0]
@@ -174,7 +172,8 @@ def _configuration(con: Connection, run: RunRow) -> dict[str, Any]:
     labels = first_value(
         con,
         "select g.content_hash from labels.golden_sets g "
-        "where g.golden_key = (select max(golden_key) from ledger.cells where run_key = ?)",
+        "where g.golden_key = (select max(coalesce(v.golden_key, c.golden_key)) from ledger.cells c "
+        "left join ledger.label_chunkers v on v.variant_key = c.golden_key where c.run_key = ?)",
         [run.run_key],
     )
     return {**dict(leaves(masked(delivered))), "labels": labels}

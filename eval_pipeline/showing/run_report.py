@@ -349,13 +349,6 @@ class RunReport(Document, frozen=True):
         dict[str, Bounds],
         Help("Metric of judged labels: between what it lies, where hits are unjudged; not with `--as-of`."),
     ] = msgspec.field(default_factory=dict)
-    unnamed: Annotated[
-        list[str] | UnsetType,
-        Help(
-            "The metrics of expected chunks of a run of another chunker than the labels name: their values say nothing "
-            "of it. Not there for other runs."
-        ),
-    ] = UNSET
 
     @property
     def why_unlabelled(self) -> str | None:

@@ -11,7 +11,7 @@ from eval_pipeline.computing.derived import table_columns
 from eval_pipeline.errors import UnknownName
 from eval_pipeline.formulas.definition import quoted
 from eval_pipeline.loading.inbox import WaitingRun
-from eval_pipeline.showing.plausibility import hidden_metrics, unnamed_metrics
+from eval_pipeline.showing.plausibility import hidden_metrics
 from eval_pipeline.store.open import Connection
 from eval_pipeline.store.project import Project, Store
 from eval_pipeline.store.runs import run_ids
@@ -68,10 +68,14 @@ def check_runs(project: Project, wanted: Collection[str]) -> None:
             raise UnknownName("run", run_id, known)
 
 
-def headline_table(
-    project: Project, keys: Sequence[str]
-) -> list[tuple[str, list[tuple[float | None, bool]]]]:
-    """Every run in run order with its values of these metrics, each with whether it says nothing of the run."""
+def runs_of_other_chunkers(con: Connection) -> frozenset[str]:
+    """The runs whose chunker is not the one whose ids the labels hold."""
+    rows = con.execute("select run_id from ledger.runs_in_order where labels_of is not null").fetchall()
+    return frozenset(run_id for (run_id,) in rows)
+
+
+def headline_table(project: Project, keys: Sequence[str]) -> list[tuple[str, list[float | None]]]:
+    """Every run in run order with its values of these metrics."""
     with project.read() as store:
         ordered = run_ids(store.con)
         hidden = hidden_metrics(store, None)
@@ -80,17 +84,13 @@ def headline_table(
             "join raw.runs r using (run_key) where m.slice = '' and list_contains(?, m.metric)",
             [list(keys)],
         ).fetchall()
-        unnamed = unnamed_metrics(store, {run_key for run_key, *_ in rows})
     values = {
-        (run_id, metric): (value, metric in unnamed.get(run_key, ()))
+        (run_id, metric): value
         for run_key, run_id, metric, value in rows
         if metric not in hidden.get(run_key, ())
     }
     known = project.definitions().keys()
-    return [
-        (run_id, [values.get((run_id, key), (None, False)) for key in keys if key in known])
-        for run_id in ordered
-    ]
+    return [(run_id, [values.get((run_id, key)) for key in keys if key in known]) for run_id in ordered]
 
 
 def run_order(store: Store, waiting: Sequence[WaitingRun] = ()) -> list[str]:

@@ -27,7 +27,6 @@ from eval_pipeline.showing.plausibility import (
     _held_against_labels,
     hidden_metrics,
     shown_per_query,
-    unnamed_metrics,
     why_undefined,
 )
 from eval_pipeline.showing.run_report import (
@@ -219,7 +218,6 @@ def run_report(store: Store, run: RunRow) -> RunReport:
         plausibility_in_words=held.words,
         unscored=_unscored_of(store, run) or UNSET,
         bounds={} if held.hidden else _run_bounds(store, run),
-        unnamed=sorted(unnamed_metrics(store, [run.run_key]).get(run.run_key, ())) or UNSET,
     )
 
 

@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from eval_pipeline.computing.judges import asks_of, judgement_statuses
+from eval_pipeline.computing.scope import CHUNK_LABELS
 from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.formulas.tokens import canonical
+from eval_pipeline.loading.lint import disputed_labels
 from eval_pipeline.showing.scores import metrics_of
-from eval_pipeline.store.open import Connection
+from eval_pipeline.store.open import Connection, first_value
 from eval_pipeline.store.project import Store
 from eval_pipeline.store.runs import RunRow, computed_with
 from eval_pipeline.words import count, each_counted
@@ -66,6 +68,8 @@ class _Part:
         )
 
 
+# What the name of a metric ends with that matches by characters what another matches by ids of chunks.
+SPAN: Final = "_span"
 RESULTS, ARCHIVES = "raw.results", "raw.archives"
 QUERIES, COUNTS = "labels.queries", "labels.expected_document_counts"
 # What the golden set lacks comes first: without it nothing that a run delivers is of use.
@@ -117,11 +121,25 @@ def undefined_of(store: Store, run: RunRow, keys: Collection[str]) -> dict[str, 
             found[key] = NO_SCORE  # A metric that this run does not know is a score that another one has.
         elif run.golden_key < 0 and _reads_labels(registry.inputs_of(one)):
             found[key] = _no_golden_set(run.dataset)
+        elif run.labels_of is not None and CHUNK_LABELS & set(registry.inputs_of(one)):
+            found[key] = _other_chunker(store.con, run)
         else:
             asked = [each_counted(statuses[ask]) for ask in asks_of(key, list(statuses))]
             said = asked[0] if len(asked) == 1 else _reason(registry, one, lacking)
             found[key] = said if one.name in computed else NOT_COMPUTED
     return found
+
+
+def _other_chunker(con: Connection, run: RunRow) -> str:
+    """Why the metrics of chunk ids have no value in a run whose chunker is not the labels' own."""
+    if run.labels_of:
+        return f"labels name chunks of {' and '.join(run.labels_of)}; this run has another chunker"
+    candidates = first_value(
+        con,
+        "select candidates from ledger.label_chunkers where variant_key = ?",
+        [run.golden_key],
+    )
+    return disputed_labels(candidates, run.dataset)
 
 
 def _no_golden_set(dataset: str) -> str:

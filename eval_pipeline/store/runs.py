@@ -69,19 +69,25 @@ def attempts(con: Connection, run_ids: Collection[str] | None = None) -> dict[st
 
 @dataclass(frozen=True)
 class RunRow:
-    """A run as the store knows it; `golden_key` is below 0 without a golden set, 0 where nothing is asked."""
+    """A run as the store knows it; `golden_key` is below 0 without a golden set, 0 where nothing is asked.
+
+    `labels_of` are the chunker versions whose ids the labels hold where these are not the run's, none if several
+    inventories have the ids; `delivered_key` is the golden set then, and `golden_key` its variant without these ids.
+    """
 
     run_key: int
     run_id: str
     dataset: str
     golden_key: int
+    delivered_key: int = 0
+    labels_of: Sequence[str] | None = None
 
 
 def find_run(con: Connection, run_id: str) -> RunRow:
     """The run, or an error with the closest names."""
     rows = con.execute(
-        "select r.run_key, r.run_id, d.dataset_id, r.golden_key from ledger.runs_in_order r "
-        "join raw.datasets d using (dataset_key) where r.run_id = ?",
+        "select r.run_key, r.run_id, d.dataset_id, r.golden_key, r.delivered_key, r.labels_of "
+        "from ledger.runs_in_order r join raw.datasets d using (dataset_key) where r.run_id = ?",
         [run_id],
     ).fetchall()
     if not rows:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -69,6 +69,7 @@ def _migrate(con: duckdb.DuckDBPyConnection, clock: Clock) -> str | None:
                 [number, path.name, clock()],
             )
         imply_golden_sets(con)
+        assign_label_chunkers(con)
         _sign(con, clock)
         _refresh_shipped_views(con)
     except BaseException:
@@ -86,6 +87,42 @@ def _migrate(con: duckdb.DuckDBPyConnection, clock: Clock) -> str | None:
 def imply_golden_sets(con: duckdb.DuckDBPyConnection) -> None:
     """Give runs whose dataset has no golden set the queries that they answered as one, where they have none yet."""
     con.execute((shipped_sql() / "schema" / "imply_golden_sets.sql").read_text("utf-8"))
+
+
+# What a variant for runs of another chunker leaves out of a table of labels.
+_IDS_OF_CHUNKS: Final = {
+    **dict.fromkeys(("expected_chunks", "grades", "grade_counts"), "false"),
+    "expected_chunk_counts": "n_expected = 0",
+}
+
+
+def assign_label_chunkers(
+    con: duckdb.DuckDBPyConnection, settings: Sequence[tuple[str, str | None, int]] = ()
+) -> None:
+    """Find the chunker whose ids each golden set holds, and derive the labels that score runs of other chunkers.
+
+    `settings` are those of eval-pipeline.toml: dataset, `labels_of`, `relevant_from`.
+    """
+    names, versions, lowest = ([row[place] for row in settings] for place in range(3))
+    con.execute(
+        "create or replace temp table chunker_settings as select dataset_key, chunker_version, relevant_from from "
+        "(select unnest(cast(? as varchar[])) as dataset_id, unnest(cast(? as varchar[])) as chunker_version, "
+        "unnest(cast(? as integer[])) as relevant_from) join raw.datasets using (dataset_id)",
+        [names, versions, lowest],
+    )
+    con.execute((shipped_sql() / "schema" / "assign_label_chunkers.sql").read_text("utf-8"))
+    if not con.execute("from temp.new_label_chunkers where variant_key is not null limit 1").fetchall():
+        return
+    tables = con.execute(
+        "select table_name from duckdb_tables() where schema_name = 'labels' and database_name = current_database() "
+        "and table_name not in ('golden_sets', 'family_hashes')"
+    ).fetchall()
+    for (table,) in tables:
+        con.execute(
+            f"insert into labels.{table} by name select t.* replace (n.variant_key as golden_key) "
+            f"from labels.{table} t join temp.new_label_chunkers n using (golden_key) "
+            f"where n.variant_key is not null and {_IDS_OF_CHUNKS.get(table, 'true')}"
+        )
 
 
 def _applied_numbers(con: duckdb.DuckDBPyConnection) -> set[int]:

@@ -379,15 +379,16 @@ def _golden_set(con: Connection, file: KeptFile) -> Rows | None:
     labels = {table: _labels(con, table, key) for table in _LABELS}
     rows = _ask(
         con,
-        'select query_key, query_id, query_no, t.text as query, lang, query_group as "group", m.text as reference '
-        "from labels.query_details q join raw.query_ids using (query_key) left join raw.texts t using (text_key) "
+        'select query_key, query_id, query_no, t.text as query, lang, query_group as "group", m.text as reference, '
+        "g.chunker_version from labels.query_details q join labels.golden_sets g using (golden_key) "
+        "join raw.query_ids using (query_key) left join raw.texts t using (text_key) "
         "left join raw.texts m on m.text_key = q.reference_key where golden_key = ? order by query_no",
         [key],
     )
     return [
         (
             row["query_no"],
-            _take(row, "query_id", "query", "lang", "group", "reference")
+            _take(row, "query_id", "query", "lang", "group", "reference", "chunker_version")
             | _query_labels({table: found.get(row["query_key"], []) for table, found in labels.items()}),
         )
         for row in rows

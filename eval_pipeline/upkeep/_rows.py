@@ -64,9 +64,17 @@ def find_target(con: Connection, kind: str, name: str) -> Target:
         [run_key for run_key, _ in runs],
         [run_id for _, run_id in runs],
         key,
-        _keys(con, "select golden_key from labels.golden_sets where dataset_key = ?", key),
+        _keys(con, _GOLDEN_KEYS, key),
         _keys(con, "select archive_key from raw.archives where dataset_key = ?", key),
     )
+
+
+_GOLDEN_KEYS = """
+with sets as (select golden_key from labels.golden_sets where dataset_key = ?)
+from sets
+union all
+select variant_key from ledger.label_chunkers semi join sets using (golden_key) where variant_key is not null
+"""
 
 
 def _keys(con: Connection, sql: str, key: int) -> list[int]:

@@ -1,9 +1,9 @@
 -- keys:
 --   n_spans: "How many labelled spans have characters; 0 when none has"
---   first_rank: "The first rank whose spans cover at least the share of one labelled span of the same document"
+--   first_rank: "The first rank whose spans cover at least the share of one labelled span of the same document, or of the smaller of hit and expected chunk"
 --   is_error: "Whether the result carries an error text or timed out"
 -- about: "At which rank a labelled span was first covered well enough."
--- version: 1
+-- version: 2
 -- parameters: {share: 0.5}
 -- why: docs/decisions.md#g-5
 -- examples:
@@ -15,8 +15,23 @@
 --   - {ground_truth_spans: [{doc_id: d, start: 4, end: 4}], hits: [{doc_id: d, source_spans: [{start: 0, end: 9}]}]} => {n_spans: 0, first_rank: null}
 --   - {hits: [{doc_id: d, source_spans: [{start: 0, end: 9}]}]} => {n_spans: 0, first_rank: null}
 
+-- Spans with a chunk are those of an expected chunk of another chunker than the run's. A chunk counts as a whole, and
+-- may be larger than any hit: the share is of the smaller of the two, as in comparisons.
+with wanted as (
+    select
+        query_key,
+        doc_key,
+        "start",
+        "end",
+        chunk_key is not null as is_chunk,
+        coalesce(chunk_key, -span_no) as item_no,
+        sum("end" - "start") over (partition by query_key, coalesce(chunk_key, -span_no)) as chars
+    from labels.spans
+    where "end" > "start"
+),
+
 -- The spans of a hit as disjoint pieces, as in facts.span_cover, but hit by hit: two hits do not add up.
-with before as (
+before as (
     select
         hit_spans.run_key,
         hit_spans.query_key,
@@ -30,7 +45,17 @@ with before as (
             rows between unbounded preceding and 1 preceding
         ) as covered_to
     from raw.hit_spans as hit_spans
-    semi join labels.spans as wanted on hit_spans.query_key = wanted.query_key and hit_spans.doc_key = wanted.doc_key
+    semi join wanted on hit_spans.query_key = wanted.query_key and hit_spans.doc_key = wanted.doc_key
+),
+
+sizes as (
+    select
+        run_key,
+        query_key,
+        rank,
+        sum(greatest("end" - greatest("start", covered_to), 0)) as chars
+    from before
+    group by run_key, query_key, rank
 ),
 
 covering as (
@@ -39,12 +64,13 @@ covering as (
         one.query_key,
         one.rank
     from before as one
-    inner join labels.spans as wanted on one.query_key = wanted.query_key and one.doc_key = wanted.doc_key
-    where wanted."end" > wanted."start"
-    group by one.run_key, one.query_key, one.rank, wanted.span_no, wanted."start", wanted."end"
+    inner join sizes on one.run_key = sizes.run_key and one.query_key = sizes.query_key and one.rank = sizes.rank
+    inner join wanted on one.query_key = wanted.query_key and one.doc_key = wanted.doc_key
+    group by one.run_key, one.query_key, one.rank, wanted.item_no, wanted.is_chunk, wanted.chars, sizes.chars
     having
         sum(greatest(least(one."end", wanted."end") - greatest(one."start", one.covered_to, wanted."start"), 0))
-        / nullif(cast(wanted."end" - wanted."start" as double), 0) >= $share
+        / nullif(cast(case when wanted.is_chunk then least(wanted.chars, sizes.chars) else wanted.chars end as double), 0)
+        >= $share
 ),
 
 first_places as (
@@ -61,19 +87,24 @@ first_places as (
 counts as (
     select
         query_key,
-        count(*) as n_spans
-    from labels.spans
-    where "end" > "start"
+        count(*) filter (where not is_chunk) as n_gold,
+        count(*) filter (where is_chunk) as n_chunks
+    from wanted
     group by query_key
-)
+),
+
+-- A run whose hits name no characters cannot be matched with a chunk.
+located as (select distinct run_key from raw.hit_spans)
 
 select
     results.run_key,
     results.query_key,
-    coalesce(counts.n_spans, 0) as n_spans,
+    coalesce(counts.n_gold, 0)
+    + case when located.run_key is null then 0 else coalesce(counts.n_chunks, 0) end as n_spans,
     first_places.first_rank,
     is_failed(results.error, results.timed_out) as is_error
 from raw.results as results
 inner join labels.queries as queries on results.query_key = queries.query_key
 left join counts on results.query_key = counts.query_key
+left join located on results.run_key = located.run_key
 left join first_places on results.run_key = first_places.run_key and results.query_key = first_places.query_key

@@ -7,7 +7,6 @@ from itertools import groupby
 from typing import Final
 
 from eval_pipeline.report.nights._reading import FAILED, FAR, NO_RESULT, NOT_FOUND
-from eval_pipeline.report.numbers import ANOTHER_CHUNKER, UNNAMED
 from eval_pipeline.report.pages._widgets import (
     Column,
     caption_of,
@@ -33,11 +32,9 @@ STEPS: Final = {
     NOT_FOUND: "gone",
     FAILED: "failed",
 }
-OTHER_CHUNKER: Final = "of another chunker than the labels name"
 IN_WORDS: Final = {
     NOT_FOUND: "not found",
     FAILED: "failed",
-    UNNAMED: ANOTHER_CHUNKER,
     NO_RESULT: "no result",
     FAR: "10 or later",
 }
@@ -90,8 +87,6 @@ def _legend(ranks: RankMatrix) -> Html:
         ("failed", FAILED, "failed"),
         (None, NO_RESULT, "no result"),
     ]
-    if any(UNNAMED in one.ranks for one in ranks.questions):
-        looks.append((None, UNNAMED, OTHER_CHUNKER))
     return tag(
         "p",
         "The rank of the first expected chunk: ",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -16,7 +16,6 @@ from eval_pipeline.comparing.pairs import find_pairs
 from eval_pipeline.comparing.stored import stored_pairs
 from eval_pipeline.computing.derived import table_columns
 from eval_pipeline.errors import EvalPipelineError
-from eval_pipeline.report.numbers import UNNAMED
 from eval_pipeline.report.pages.material import (
     Night,
     NightCompared,
@@ -41,8 +40,8 @@ NIGHTS_SHOWN: Final = 120
 QUESTIONS_SHOWN: Final = 400
 # A rank as a letter: more than 9 is one sign, so that every night takes one place.
 FAR, NOT_FOUND, FAILED, NO_RESULT = "+", "–", "!", "·"
-_LETTERS: Final = np.array([NO_RESULT, *"123456789", FAR, NOT_FOUND, FAILED, UNNAMED])
-_PLACE_FAR, _PLACE_NOT_FOUND, _PLACE_FAILED, _PLACE_UNNAMED = 10, 11, 12, 13
+_LETTERS: Final = np.array([NO_RESULT, *"123456789", FAR, NOT_FOUND, FAILED])
+_PLACE_FAR, _PLACE_NOT_FOUND, _PLACE_FAILED = 10, 11, 12
 
 Numbers = NDArray[np.int64]
 
@@ -70,15 +69,9 @@ def golden_sets_asked(con: Connection, dataset: str, run_keys: Sequence[int]) ->
 
 
 def read_ranks(
-    con: Connection,
-    dataset: str,
-    nights: Sequence[tuple[int, str | None, Night]],
-    unnamed: Collection[int] = (),
+    con: Connection, dataset: str, nights: Sequence[tuple[int, str | None, Night]]
 ) -> RankMatrix | None:
-    """(run_key, chunker, night), oldest first → the questions that flip most, over the newest nights.
-
-    `unnamed` are the runs of another chunker than the labels name, which cannot find what is expected.
-    """
+    """(run_key, chunker, night), oldest first → the questions that flip most, over the newest nights."""
     if not table_columns(con, "facts.chunk_ranks"):
         return None
     read = nights[-NIGHTS_RANKED:]
@@ -86,8 +79,6 @@ def read_ranks(
     if not len(rows["run_key"]):
         return None
     query_keys, places = _places(rows, [key for key, _, _ in read])
-    is_unnamed = np.array([key in unnamed for key, _, _ in read])
-    places[(places == _PLACE_NOT_FOUND) & is_unnamed] = _PLACE_UNNAMED
     flips = _flips(places, [chunker for _, chunker, _ in read])
     names = page_rows.questions(con, dataset, [int(key) for key in query_keys])
     # What the golden set does not ask any more is no question of the suite.

@@ -11,10 +11,10 @@ from typing import Any, Final
 from eval_pipeline.formulas.catalogue import HEADLINES
 from eval_pipeline.report.comparison_rows import _by_family, _representatives
 from eval_pipeline.report.nights._changes import Change, definition_changed
-from eval_pipeline.report.numbers import _marked_value
-from eval_pipeline.report.pages._widgets import Column, bullets, data_table, linked, more, unnamed_note
+from eval_pipeline.report.numbers import value
+from eval_pipeline.report.pages._widgets import Column, bullets, data_table, linked, more
 from eval_pipeline.report.pages.figures import COLOURS, Chart, _altair, _figure, _specification_of
-from eval_pipeline.report.pages.html import Child, Html, _data_text, _join, tag
+from eval_pipeline.report.pages.html import Child, Html, _data_text, tag
 from eval_pipeline.report.pages.material import GateMark, MetricFacts, SuiteMaterial, SuiteRun
 from eval_pipeline.report.pages.run_charts import _label_of
 from eval_pipeline.showing.runs import PART_HEADLINES
@@ -217,11 +217,6 @@ def trends_of(suite: SuiteMaterial, changes: Sequence[Change] = ()) -> list[Tren
 
 
 def _value(run: SuiteRun, key: str) -> float | None:
-    """What is drawn: nothing where labels name the chunks of another chunker, which is no level of the metric."""
-    return None if key in run.unnamed else _stored(run, key)
-
-
-def _stored(run: SuiteRun, key: str) -> float | None:
     return run.values.get(key, (None, 0))[0]
 
 
@@ -371,7 +366,7 @@ def _legend(suite: SuiteMaterial, trends: Sequence[Trend]) -> list[str]:
 
 def _number_table(suite: SuiteMaterial, prefix: str) -> Html:
     runs = _shown_runs(suite)[-NUMBERS_SHOWN:]
-    metrics = [one for one in suite.metrics if any(_stored(run, one.key) is not None for run in runs)]
+    metrics = [one for one in suite.metrics if any(_value(run, one.key) is not None for run in runs)]
     ordered = [one for entries in _by_family(metrics).values() for one in entries]
     columns = [
         Column("night", style="short"),
@@ -382,7 +377,7 @@ def _number_table(suite: SuiteMaterial, prefix: str) -> Html:
         [
             run.night.isoformat(),
             linked(tag("span", _data_text(run.facts.run_id), class_="id"), suite.links.run(run.facts.run_id)),
-            *(_marked_value(_stored(run, one.key), is_unnamed=one.key in run.unnamed) for one in ordered),
+            *(value(_value(run, one.key)) for one in ordered),
         ]
         for run in reversed(runs)
     ]
@@ -390,6 +385,4 @@ def _number_table(suite: SuiteMaterial, prefix: str) -> Html:
     caption = "The newest night first." + (
         f" {left_out:,} older nights are left out." if left_out > 0 else ""
     )
-    return _join(
-        data_table(f"{prefix}numbers", caption, columns, rows), unnamed_note(run.unnamed for run in runs)
-    )
+    return data_table(f"{prefix}numbers", caption, columns, rows)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from eval_pipeline.report.numbers import NOTHING, UNNAMED_SAID
+from eval_pipeline.report.numbers import NOTHING
 from eval_pipeline.report.pages.html import Child, Html, _data_text, _escape, _join, tag, visible
 
 NAMED_IDS = 200
@@ -168,11 +168,6 @@ def with_code(text: str) -> Html:
     if len(pieces) % 2 == 0:
         return _data_text(text)
     return tag("bdi", [tag("code", piece) if place % 2 else piece for place, piece in enumerate(pieces)])
-
-
-def unnamed_note(found: Iterable[Collection[str]]) -> Html | None:
-    """What the mark of a value means, where one has it."""
-    return tag("p", UNNAMED_SAID, class_="note") if any(found) else None
 
 
 def or_nothing(text: str | None) -> str:

@@ -37,7 +37,6 @@ from eval_pipeline.showing.plausibility import (
     hidden_metrics,
     is_of_chunks,
     shown_per_query,
-    unnamed_metrics,
 )
 from eval_pipeline.showing.runs import PART_HEADLINES, part_headlines
 from eval_pipeline.showing.scores import metrics_of
@@ -128,7 +127,6 @@ def _read_run(project: Project, run_id: str, *, with_text: bool = True) -> RunMa
             field_errors=_field_errors(store.con, run),
             guide_version=guide_version(store, run),
             with_text=with_text,
-            unnamed=unnamed_metrics(store, [run.run_key]).get(run.run_key, frozenset()),
         )
 
 
@@ -323,7 +321,6 @@ def _suite(store: Store, name: str | None, dataset: str) -> SuiteMaterial:
 
     con = store.con
     known = [run for run in attempts(con).values() if (run.suite, run.dataset) == (name, dataset)]
-    unnamed = unnamed_metrics(store, [run.run_key for run in known])
     numbers = page_rows.attempt_numbers(con, [run.run_key for run in known])
     standing = _standing_runs(
         [(run.run_id, run.night, run.is_last_complete, numbers.get(run.run_key)) for run in known]
@@ -333,10 +330,7 @@ def _suite(store: Store, name: str | None, dataset: str) -> SuiteMaterial:
     registry = metrics_of(store, [run.run_key for run in shown])
     baseline = _baseline(registry, name, dataset)
     older = [run for run in known[: -len(shown)] if run.run_id == baseline]
-    runs = [
-        replace(one, unnamed=unnamed.get(run.run_key, frozenset()))
-        for run, one in zip([*older, *shown], _suite_runs(store, [*older, *shown], dataset), strict=True)
-    ]
+    runs = _suite_runs(store, [*older, *shown], dataset)
     return SuiteMaterial(
         suite=name,
         dataset=dataset,
@@ -347,7 +341,7 @@ def _suite(store: Store, name: str | None, dataset: str) -> SuiteMaterial:
         baseline=baseline,
         nights=nights,
         n_incomplete=sum(not run.is_complete for run in known),
-        ranks=read_ranks(con, dataset, _with_chunkers(con, known, nights), unnamed),
+        ranks=read_ranks(con, dataset, _with_chunkers(con, known, nights)),
         baseline_run=runs[0] if older else None,
     )
 

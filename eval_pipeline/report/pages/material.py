@@ -114,7 +114,7 @@ class NightCompared:
 
 @dataclass(frozen=True)
 class RunMaterial:
-    """Everything on the page of a run; `unnamed` are the metrics that need a chunker which labels name."""
+    """Everything on the page of a run."""
 
     document: RunReport
     facts: RunFacts
@@ -129,7 +129,6 @@ class RunMaterial:
     with_text: bool = True
     links: Links = NO_LINKS
     compared: Sequence[NightCompared] = ()
-    unnamed: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -165,10 +164,7 @@ class GateVerdict:
 
 @dataclass(frozen=True)
 class SuiteRun:
-    """A run as the table of a suite shows it; `golden` is the golden set it was asked, `labels` those behind values.
-
-    `unnamed` are the metrics that need a chunker which labels name, of a run of another one.
-    """
+    """A run as the table of a suite shows it; `golden` is the golden set it was asked, `labels` those behind values."""
 
     facts: RunFacts
     night: dt.date
@@ -188,7 +184,6 @@ class SuiteRun:
     is_unlabelled: bool = False
     golden: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
-    unnamed: frozenset[str] = frozenset()
 
     @property
     def n_missing(self) -> int:

@@ -12,7 +12,7 @@ from eval_pipeline.formulas.catalogue import HEADLINES, OF_QUERIES, SLICED
 from eval_pipeline.report.comparison_rows import _by_family, _chosen, _is_share
 from eval_pipeline.report.nights._compared import comparisons
 from eval_pipeline.report.nights.trends import _interval_of_mean
-from eval_pipeline.report.numbers import ANOTHER_CHUNKER, NOTHING, _marked_value, rank, value
+from eval_pipeline.report.numbers import NOTHING, rank, value
 from eval_pipeline.report.pages._about_runs import (
     footer_line,
     formula_table,
@@ -49,7 +49,6 @@ from eval_pipeline.report.pages._widgets import (
     more,
     named_ids,
     tiles,
-    unnamed_note,
 )
 from eval_pipeline.report.pages.figures import _figure
 from eval_pipeline.report.pages.html import Child, Html, _data_text, _join, tag
@@ -58,6 +57,7 @@ from eval_pipeline.report.pages.run_charts import MOST_BARS, Bar, _curve_chart, 
 from eval_pipeline.report.verdict import MOST_TILES
 from eval_pipeline.showing.plausibility import IMPLAUSIBLE
 from eval_pipeline.showing.run_report import Metric, RunReport, Slice
+from eval_pipeline.showing.undefined import SPAN
 from eval_pipeline.words import count, target_words
 
 MOST_METRICS: Final = 5
@@ -75,7 +75,7 @@ FAILED, MISSED, LATE_HIT, ANSWER, FINE, UNLABELLED, UNJUDGED = (
 )
 TO_LOOK_AT: Final = (FAILED, MISSED, ANSWER, LATE_HIT)
 SEVERAL: Final = {ANSWER: "answers to check"}
-ORDER: Final = (FAILED, MISSED, ANSWER, LATE_HIT, UNLABELLED, UNJUDGED, ANOTHER_CHUNKER, FINE)
+ORDER: Final = (FAILED, MISSED, ANSWER, LATE_HIT, UNLABELLED, UNJUDGED, FINE)
 PANELS: Final = 4
 LISTED: Final = 100
 NO_LABEL: Final = "(none)"
@@ -112,27 +112,25 @@ def _run_query_table(material: RunMaterial, *, room: int) -> Html:
     )
 
 
-def _kind_of(row: QueryRow, values: QueryValues, *, is_judged: bool, is_named: bool = True) -> str:
-    """How the query went, in a word; `is_named` is whether labels name chunks of the run's chunker."""
+def _kind_of(row: QueryRow, values: QueryValues, *, is_judged: bool) -> str:
+    """How the query went, in a word."""
     if row.is_failed:
         return FAILED
     if not is_judged:
         return UNJUDGED
-    if row.n_expected and row.first_rank is None and is_named:
+    if row.n_expected and row.first_rank is None:
         return MISSED
     if any(values.get(key) == 0 for key in ZERO_IS_BAD):
         return ANSWER
     if not row.n_expected:
         return UNLABELLED
-    if not is_named:
-        return ANOTHER_CHUNKER
     return LATE_HIT if row.first_rank is not None and row.first_rank > LATE else FINE
 
 
 def _kind(row: QueryRow, material: RunMaterial) -> str:
     values = material.values.get(row.query_id, {})
     is_judged = material.document.state != IMPLAUSIBLE
-    return _kind_of(row, values, is_judged=is_judged, is_named=not material.unnamed)
+    return _kind_of(row, values, is_judged=is_judged)
 
 
 def _entry(row: QueryRow, material: RunMaterial, metrics: list[str]) -> QueryEntry:
@@ -187,11 +185,7 @@ def _detail(row: QueryRow, material: RunMaterial, *, with_text: bool) -> Html | 
 def _slices_section(material: RunMaterial) -> Iterator[Section]:
     """Every dimension that says more than the whole run does."""
     metrics = material.document.metrics
-    shares = [
-        one.key
-        for one in material.metrics
-        if _is_share(one) and metrics[one.key].n and one.key not in material.unnamed
-    ]
+    shares = [one.key for one in material.metrics if _is_share(one) and metrics[one.key].n]
     keys = _chosen(SLICED, shares, most=PANELS) or shares[:PANELS]
     content: list[Html] = []
     if keys:
@@ -260,19 +254,18 @@ def _numbers(dimension: str, values: SliceValues, material: RunMaterial, labels:
         [
             _data_text(label, most=80),
             f"{values[label].n_queries:,}{FEW if values[label].is_small else ''}",
-            *(_cell(values[label].metrics[key], is_unnamed=key in material.unnamed) for key in keys),
+            *(_cell(values[label].metrics[key]) for key in keys),
         ]
         for label in labels
     ]
     caption = f"Values by {dimension}, with n in brackets."
     if any(values[label].is_small for label in labels):
         caption += f" {FEW} few queries: a single one moves a value by more than a tenth."
-    table = data_table(f"slice-{dimension}-numbers", caption, columns, rows)
-    return _join(table, unnamed_note([material.unnamed.intersection(keys)]))
+    return data_table(f"slice-{dimension}-numbers", caption, columns, rows)
 
 
-def _cell(entry: Metric, *, is_unnamed: bool) -> str:
-    return f"{_marked_value(entry.value, is_unnamed=is_unnamed)} ({entry.n:,})" if entry.n else "—"
+def _cell(entry: Metric) -> str:
+    return f"{value(entry.value)} ({entry.n:,})" if entry.n else "—"
 
 
 def render_run_page(material: RunMaterial) -> str:
@@ -412,7 +405,7 @@ def _headlines(material: RunMaterial) -> Html:
     metrics, extraction = material.document.metrics, material.document.extraction
     facts = {one.key: one for one in material.metrics}
     has_extraction = bool(extraction is not None and extraction.eval_count)
-    known = [key for key, entry in metrics.items() if entry.n and key not in material.unnamed]
+    known = [key for key, entry in metrics.items() if entry.n and not _is_said_by_ids(key, metrics)]
     keys = _chosen(HEADLINES, known, most=len(HEADLINES))
     entries = [_headline(facts[key], metrics[key], material) for key in _of_each_family(keys, facts)][
         : MOST_TILES - has_extraction
@@ -426,6 +419,12 @@ def _headlines(material: RunMaterial) -> Html:
             )
         )
     return tiles(entries) if entries else tag("p", "No headline metric is defined for this run.")
+
+
+def _is_said_by_ids(key: str, metrics: Mapping[str, Metric]) -> bool:
+    """Whether it matches by characters what another metric with a value matches by ids."""
+    by_ids = metrics.get(key.removesuffix(SPAN)) if key.endswith(SPAN) else None
+    return by_ids is not None and bool(by_ids.n)
 
 
 def _of_each_family(keys: Sequence[str], facts: Mapping[str, MetricFacts]) -> list[str]:
@@ -444,8 +443,7 @@ def _headline(one: MetricFacts, entry: Metric, material: RunMaterial) -> tuple[C
 
 
 def _curves(material: RunMaterial) -> Html | None:
-    drawn = [one for one in material.metrics if one.key not in material.unnamed]
-    ordered = [one.key for entries in _by_family(drawn).values() for one in entries]
+    ordered = [one.key for entries in _by_family(material.metrics).values() for one in entries]
     chart = _curve_chart(material.document.metrics, ordered)
     return _figure(chart) if chart else None
 
@@ -469,7 +467,6 @@ def _metric_table(material: RunMaterial) -> Html:
     ]
     return _join(
         data_table("metrics", "Mean over the queries that each metric applies to.", columns, groups),
-        unnamed_note([material.unnamed]),
         _failed(failed, material) if failed else None,
         _undefined(undefined) if undefined else None,
     )
@@ -484,7 +481,7 @@ def _metric_row(one: MetricFacts, material: RunMaterial) -> Sequence[Child]:
             " ",
             state_badge(material.states.get(one.formula)),
         ),
-        _marked_value(entry.value, is_unnamed=one.key in material.unnamed),
+        value(entry.value),
         f"{entry.n:,}",
         f"{one.meaning}{remark}",
     ]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from eval_pipeline.formulas.catalogue import CORE
-from eval_pipeline.report.numbers import NOTHING, _marked_value
+from eval_pipeline.formulas.catalogue import CORE, CORE_BY_SPAN
+from eval_pipeline.report.numbers import NOTHING, value
 from eval_pipeline.report.pages._about_runs import footer_line
 from eval_pipeline.report.pages._page import Page, Section, render_page
 from eval_pipeline.report.pages._queries import ID_LENGTH, QUESTION_LENGTH
-from eval_pipeline.report.pages._widgets import Column, badge, data_table, linked, unnamed_note
+from eval_pipeline.report.pages._widgets import Column, badge, data_table, linked
 from eval_pipeline.report.pages.html import Child, Html, _data_text, _join, clipped, tag
 from eval_pipeline.report.site._forms import pair_form, search_form
 from eval_pipeline.report.site._material import IndexMaterial, IndexRun, IndexSuite, QuestionsMaterial
@@ -94,30 +94,28 @@ def _verdict(suite: IndexSuite, material: IndexMaterial) -> Child:
 
 
 def _run_table(suite: IndexSuite, material: IndexMaterial, name: str) -> Html:
+    keys = [*CORE, *(key for key in CORE_BY_SPAN if any(key in one.values for one in suite.runs))]
     columns = [
         Column("night", style="short"),
         Column("run"),
         Column("state", style="short"),
-        *(Column(key, is_number=True) for key in CORE),
+        *(Column(key, is_number=True) for key in keys),
         Column("failed", is_number=True),
         Column("compared with", style="short"),
         Column("gate"),
     ]
     left_out = suite.n_runs - len(suite.runs)
     caption = "The newest first." + (f" {left_out:,} older runs are left out." if left_out else "")
-    return _join(
-        data_table(name, caption, columns, [_run_row(one, material) for one in suite.runs]),
-        unnamed_note(one.unnamed.intersection(CORE) for one in suite.runs),
-    )
+    return data_table(name, caption, columns, [_run_row(one, material, keys) for one in suite.runs])
 
 
-def _run_row(one: IndexRun, material: IndexMaterial) -> list[Child]:
+def _run_row(one: IndexRun, material: IndexMaterial, keys: Sequence[str]) -> list[Child]:
     run = one.run
     return [
         run.night.isoformat(),
         tag("span", linked(_data_text(run.run_id), material.links.run(run.run_id)), class_="id"),
         _state(one),
-        *(_marked_value(one.values.get(key, (None, 0))[0], is_unnamed=key in one.unnamed) for key in CORE),
+        *(value(one.values.get(key, (None, 0))[0]) for key in keys),
         f"{run.n_failed:,}" if run.n_failed else "·",
         _pairs(one, material),
         badge(one.gate, GATE_MOODS.get(one.gate)) if one.gate else NOTHING,

@@ -30,7 +30,6 @@ class Asked:
     n_expected: int | None
     first_rank: int | None
     answer: str | None
-    is_named: bool = True
 
     @property
     def is_scored(self) -> bool:
@@ -40,7 +39,7 @@ class Asked:
     @property
     def is_ranked(self) -> bool:
         """Whether its rank says anything: a chunk is expected, of the run's own chunker."""
-        return self.is_scored and self.is_named and bool(self.n_expected)
+        return self.is_scored and bool(self.n_expected)
 
 
 @dataclass(frozen=True)
@@ -92,7 +91,7 @@ class FormulaMaterial:
 
 @dataclass(frozen=True)
 class IndexRun:
-    """A run in the list of all, with what it is held against; `unnamed` as of the runs of a suite's page."""
+    """A run in the list of all, with what it is held against."""
 
     run: NightRun
     before: str | None
@@ -100,7 +99,6 @@ class IndexRun:
     values: Mapping[str, tuple[float | None, int]]
     gate: str | None
     is_judged: bool
-    unnamed: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby, pairwise
 from typing import Final
 
-from eval_pipeline.report.numbers import ANOTHER_CHUNKER, NOTHING, rank, value
+from eval_pipeline.report.numbers import NOTHING, rank, value
 from eval_pipeline.report.pages._about_runs import footer_line
 from eval_pipeline.report.pages._page import Page, Section, render_page
 from eval_pipeline.report.pages._queries import ID_LENGTH, LONG_TEXT, address_of, labelled_text
@@ -110,8 +110,6 @@ def _night_table(material: QuestionMaterial) -> Html:
     caption = "The newest first. Rank: where the first expected chunk stands."
     if any(not one.run.is_last_complete for one in material.asked):
         caption += " Runs that are not their night's answer are marked."
-    if any(not one.is_named for one in material.asked):
-        caption += f" “{ANOTHER_CHUNKER.capitalize()}”: labels name none of its chunks, so that none can be expected."
     return data_table("nights", caption, columns, rows)
 
 
@@ -141,8 +139,6 @@ def _became(one: Asked) -> Html:
         return badge("not judged: nothing knows the run's ids")
     if not one.n_expected:
         return badge("no expected chunk")
-    if not one.is_named:
-        return badge(ANOTHER_CHUNKER)
     return badge("not found", "bad") if one.first_rank is None else badge("found", "good")
 
 

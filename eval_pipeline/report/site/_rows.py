@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from eval_pipeline.computing.derived import table_columns
+from eval_pipeline.computing.derived import rank_rows, table_columns
 from eval_pipeline.formulas.definition import Definition, quoted
 from eval_pipeline.store.open import Connection
 
@@ -37,7 +37,7 @@ def questions_of(con: Connection, dataset: str) -> list[tuple[int, str, str | No
 def answers_of(con: Connection, run_keys: Sequence[int], query_keys: Sequence[int]) -> list[tuple[Any, ...]]:
     """(run_key, query_key, is_failed, error, n_expected, first_rank, answer) of what these runs answered."""
     ranks = (
-        "facts.chunk_ranks"
+        rank_rows(con)
         if table_columns(con, "facts.chunk_ranks")
         else "(select null::integer as run_key, null::integer as query_key, null as n_expected, null as first_rank)"
     )

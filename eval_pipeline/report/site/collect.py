@@ -10,7 +10,7 @@ from eval_pipeline.comparing.gate_rules import read_gate
 from eval_pipeline.comparing.stored import gate_verdicts, stored_pairs
 from eval_pipeline.computing.definition_versions import find_history
 from eval_pipeline.errors import UnknownName
-from eval_pipeline.formulas.catalogue import CORE, OF_QUERIES, describe, find_definition
+from eval_pipeline.formulas.catalogue import CORE, CORE_BY_SPAN, OF_QUERIES, describe, find_definition
 from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.report.comparison_rows import PREFERRED_K
@@ -31,7 +31,8 @@ from eval_pipeline.report.site._material import (
 )
 from eval_pipeline.report.verdict import verdict_on
 from eval_pipeline.showing import page_rows
-from eval_pipeline.showing.plausibility import hidden_metrics, unnamed_metrics
+from eval_pipeline.showing.plausibility import hidden_metrics
+from eval_pipeline.showing.runs import runs_of_other_chunkers
 from eval_pipeline.showing.scores import metrics_of
 from eval_pipeline.store.project import Project, Store
 from eval_pipeline.store.runs import NightRun, RunRow, attempts, previous_complete_runs
@@ -159,7 +160,7 @@ def _read_asked(
     by_key = {run.run_key: run for run in runs}
     metrics = _metrics_shown(metrics_of(store, list(by_key)))
     values = _rows.values_of(con, metrics, list(by_key), query_keys)
-    hidden, unnamed = hidden_metrics(store, list(by_key)), unnamed_metrics(store, list(by_key))
+    hidden = hidden_metrics(store, list(by_key))
     before = previous_complete_runs(con, [run.run_id for run in runs])
     answers = {(row[0], row[1]): row[2:] for row in _rows.answers_of(con, list(by_key), query_keys)}
     found: dict[int, list[Asked]] = {}
@@ -169,9 +170,8 @@ def _read_asked(
                 continue
             own = values.get((run.run_key, query_key), {})
             out = hidden.get(run.run_key, {})
-            others = unnamed.get(run.run_key, ())
-            shown = {key: value for key, value in own.items() if key not in out and key not in others}
-            one = replace(Asked(run, before.get(run.run_id), not out, shown, *answer), is_named=not others)
+            shown = {key: value for key, value in own.items() if key not in out}
+            one = Asked(run, before.get(run.run_id), not out, shown, *answer)
             found.setdefault(query_key, []).append(one)
     return found, {key: one.short_name for key, one in metrics.items()}
 
@@ -205,7 +205,9 @@ def _expected(store: Store, dataset: str, query_keys: Sequence[int]) -> dict[int
     in_force = [key for key, _, is_in_force in _rows.golden_sets(store.con, dataset) if is_in_force]
     found: dict[int, list[ChunkRow]] = {}
     for golden_key in in_force:
-        rows = page_rows.expected_chunks(store.con, RunRow(0, "", dataset, golden_key), query_keys)
+        rows = page_rows.expected_chunks(
+            store.con, RunRow(0, "", dataset, golden_key, golden_key), query_keys
+        )
         for query_key, chunk_id, text in rows:
             found.setdefault(query_key, []).append(ChunkRow(chunk_id, text))
     return found
@@ -283,7 +285,7 @@ def _index_suite(store: Store, suite: SuiteName, *, last: int) -> IndexSuite:
     before = previous_complete_runs(con, [run.run_id for run in shown])
     baseline = _baseline(store, suite)
     values, hidden = page_rows.whole_values(con, keys), hidden_metrics(store, keys)
-    unnamed = unnamed_metrics(store, keys)
+    others = runs_of_other_chunkers(con)
     gates = gate_verdicts(con, keys)
     newest = next((run for run in shown if run.is_last_complete and run.run_id in before), None)
     pair = (before[newest.run_id], newest.run_id) if newest else None
@@ -297,12 +299,11 @@ def _index_suite(store: Store, suite: SuiteName, *, last: int) -> IndexSuite:
                 baseline if baseline != run.run_id else None,
                 {
                     key: values.get(run.run_key, {})[key]
-                    for key in CORE
+                    for key in ((*CORE, *CORE_BY_SPAN) if run.run_id in others else CORE)
                     if key in values.get(run.run_key, {}) and key not in hidden.get(run.run_key, {})
                 },
                 gates[run.run_key].verdict if run.run_key in gates else None,
                 is_judged=run.run_key not in hidden,
-                unnamed=unnamed.get(run.run_key, frozenset()),
             )
             for run in shown
         ],
