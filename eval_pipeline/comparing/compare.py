@@ -120,7 +120,7 @@ def _comparison_document(material: Material, registry: Registry, options: Compar
     # What means nothing across chunkers is not tested.
     unstable = [] if paired.is_exact else chunk_level_metrics(registry, paired)
     cutoffs = _cutoffs_of(registry)
-    questions = questions_of(paired.registry, by_span=paired.is_by_span)
+    questions = questions_of(paired.registry, by_span=paired.both.is_by_span)
     tested = _tested(material, questions, untestable=unstable, doubted=caveats)
     return CompareReport(
         run_a=paired.a.run_id,

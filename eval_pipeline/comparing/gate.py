@@ -133,7 +133,7 @@ def _span_variants(paired: Paired, registry: Registry) -> dict[str, Compared]:
 
 def _rules_by_span(config: GateConfig, paired: Paired, registry: Registry) -> GateConfig:
     """The rules with metrics of chunk ids replaced by their variants by characters, where these have values."""
-    if not paired.is_by_span:
+    if not paired.both.is_by_span:
         return config
     names = {metric: one.metric for metric, one in _span_variants(paired, registry).items()}
     return replace(
@@ -145,7 +145,7 @@ def _rules_by_span(config: GateConfig, paired: Paired, registry: Registry) -> Ga
 
 def _untold(paired: Paired, registry: Registry, by_span: Mapping[str, Compared]) -> set[str]:
     """The metrics of chunk ids that say nothing of this pair, and have no variant by characters."""
-    if paired.is_exact and not paired.is_by_span:
+    if paired.is_exact and not paired.both.is_by_span:
         return set()
     return set(chunk_level_metrics(registry, paired)) - by_span.keys()
 
@@ -450,7 +450,10 @@ def _change(rule: Rule, evidence: Evidence, *, is_untold: bool, failed: str | No
         return Change(rule, None, None, None, failed)
     if is_untold:
         # Chunkers that no run recorded hold nothing up, unless the rule is written down.
-        share = 1.0 if paired.has_other_chunker else 0.0
+        # Documents may tell what chunks do not; where nothing of the family is known, that must not pass.
+        family = paired.registry.keys()[rule.metric].family
+        is_told = any(one.formula.family == family and one.pairs.on_both.any() for one in paired.compared)
+        share = 1.0 if paired.has_other_chunker and not is_told else 0.0
         return Change(rule, None, None, None, _why_unstable(paired), share=share)
     places = None
     if rule.slice is not None and rule.slice_value is not None:

@@ -110,11 +110,6 @@ class Paired:
         return self.a.golden_key < 0 and self.b.golden_key < 0
 
     @property
-    def is_by_span(self) -> bool:
-        """Whether both runs are of one other chunker than the labels': what they found is known by its characters."""
-        return self.is_exact and self.a.labels_of is not None and self.b.labels_of is not None
-
-    @property
     def has_other_chunker(self) -> bool:
         """Whether the labels name chunks of another chunker than one of the runs recorded."""
         return self.a.labels_of is not None or self.b.labels_of is not None

@@ -190,6 +190,12 @@ class BothRuns:
     b: ComparedRun
     table: str
 
+    @property
+    def is_by_span(self) -> bool:
+        """Whether both runs are of one chunker that is not the labels' own: characters tell what they found."""
+        is_one = self.a.config["chunker_version"] == self.b.config["chunker_version"]
+        return is_one and self.a.labels_of is not None and self.b.labels_of is not None
+
 
 def _pair_queries(con: Connection, a: ComparedRun, b: ComparedRun) -> BothRuns:
     keys = {"a": a.run_key, "b": b.run_key, "golden_a": a.golden_key, "golden_b": b.golden_key}
@@ -210,15 +216,19 @@ def _unpaired_queries(both: BothRuns) -> tuple[list[str], list[str]]:
 
 def _paired_queries(both: BothRuns) -> list[PairedQuery]:
     """The queries of both runs in golden order."""
+    # Across chunkers ranks are found by document and span.
+    ranks = rank_rows(both.con) if both.is_by_span else "facts.chunk_ranks"
+    known = "0" if both.is_by_span else "e.n_expected"
     rows = both.con.execute(
         "select i.query_id, c.query_group, c.error_a, c.error_b, "
-        "greatest(fa.n_expected, fb.n_expected), fa.first_rank, fb.first_rank, "
+        f"coalesce(fa.n_expected, fb.n_expected, {known}), fa.first_rank, fb.first_rank, "
         "fa.run_key is not null and fb.run_key is not null, c.place "
         f"from {both.table} c join raw.query_ids i using (query_key) "
-        f"left join (from {rank_rows(both.con)} where run_key = $a) fa on fa.query_key = c.query_key "
-        f"left join (from {rank_rows(both.con)} where run_key = $b) fb on fb.query_key = c.query_key "
+        f"left join (from {ranks} where run_key = $a) fa on fa.query_key = c.query_key "
+        f"left join (from {ranks} where run_key = $b) fb on fb.query_key = c.query_key "
+        "left join (from labels.expected_chunk_counts where golden_key = $golden) e on e.query_key = c.query_key "
         "where c.place is not null order by c.place",
-        {"a": both.a.run_key, "b": both.b.run_key},
+        {"a": both.a.run_key, "b": both.b.run_key, "golden": both.a.delivered_key},
     ).fetchall()
     different = _differently_labelled(both)
     return [PairedQuery(*[*row[:-1], row[-1] not in different]) for row in rows]

@@ -67,7 +67,7 @@ def _caveats_of(paired: Paired, registry: Registry) -> dict[str, str]:
 def _why_unstable(paired: Paired) -> str:
     """Why ids of chunks say nothing about the two runs; what is not recorded is not called different."""
     versions = [run.config["chunker_version"] for run in (paired.a, paired.b)]
-    if paired.is_by_span:
+    if paired.both.is_by_span:
         return f"{_other_labels(paired)}, and no characters are known to match them by"
     return NOT_KNOWN_ALIKE if None in versions else CHUNKERS_DIFFER
 
@@ -151,7 +151,7 @@ def _about_chunkers(material: Material, registry: Registry, counts: Counts) -> I
                 f"not comparable: {_queries(counts.not_comparable)}; the spans of their expected chunks are neither "
                 "frozen in the golden set nor in an archive"
             )
-    if paired.is_by_span:
+    if paired.both.is_by_span:
         yield _about_other_chunker(paired)
     if material.stale_labels:
         yield (

@@ -19,7 +19,7 @@ SHIPS = (
     *("metrics.hit_at_k", "metrics.hit_at_k_span", "metrics.reciprocal_rank", "metrics.reciprocal_rank_span"),
     *("metrics.recall_at_k_chunk", "metrics.ndcg", "metrics.failures", "metrics.refusal_correctness"),
 )
-QUERIES = range(40)
+QUERIES = range(200)
 
 
 def place(doc: int, start: int) -> Row:
@@ -159,10 +159,10 @@ def shared(doc: int, number: int, width: int) -> Row:
     return {"chunk_id": f"d{doc}#{number}", "doc_id": f"d{doc}", "source_spans": [span]}
 
 
-def shared_ids(desk: Desk, *, wide_pieces: int, labels: list[Row] | None = None) -> None:
-    """Labels name d#3 of the narrow chunker (characters 150 to 200); the wide one has as many pieces as told."""
+def shared_ids(desk: Desk, *, long_documents: int, labels: list[Row] | None = None) -> None:
+    """Labels name d#3 of the narrow chunker (characters 150 to 200), which the wide one has in long documents only."""
     narrow = [shared(doc, number, 50) for doc in QUERIES for number in range(4)]
-    wide = [shared(doc, number, 100) for doc in QUERIES for number in range(wide_pieces)]
+    wide = [shared(doc, number, 100) for doc in QUERIES for number in range(4 if doc < long_documents else 2)]
     rows = [{"query_id": f"q{doc}", "expected_chunk_ids": [f"d{doc}#3"]} for doc in QUERIES]
     desk.golden(labels or rows)
     desk.inventory("narrow", narrow)
@@ -176,8 +176,7 @@ def shared_ids(desk: Desk, *, wide_pieces: int, labels: list[Row] | None = None)
 
 
 def test_an_id_that_another_chunker_uses_too_is_not_found(desk: Desk) -> None:
-    # Of the wide chunker only a few documents are so long as to have a piece 3.
-    shared_ids(desk, wide_pieces=2)
+    shared_ids(desk, long_documents=100)
     desk.load()
     # The same id at characters 300 to 400 is another text; characters 150 to 200 are in the wide piece 1.
     assert [desk.value(run, "hit@5") for run in ("narrow", "wide", "wide-right")] == [1.0, None, None]
@@ -185,7 +184,7 @@ def test_an_id_that_another_chunker_uses_too_is_not_found(desk: Desk) -> None:
 
 
 def test_the_user_is_asked_when_two_inventories_have_the_ids_at_different_characters(desk: Desk) -> None:
-    shared_ids(desk, wide_pieces=4)
+    shared_ids(desk, long_documents=len(QUERIES))
     output = desk.must("load", "bundle")
     desk.load()
     assert "labels_of" in output.text
@@ -195,14 +194,14 @@ def test_the_user_is_asked_when_two_inventories_have_the_ids_at_different_charac
 
 
 def test_labels_of_settles_whose_ids_the_labels_hold(desk: Desk) -> None:
-    shared_ids(desk, wide_pieces=4)
+    shared_ids(desk, long_documents=len(QUERIES))
     desk.text("eval-pipeline.toml", '[datasets.kb]\nlabels_of = "narrow"\n')
     desk.load()
     assert [desk.value(run, "hit@5") for run in ("narrow", "wide")] == [1.0, None]
 
 
 def test_a_changed_labels_of_makes_values_stale_until_they_are_computed(desk: Desk) -> None:
-    shared_ids(desk, wide_pieces=4)
+    shared_ids(desk, long_documents=len(QUERIES))
     desk.text("eval-pipeline.toml", '[datasets.kb]\nlabels_of = "narrow"\n')
     desk.load()
     desk.text("eval-pipeline.toml", '[datasets.kb]\nlabels_of = "wide"\n')
@@ -218,7 +217,7 @@ def test_a_golden_set_declares_its_chunker(desk: Desk, form: str) -> None:
         {"query_id": f"q{doc}", "expected_chunk_ids": [f"d{doc}#3"], "chunker_version": "wide"}
         for doc in QUERIES
     ]
-    shared_ids(desk, wide_pieces=4, labels=rows)
+    shared_ids(desk, long_documents=len(QUERIES), labels=rows)
     if form == "yaml":
         (desk.folder / "bundle/datasets/kb/queries.jsonl").unlink()
         queries = "".join(f'  - {{query_id: q{doc}, expected_chunk_ids: ["d{doc}#3"]}}\n' for doc in QUERIES)
@@ -281,8 +280,8 @@ def test_a_custom_formula_of_chunk_ids_is_undefined_for_another_chunker(desk: De
     desk.text("own/metrics/labelled_hit.sql", FORMULA)
     desk.environment["EVAL_PIPELINE_SQL"] = str(desk.folder / "own")
     two_chunkers(desk)
-    # 40 of 41 queries of the run of the labels' chunker find what is expected.
-    assert desk.value("own", "labelled_hit") == pytest.approx(40 / 41, abs=1e-4)
+    # 200 of 201 queries of the run of the labels' chunker find what is expected.
+    assert desk.value("own", "labelled_hit") == pytest.approx(200 / 201, abs=1e-4)
     assert desk.value("first", "labelled_hit") is None
 
 
@@ -316,8 +315,7 @@ def test_a_rule_about_a_metric_without_a_variant_by_characters_is_inconclusive(b
 
 def test_comparisons_across_chunkers_take_characters_from_the_labels_own_inventory(desk: Desk) -> None:
     # The wide chunker has d#3 at 300 to 400: a hit there holds nothing of what the labels name.
-    shared_ids(desk, wide_pieces=4)
-    desk.text("eval-pipeline.toml", '[datasets.kb]\nlabels_of = "narrow"\n')
+    shared_ids(desk, long_documents=100)
     desk.load()
     document = desk.must("compare", "narrow", "wide", "--json").json
     assert document["counts"]["loss"] == len(QUERIES)
