@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from eval_pipeline.computing.scope import CHUNK_LABELS, KnownTables, Scope
+from eval_pipeline.computing.scope import KnownTables, Scope
 from eval_pipeline.errors import DefinitionError, FormulaFailed
 from eval_pipeline.formulas.definition import APPLIES, Definition, is_key_name, quoted, render
 from eval_pipeline.formulas.python_source import load_function
@@ -47,9 +47,15 @@ def table_of(definition: Definition, catalogue: str) -> str:
 
 
 def compute(
-    con: Connection, catalogue: str, definition: Definition, scope: Scope, known: KnownTables
+    con: Connection,
+    catalogue: str,
+    definition: Definition,
+    scope: Scope,
+    known: KnownTables,
+    *,
+    has_no_values: bool = False,
 ) -> dict[int, int]:
-    """Compute the definition for the runs of the scope and put the rows in the place of what stood there.
+    """Compute the definition for the runs of the scope, or no rows, and replace what was stored.
 
     Call it inside a transaction, with the views of what it reads set up. Returns the rows per run.
     """
@@ -58,10 +64,8 @@ def compute(
     target = table_of(definition, catalogue)
     if not scope.is_first:
         con.execute(f"delete from {target} where {scope.condition()}")
-    if definition.schema == "metrics" and not CHUNK_LABELS.isdisjoint(definition.reads):
-        chunkers = f'"{catalogue}".ledger.label_chunkers'
-        if first_row(con, f"from {chunkers} where variant_key = ?", [scope.golden_key]):
-            return {}
+    if has_no_values:
+        return {}
     names = ", ".join(quoted(column.name) for column in columns)
     try:
         ((n_rows,),) = con.execute(f"insert into {target} ({names}) {statement}").fetchall()

@@ -26,6 +26,7 @@ from eval_pipeline.computing.ledger import (
 )
 from eval_pipeline.computing.scope import (
     CATALOGUE,
+    CHUNK_LABELS,
     KnownTables,
     Scope,
     known_tables,
@@ -350,7 +351,14 @@ def _replace_cells(con: Connection, catalogue: str, work: _Work, step: Step, kno
         rows = (
             compute_aggregates(con, catalogue, definition, formula, scope)
             if formula
-            else compute(con, catalogue, definition, scope, known)
+            else compute(
+                con,
+                catalogue,
+                definition,
+                scope,
+                known,
+                has_no_values=_lacks_labels(con, catalogue, work, scope, definition),
+            )
         )
         seconds = (time.perf_counter() - started) / len(step)
         cells = [Cell(due.run_key, rows.get(due.run_key, 0), seconds, due.reason) for due in step]
@@ -362,6 +370,15 @@ def _replace_cells(con: Connection, catalogue: str, work: _Work, step: Step, kno
             work.documents.update(scope.run_keys)
             _renew_documents(con, catalogue, work, work.documents - _renewed_later(work))
     _note(work.done, definition, step, sum(rows.values()))
+
+
+def _lacks_labels(con: Connection, catalogue: str, work: _Work, scope: Scope, definition: Definition) -> bool:
+    """Whether a metric reads ids of chunks, and the labels of these runs have none of their chunker."""
+    if definition.schema != "metrics" or CHUNK_LABELS.isdisjoint(work.registry.inputs_of(definition)):
+        return False
+    chunkers = f'"{catalogue}".ledger.label_chunkers'
+    sql = f"select count(*) from {chunkers} where variant_key = ?"
+    return bool(first_value(con, sql, [scope.golden_key]))
 
 
 def _keep_history(catalogue: str, work: _Work, wanted: CellSpec, scope: Scope, known: KnownTables) -> None:

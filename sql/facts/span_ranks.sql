@@ -15,18 +15,29 @@
 --   - {ground_truth_spans: [{doc_id: d, start: 4, end: 4}], hits: [{doc_id: d, source_spans: [{start: 0, end: 9}]}]} => {n_spans: 0, first_rank: null}
 --   - {hits: [{doc_id: d, source_spans: [{start: 0, end: 9}]}]} => {n_spans: 0, first_rank: null}
 
--- Spans with a chunk are those of an expected chunk of another chunker than the run's. A chunk counts as a whole, and
--- may be larger than any hit: the share is of the smaller of the two, as in comparisons.
+-- labels.chunk_spans has the characters of expected chunks, in runs of another chunker alone. A chunk counts as a whole,
+-- and may be larger than any hit: the share is of the smaller of the two, as in comparisons.
 with wanted as (
     select
         query_key,
         doc_key,
         "start",
         "end",
-        chunk_key is not null as is_chunk,
-        coalesce(chunk_key, -span_no) as item_no,
-        sum("end" - "start") over (partition by query_key, coalesce(chunk_key, -span_no)) as chars
+        false as is_chunk,
+        span_no as item_no,
+        "end" - "start" as chars
     from labels.spans
+    where "end" > "start"
+    union all
+    select
+        query_key,
+        doc_key,
+        "start",
+        "end",
+        true as is_chunk,
+        chunk_key as item_no,
+        sum("end" - "start") over (partition by query_key, chunk_key) as chars
+    from labels.chunk_spans
     where "end" > "start"
 ),
 

@@ -2,8 +2,16 @@
 -- the inventories or the first run show it.
 alter table labels.golden_sets add column chunker_version varchar;
 
--- The expected chunk whose characters a span has; null for a gold span.
-alter table labels.spans add column chunk_key integer;
+-- The characters of expected chunks, for runs of another chunker alone, and only for queries without gold spans.
+create table labels.chunk_spans (
+    golden_key integer not null,
+    query_key integer not null,
+    chunk_key integer not null,
+    span_no integer not null,
+    doc_key integer not null,
+    "start" bigint not null,
+    "end" bigint not null
+);
 
 -- Whose ids the labels of a golden set hold. Runs of another recorded chunker are scored by the rows of `variant_key` in
 -- the tables of labels: the same without ids of chunks. Rows that are no longer in force stay, as superseded golden sets do.

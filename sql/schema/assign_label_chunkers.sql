@@ -245,9 +245,7 @@ placed as (
 select
     placed.variant_key as golden_key,
     placed.query_key,
-    row_number() over (
-        partition by placed.variant_key, placed.query_key order by placed.item_no, placed.span_no
-    ) as span_no,
+    placed.span_no,
     placed.doc_key,
     placed."start",
     placed."end",
@@ -255,7 +253,7 @@ select
 from placed
 anti join labels.spans as gold on placed.golden_key = gold.golden_key and placed.query_key = gold.query_key;
 
-insert into labels.spans by name from temp.derived_spans;
+insert into labels.chunk_spans by name from temp.derived_spans;
 
 -- Equal for the families that a variant shares with its golden set, so that nothing is stale that did not change.
 insert into labels.family_hashes (golden_key, family, hash)
@@ -270,7 +268,8 @@ derived as (
     select
         golden_key,
         md5(string_agg(
-            concat_ws(' ', query_key, span_no, doc_key, "start", "end", chunk_key), chr(10) order by query_key, span_no
+            concat_ws(' ', query_key, chunk_key, span_no, doc_key, "start", "end"),
+            chr(10) order by query_key, chunk_key, span_no
         )) as hash
     from temp.derived_spans
     group by golden_key
@@ -282,11 +281,12 @@ select
     case
         when hashes.family in ('expected_chunks', 'grades', 'grade_counts') then sha256('')
         when hashes.family = 'expected_chunk_counts' then coalesce(refusals.hash, sha256(''))
-        when hashes.family = 'spans' then hashes.hash || coalesce(' ' || derived.hash, '')
         else hashes.hash
     end as hash
 from temp.new_label_chunkers as new
 inner join labels.family_hashes as hashes on new.golden_key = hashes.golden_key
 left join refusals on new.golden_key = refusals.golden_key
-left join derived on new.variant_key = derived.golden_key
-where new.variant_key is not null;
+where new.variant_key is not null
+union all
+select golden_key, 'chunk_spans', hash
+from derived;

@@ -86,7 +86,7 @@ cross join (
     where
         schema_name = 'labels'
         and database_name = current_database()
-        and table_name not in ('golden_sets', 'family_hashes', 'query_details', 'grades', 'grade_counts')
+        and table_name not in ('golden_sets', 'family_hashes', 'query_details', 'grades', 'grade_counts', 'chunk_spans')
 ) as families;
 
 -- Whoever takes runs in counts them afterwards; those of an earlier version are counted here.

@@ -18,6 +18,7 @@ from tests.reference import compare as reference
 from tests.reference.bundles import (
     Bundle,
     archive_states,
+    labels_of_run,
     random_bundle,
     write_bundle,
     write_earlier_archives,
@@ -55,6 +56,7 @@ def expected_of(bundle: Bundle, run_a: str, run_b: str, readings: dict[str, Any]
         results_a=a["results"],
         results_b=b["results"],
         archives=archive_states(bundle, dataset),
+        scored_by=(labels_of_run(bundle, run_a), labels_of_run(bundle, run_b)),
         readings=readings,
     )
 

@@ -10,7 +10,7 @@ from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.showing.show import show_run
 from tests.bundle_files import ask, compute, load, settings_in
 from tests.projects import project_of
-from tests.reference.bundles import archive_states, random_bundle, write_bundle
+from tests.reference.bundles import archive_states, labels_of_run, random_bundle, write_bundle
 from tests.reference.runs import aggregate_json, score_run
 
 
@@ -37,7 +37,7 @@ def stored(bundle, run_id):
     # Only the newest state of each archive was delivered.
     newest = {state["chunker_version"]: state for state in archive_states(bundle, dataset)}
     return (
-        bundle.datasets[dataset],
+        labels_of_run(bundle, run_id),
         parts["results"],
         {"run": parts["run"], "archives": list(newest.values())},
     )

@@ -16,6 +16,7 @@ from .bundle_parts import random_extractions, random_index_report, random_run, r
 from .bundle_results import random_results, similar_results
 from .bundle_texts import chance
 from .bundle_world import ARCHIVED_VERSIONS, UNARCHIVED_VERSION, Row, World, random_archives, random_world
+from .chunkers import labels_for
 
 DATASET_IDS = ("kb", "Notes.v2:prod@eu")
 YAML_HEADER = "# Golden set. An empty list of expected_doc_ids means that the system should refuse.\n"
@@ -80,6 +81,20 @@ def random_runs(
             "spot_checks": random_spot_checks(rng, golden_rows) if chance(rng, 0.6) else None,
         }
     return parts
+
+
+def labels_of_run(bundle: Bundle, run_id: str) -> list[Row]:
+    """The golden rows that score a run, without ids of another chunker's chunks."""
+    run = bundle.runs[run_id]["run"]
+    dataset = run["dataset"]
+    runs = [parts for parts in bundle.runs.values() if parts["run"]["dataset"] == dataset]
+    return labels_for(
+        run, bundle.datasets[dataset], archives=archive_states(bundle, dataset), runs=in_order(runs)
+    )
+
+
+def in_order(runs: Sequence[Row]) -> list[Row]:
+    return sorted(runs, key=lambda parts: (parts["run"].get("created_at") or "9999", parts["run"]["run_id"]))
 
 
 def archive_states(bundle: Bundle, dataset_id: str) -> list[Row]:

@@ -57,6 +57,7 @@ def compare(
     results_a: Sequence[Row],
     results_b: Sequence[Row],
     archives: Sequence[Row],
+    scored_by: tuple[Sequence[Row], Sequence[Row]] | None = None,
     strict_chunker_version: bool = False,
     readings: Mapping[str, Any] | None = None,
 ) -> Row:
@@ -80,8 +81,9 @@ def compare(
         ):
             exact = ids_are_alike(results_a, results_b, golden_rows)
             is_told_apart = not exact
-    a = side_of(run_a, results_a, golden_rows=golden_rows, archives=archives, readings=chosen)
-    b = side_of(run_b, results_b, golden_rows=golden_rows, archives=archives, readings=chosen)
+    rows_a, rows_b = scored_by or (golden_rows, golden_rows)
+    a = side_of(run_a, results_a, golden_rows=rows_a, archives=archives, readings=chosen)
+    b = side_of(run_b, results_b, golden_rows=rows_b, archives=archives, readings=chosen)
     expectations = {
         query_id_of(golden): expectation_of(
             {**golden, "expected_chunk_spans": None} if is_told_apart else golden,

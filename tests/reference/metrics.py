@@ -82,7 +82,7 @@ def at_each_k(name: str, suffix: str = "") -> list[str]:
 def chunk_overlap(case: Case) -> Scores:
     expected = labels(case.golden, "expected_chunk_ids")
     vacuous = not expected and case.readings["s0_vacuous"] == "exclude"
-    if vacuous or case.retrieval_excluded:
+    if vacuous or case.retrieval_excluded or case.golden.get("is_variant"):
         return nothing(["chunk_recall", "chunk_precision", "chunk_f1"])
     retrieved = [hit["chunk_id"] for hit in case.hits]
     return {
@@ -301,14 +301,25 @@ def graded_ranking(case: Case) -> Scores:
     return nothing(list(scores)) if case.retrieval_excluded else scores
 
 
+def shares_most(hit: Sequence[spans.Span], chunk: Sequence[spans.Span], share: float) -> bool:
+    """Whether enough of the smaller of hit and expected chunk is in both."""
+    documents = {span.doc_id for span in chunk}
+    held = {place for place in spans.characters(hit) if place[0] in documents}
+    wanted = spans.characters(chunk)
+    return bool(held and wanted) and len(held & wanted) / min(len(held), len(wanted)) >= share
+
+
 def span_ranking(case: Case) -> Scores:
     wanted = [
         span for span in labelled_spans(labels(case.golden, "ground_truth_spans")) if span.end > span.start
     ]
-    if not wanted or case.retrieval_excluded:
+    chunks = case.golden.get("chunk_spans", {}).values() if case.golden.get("hits_have_spans") else []
+    if not (wanted or any(spans.characters(chunk) for chunk in chunks)) or case.retrieval_excluded:
         return nothing([*at_each_k("hit", "_span"), "mrr_span"])
+    share = case.readings["share"]
     found = [
-        any(graded.covers(spans_of(hit), span, case.readings["share"]) for span in wanted)
+        any(graded.covers(spans_of(hit), span, share) for span in wanted)
+        or any(shares_most(spans_of(hit), chunk, share) for chunk in chunks)
         for hit in case.hits
     ]
     scores: Scores = {f"hit@{k}_span": float(any(found[:k])) for k in KS}

@@ -17,6 +17,7 @@ from tests.bundle_files import ask, compute, load, settings_in, write_golden, wr
 from tests.reference.bundles import (
     Bundle,
     archive_states,
+    labels_of_run,
     random_bundle,
     write_bundle,
     write_earlier_archives,
@@ -87,7 +88,7 @@ def expected(bundle: Bundle, readings: Mapping[str, Any]) -> Values:
     for run_id, parts in bundle.runs.items():
         dataset = parts["run"]["dataset"]
         lines = per_query_lines(
-            bundle.datasets[dataset],
+            labels_of_run(bundle, run_id),
             parts["results"],
             run=parts["run"],
             archives=archive_states(bundle, dataset),
