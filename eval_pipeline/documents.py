@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Any, Final
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-__all__ = ["UNSET", "Document", "Help", "UnsetType", "as_json", "schema_of"]
+__all__ = ["UNSET", "Document", "Help", "ScoreCoverage", "UnsetType", "as_json", "schema_of"]
+
+MOST_UNSCORED: Final = 0.02
 
 
 def Help(sentence: str) -> msgspec.Meta:
@@ -44,3 +46,17 @@ def as_json(document: Any) -> Any:
 def schema_of(kind: type[Document]) -> dict[str, Any]:
     """The JSON Schema of a document."""
     return msgspec.json.schema(kind)
+
+
+class ScoreCoverage(Document, frozen=True):
+    """How many of the answers that need a score have one."""
+
+    scored: Annotated[int, Help("How many of them have a score.")]
+    needed: Annotated[int, Help("How many answers need a score.")]
+
+    @property
+    def in_words(self) -> str | None:
+        """`120 of 200`; None if at most 2 % lack a score."""
+        if self.needed - self.scored <= MOST_UNSCORED * self.needed:
+            return None
+        return f"{self.scored:,} of {self.needed:,}"

@@ -96,7 +96,7 @@ def _print(report: RunReport, *, with_slices: bool, with_undefined: bool) -> Non
     _print_as_of(report)
     shown = {key: entry for key, entry in report.metrics.items() if entry.n}
     if asks_queries:
-        _print_metrics(shown)
+        _print_metrics(report, shown)
         _print_bounds(report)
         _print_undefined(report.undefined, is_listed=with_undefined)
         _print_unscored(report)
@@ -121,11 +121,13 @@ def _cases_in_words(extraction: Extraction | None) -> str:
     return f"{count(scored + failed, 'extraction case')}, {failed:,} failed"
 
 
-def _print_metrics(shown: Mapping[str, Metric]) -> None:
+def _print_metrics(report: RunReport, shown: Mapping[str, Metric]) -> None:
     print_line()
     values = [number(entry.value) for entry in shown.values()]
-    counts = [f"{entry.n:,}" for entry in shown.values()]
+    counts = [report.coverage_of(key) or f"{entry.n:,}" for key, entry in shown.items()]
     table(["metric", "value", "n"], list(zip(shown, values, counts, strict=True)), numbers=["value", "n"])
+    if any(map(report.coverage_of, shown)):
+        print_line("n of m: only n of the m answers that need the score have one")
 
 
 def _print_bounds(report: RunReport) -> None:

@@ -6,12 +6,14 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import cast
 
 import numpy as np
+from msgspec.structs import replace
 
 from eval_pipeline.comparing._whole_runs import compare_cases, compare_parts
 from eval_pipeline.comparing.documents import (
     EXACT,
     FALLBACK,
     MODE,
+    UNCLEAR,
     CompareReport,
     Counts,
     FallbackMetrics,
@@ -56,6 +58,7 @@ from eval_pipeline.comparing.warnings import (
     _warnings_of,
     chunk_level_metrics,
 )
+from eval_pipeline.documents import UNSET
 from eval_pipeline.errors import RefusedError
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.store.project import Project
@@ -151,6 +154,7 @@ def _comparison_document(material: Material, registry: Registry, options: Compar
         is_without_results=paired.is_without_results,
         cases=compare_cases(*material.parts),
         undefined=_undefined(material, aggregate_a, aggregate_b),
+        coverage={one.metric: found for one in paired.compared if (found := one.coverage())} or UNSET,
         trust=_trust_of(material, registry),
     )
 
@@ -167,7 +171,12 @@ def _tested(
     whole = _whole_run_tests(paired, *(parts.cases for parts in material.parts))
     queries = results_of(paired.compared, paired.keys, groups=paired.groups, untestable=untestable)
     asked = {**questions, **WHOLE_RUN_QUESTIONS}
-    return entries_of(queries | whole, asked, bands=material.noise.bands, doubted=doubted)
+    entries = entries_of(queries | whole, asked, bands=material.noise.bands, doubted=doubted)
+    undecided = {one.metric for one in paired.compared if (found := one.coverage()) and found.is_undecided}
+    return {
+        metric: replace(entry, verdict=entry.verdict and UNCLEAR) if metric in undecided else entry
+        for metric, entry in entries.items()
+    }
 
 
 def _undefined(material: Material, aggregate_a: Values, aggregate_b: Values) -> dict[str, str]:

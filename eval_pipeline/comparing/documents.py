@@ -9,7 +9,8 @@ from typing import Annotated, Final
 
 from msgspec import field, structs
 
-from eval_pipeline.documents import UNSET, Document, Help, UnsetType
+from eval_pipeline.documents import UNSET, Document, Help, ScoreCoverage, UnsetType
+from eval_pipeline.words import decimal, signed
 
 FORMAT: Final = 1
 MODE: Final = "chunker_version_match"
@@ -218,6 +219,49 @@ class CasesCompared(Document, frozen=True, kw_only=True):
     macro_f1_delta_in_both: Annotated[Number, Help("How far their mean F1 moved; null without any.")]
 
 
+class PairCoverage(Document, frozen=True, kw_only=True):
+    """How many answers of both runs have the score that they need, over the queries of both."""
+
+    a: Annotated[ScoreCoverage, Help("The answers of run a, or of the baseline.")]
+    b: Annotated[ScoreCoverage, Help("The answers of run b, or of the candidate.")]
+    change_low: Annotated[
+        Number,
+        Help("The lowest b − a that any missing scores could lead to; null if their range is unknown."),
+    ] = None
+    change_high: Annotated[
+        Number, Help("The highest b − a that they could lead to; null if their range is unknown.")
+    ] = None
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether more than 2 % of the answers of a run lack a score."""
+        return bool(self.a.in_words or self.b.in_words)
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether the missing scores could turn the direction of the change."""
+        if self.change_low is None or self.change_high is None:
+            return self.is_partial
+        return self.change_low <= 0 <= self.change_high
+
+    def in_words(self, metric: str, a: str, b: str) -> str:
+        """The coverage of both runs, and how far the missing scores could move the change."""
+        counts = (
+            f"scored {self.b.scored:,} of {self.b.needed:,} in {b}, "
+            f"{self.a.scored:,} of {self.a.needed:,} in {a}"
+        )
+        if self.change_low is None or self.change_high is None:
+            return f"{counts}; `range` under [{metric}] of eval-pipeline.toml tells how far the others could move it"
+        return (
+            f"{counts}; with the scores of the others the change is between {_signed(self.change_low)} and "
+            f"{_signed(self.change_high)}"
+        )
+
+
+def _signed(number: float) -> str:
+    return signed(number) if number else decimal(number)
+
+
 class CompareReport(Document, frozen=True, kw_only=True):
     """Two runs side by side: what moved from a to b, how sure that is, and which queries it was."""
 
@@ -275,6 +319,10 @@ class CompareReport(Document, frozen=True, kw_only=True):
     undefined: Annotated[
         dict[str, str], Help("Metric without a value in one of the runs, or in both → why it has none.")
     ] = field(default_factory=dict)
+    coverage: Annotated[
+        dict[str, PairCoverage] | UnsetType,
+        Help("Metric of scores → how many answers have one, if some that need one have none."),
+    ] = UNSET
     trust: Annotated[
         list[str], Help("What a verdict rests on: queries, labels, definitions, judge, what was recorded.")
     ] = field(default_factory=list)
@@ -323,6 +371,10 @@ class GateRule(Document, frozen=True, kw_only=True):
     resolution: Annotated[
         Number, Help("The margin that an unchanged candidate would pass nine times in ten; null not known.")
     ] = None
+    coverage: Annotated[
+        PairCoverage | UnsetType,
+        Help("How many answers have the score that the rule reads, if some that need one have none."),
+    ] = UNSET
 
 
 class GateReport(Document, frozen=True, kw_only=True):

@@ -16,6 +16,7 @@ from eval_pipeline.comparing.gate_evidence import (
     Drift,
     Judged,
     _judge_target,
+    _with_coverage,
     judge_all,
     measure_change,
 )
@@ -328,7 +329,9 @@ def _beside_the_point(rule: Rule, evidence: Evidence, registry: Registry) -> str
     if evidence.paired.has_other_chunker and rule.metric in chunk_level_metrics(registry, evidence.paired):
         return None
     sizes = [
-        max(np.count_nonzero(one.pairs.defined_a), np.count_nonzero(one.pairs.defined_b))
+        max(coverage.a.needed, coverage.b.needed)
+        if (coverage := one.coverage())
+        else max(np.count_nonzero(one.pairs.defined_a), np.count_nonzero(one.pairs.defined_b))
         for one in evidence.paired.compared
         if one.metric == rule.metric
     ]
@@ -489,15 +492,17 @@ def _target(rule: Rule, evidence: Evidence, *, failed: str | None) -> Judged:
         if one.metric == rule.metric and not one.pairs.defined_b.any() and rule.metric in evidence.whole[1]:
             return _judge_target(rule, *(values.get(rule.metric) for values in evidence.whole), n=1)
         if one.metric == rule.metric:
-            pairs = one.pairs
-            after_values = pairs.b[pairs.defined_b]
-            return _judge_target(
-                rule,
-                _mean_of_values(pairs.a[pairs.defined_a]),
-                _mean_of_values(after_values),
-                n=int(after_values.size),
-            )
+            extremes = [_target_of_queries(rule, extreme) for extreme in one.extremes()]
+            return _with_coverage(_target_of_queries(rule, one), one.coverage(), extremes)
     return _judge_target(rule, None, None, n=0)
+
+
+def _target_of_queries(rule: Rule, compared: Compared) -> Judged:
+    pairs = compared.pairs
+    after = pairs.b[pairs.defined_b]
+    return _judge_target(
+        rule, _mean_of_values(pairs.a[pairs.defined_a]), _mean_of_values(after), n=int(after.size)
+    )
 
 
 def _macro_f1(scores: ExtractionScores | None) -> tuple[float | None, int]:

@@ -9,11 +9,12 @@ from typing import Final
 
 import numpy as np
 
-from eval_pipeline.comparing.documents import GateRule
+from eval_pipeline.comparing.documents import GateRule, PairCoverage
 from eval_pipeline.comparing.gate_rules import GateConfig, Rule
 from eval_pipeline.comparing.options import SIGNIFICANT
 from eval_pipeline.comparing.pair_rows import IntArray
 from eval_pipeline.comparing.significance import Compared, Groups, _mean_of_values, _short, compare_metric
+from eval_pipeline.documents import UNSET
 from eval_pipeline.stats import PairedResult, adjust_by_family, holm, queries_needed, resolution
 from eval_pipeline.stats.power import fewest_moved_units
 from eval_pipeline.stats.results import IDENTICAL, Alternative
@@ -49,6 +50,7 @@ class Judged:
     margin: float | None = None
     resolution: float | None = None
     required: bool = True
+    coverage: PairCoverage | None = None
 
     def entry(self) -> GateRule:
         """As the document shows it."""
@@ -71,6 +73,7 @@ class Judged:
             slice_value=self.rule.slice_value,
             required=self.required,
             resolution=rounded(self.resolution),
+            coverage=self.coverage or UNSET,
         )
 
 
@@ -78,8 +81,9 @@ class Judged:
 class Change:
     """A metric of both runs for one rule, before it is judged.
 
-    `seen` says of how many judged answers both runs have one; `share` is on how many of the compared queries the
-    baseline has it: what a candidate lost is still asked for.
+    `seen` says of how many judged answers both runs have one. `share` is the share of the compared queries for which
+    the baseline has the metric or needs it. `extremes` are the same change with the lowest and with the highest scores
+    for the answers that lack one.
     """
 
     rule: Rule
@@ -89,6 +93,8 @@ class Change:
     problem: str | None
     seen: str = ""
     share: float = 1.0
+    coverage: PairCoverage | None = None
+    extremes: Sequence[Change] = ()
 
     @property
     def p_value(self) -> float | None:
@@ -175,15 +181,24 @@ def measure_change(
         within=places,
         alternative=alternative,
     )
-    return Change(
+    coverage = compared.coverage(places)
+    n_needed = coverage.a.needed if coverage else counts["baseline"]
+    change = Change(
         rule,
         result,
         _mean_of_values(pairs.a[wanted]),
         _mean_of_values(pairs.b[wanted]),
         _problem(rule, counts),
         seen=f"; both runs have {counts['both']:,} of {counts['either']:,}" if is_judged else "",
-        share=counts["baseline"] / pairs.a.size if pairs.a.size else 0.0,
+        share=n_needed / pairs.a.size if pairs.a.size else 0.0,
+        coverage=coverage,
     )
+    if coverage is None:
+        return change
+    # Filled values vary more: they must not widen the margin.
+    fixed = replace(rule, margin=change.margin, is_auto=False)
+    extremes = [measure_change(fixed, one, places=places, groups=groups) for one in compared.extremes()]
+    return replace(change, extremes=extremes, seen="")
 
 
 def _problem(rule: Rule, counts: Mapping[str, int]) -> str | None:
@@ -201,6 +216,49 @@ def _problem(rule: Rule, counts: Mapping[str, int]) -> str | None:
 
 
 def judge_all(
+    changes: Sequence[Change], drifts: Sequence[Drift], families: Sequence[str], config: GateConfig
+) -> list[Judged]:
+    """Every rule's verdict, which holds whatever the missing scores are."""
+    judged = _judge_all(changes, drifts, families, config)
+    measured = [*changes, *(drift.change for drift in drifts)]
+    if not any(change.coverage for change in measured):
+        return judged
+    lowest, highest = (
+        _judge_all(
+            [_extreme(change, end) for change in changes],
+            [replace(drift, change=_extreme(drift.change, end)) for drift in drifts],
+            families,
+            config,
+        )
+        for end in (0, 1)
+    )
+    return [
+        _with_coverage(one, change.coverage, ends if change.extremes else ())
+        for one, change, *ends in zip(judged, measured, lowest, highest, strict=True)
+    ]
+
+
+def _extreme(change: Change, end: int) -> Change:
+    return change.extremes[end] if change.extremes else change
+
+
+def _with_coverage(judged: Judged, coverage: PairCoverage | None, extremes: Sequence[Judged]) -> Judged:
+    """The verdict that holds for the lowest and the highest scores of unscored answers; else inconclusive."""
+    if coverage is None or (judged.kind == "drift" and judged.verdict == "pass"):
+        return judged
+    judged = replace(judged, coverage=coverage)
+    words = coverage.in_words(judged.rule.metric, "the baseline", "the candidate")
+    verdicts = {one.verdict for one in extremes}
+    if not extremes:
+        verdicts = {"inconclusive" if coverage.is_partial else judged.verdict}
+    if verdicts == {judged.verdict}:
+        return replace(judged, reason=f"{judged.reason}; {words}") if coverage.is_partial else judged
+    if len(verdicts) == 1 and extremes:
+        return replace(judged, verdict=verdicts.pop(), reason=f"whatever the missing scores are; {words}")
+    return replace(judged, verdict="inconclusive", reason=f"missing scores decide; {words}")
+
+
+def _judge_all(
     changes: Sequence[Change], drifts: Sequence[Drift], families: Sequence[str], config: GateConfig
 ) -> list[Judged]:
     """Every rule's verdict: Simes inside a metric's family, Holm over the families; of drifts Holm of their own."""

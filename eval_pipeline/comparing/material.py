@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from eval_pipeline.comparing._spans import (
     SharedIds,
@@ -35,6 +35,7 @@ from eval_pipeline.comparing.pair_rows import (
     _slice_places,
     _undefined_pairs,
     _unpaired_queries,
+    _unscored_answers,
     find_compared_run,
 )
 from eval_pipeline.comparing.significance import Compared, compare_metric
@@ -165,6 +166,11 @@ def read_pair(store: Store, a: ComparedRun, b: ComparedRun) -> Paired:
     named = [one for one in registry if one.is_scored_by_name and registry.scores]
     wanted = {one.name for one in (*formulas, *named)}
     queries = _paired_queries(both)
+    unscored = _unscored_answers(both, registry.keys(), n=len(queries))
+    compared = [
+        *_compared(both, formulas, (states_a, states_b), n=len(queries), labelled=_labelled(registry, a, b)),
+        *_compared_by_name(both, registry, (states_a, states_b), n=len(queries)),
+    ]
     return Paired(
         a=a,
         b=b,
@@ -174,12 +180,7 @@ def read_pair(store: Store, a: ComparedRun, b: ComparedRun) -> Paired:
         keys=[key for key, one in registry.keys().items() if one.name in wanted],
         formulas=[*formulas, *named],
         queries=queries,
-        compared=[
-            *_compared(
-                both, formulas, (states_a, states_b), n=len(queries), labelled=_labelled(registry, a, b)
-            ),
-            *_compared_by_name(both, registry, (states_a, states_b), n=len(queries)),
-        ],
+        compared=[replace(one, unscored=unscored.get(one.metric)) for one in compared],
         slices=_slice_places(both),
         only_in_a=only_in_a,
         only_in_b=only_in_b,

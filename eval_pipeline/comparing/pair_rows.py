@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -14,6 +15,7 @@ from eval_pipeline.computing.derived import rank_rows
 from eval_pipeline.computing.judges import Canary, Setup, canaries, judge_setups, setups_of_run
 from eval_pipeline.formulas.definition import Definition, quoted
 from eval_pipeline.showing.plausibility import Implausible, implausible_runs
+from eval_pipeline.showing.scores import needed_scores
 from eval_pipeline.store.open import Connection, first_row, first_value, own_table
 from eval_pipeline.store.runs import find_run, is_without_results
 
@@ -77,6 +79,18 @@ class MetricPairs:
     @property
     def on_both(self) -> BoolArray:
         return self.defined_a & self.defined_b
+
+    def filled(self, unscored: tuple[BoolArray, BoolArray], a: float, b: float) -> MetricPairs:
+        """The pairs with these values for the unscored answers of a and of b."""
+        in_a, in_b = unscored
+        return MetricPairs(
+            np.where(in_a, a, self.a), np.where(in_b, b, self.b), self.defined_a | in_a, self.defined_b | in_b
+        )
+
+    def mean_change(self, inside: IntArray | slice) -> float | None:
+        """The mean of b − a inside; None if no query there has both values."""
+        moves = (self.b - self.a)[inside][self.on_both[inside]]
+        return math.fsum(moves) / len(moves) if len(moves) else None
 
 
 @dataclass(frozen=True)
@@ -399,6 +413,23 @@ def _value_pairs(a: Any, b: Any) -> MetricPairs:
         (np.where(np.isfinite(values), values, 0.0), known & np.isfinite(values)) for values, known in sides
     )
     return MetricPairs(values_a, values_b, known_a, known_b)
+
+
+def _unscored_answers(
+    both: BothRuns, formulas: Mapping[str, Definition], *, n: int
+) -> dict[str, tuple[BoolArray, BoolArray]]:
+    """Metric → the paired answers of a, and of b, that need a score and lack one."""
+    found: dict[str, tuple[BoolArray, BoolArray]] = {}
+    for side, run in enumerate((both.a, both.b)):
+        rows = both.con.execute(
+            f"select s.metric, list(c.place) from ({needed_scores(both.con, formulas)}) s "
+            f"join {both.table} c using (query_key) where c.place is not null and not s.is_scored group by s.metric",
+            {"run": run.run_key},
+        ).fetchall()
+        for metric, places in rows:
+            arrays = found.setdefault(metric, (np.zeros(n, dtype=np.bool_), np.zeros(n, dtype=np.bool_)))
+            arrays[side][places] = True
+    return found
 
 
 _STALE_LABELS = """

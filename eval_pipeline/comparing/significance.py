@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,10 +11,19 @@ from typing import Final, cast
 import numpy as np
 from msgspec.structs import replace
 
-from eval_pipeline.comparing.documents import BETTER, NOT_ASKED, UNCLEAR, WORSE, NoiseBand, SliceMoved, Tested
+from eval_pipeline.comparing.documents import (
+    BETTER,
+    NOT_ASKED,
+    UNCLEAR,
+    WORSE,
+    NoiseBand,
+    PairCoverage,
+    SliceMoved,
+    Tested,
+)
 from eval_pipeline.comparing.options import SIGNIFICANT
-from eval_pipeline.comparing.pair_rows import FloatArray, IntArray, MetricPairs
-from eval_pipeline.documents import UNSET
+from eval_pipeline.comparing.pair_rows import BoolArray, FloatArray, IntArray, MetricPairs
+from eval_pipeline.documents import UNSET, ScoreCoverage
 from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.formulas.scores import PREFIX
@@ -40,16 +50,48 @@ Groups = Sequence[str | None] | None
 
 @dataclass(frozen=True)
 class Compared:
-    """A metric with its formula and both runs' values; identical where both were computed from the same bytes."""
+    """A metric with its formula and both runs' values; identical where both were computed from the same bytes.
+
+    `unscored` are the answers of a, and of b, that need a score and lack one; None if there are none.
+    """
 
     metric: str
     formula: Definition
     pairs: MetricPairs
     is_identical: bool = False
+    unscored: tuple[BoolArray, BoolArray] | None = None
 
     @property
     def scale(self) -> str:
         return self.formula.header.scale
+
+    def extremes(self) -> list[Compared]:
+        """The metric with the lowest scores for what b lacks and the highest for what a lacks, and the opposite.
+
+        Empty if no score is missing, or if the range of the scores is unknown.
+        """
+        low, high = self.formula.header.value_range
+        if self.unscored is None or low is None or high is None:
+            return []
+        ends = ((high, low), (low, high))
+        return [
+            dataclasses.replace(self, pairs=self.pairs.filled(self.unscored, a, b), unscored=None)
+            for a, b in ends
+        ]
+
+    def coverage(self, within: IntArray | None = None) -> PairCoverage | None:
+        """How many answers (of a slice: `within`) have the score that they need; None if all have it."""
+        inside = slice(None) if within is None else within
+        if self.unscored is None or not any(unscored[inside].any() for unscored in self.unscored):
+            return None
+        scored = [int(np.count_nonzero(one[inside])) for one in (self.pairs.defined_a, self.pairs.defined_b)]
+        needed = [
+            n + int(np.count_nonzero(unscored[inside]))
+            for n, unscored in zip(scored, self.unscored, strict=True)
+        ]
+        a, b = (ScoreCoverage(scored=n, needed=m) for n, m in zip(scored, needed, strict=True))
+        low, high = [one.pairs.mean_change(inside) for one in self.extremes()] or (None, None)
+        return PairCoverage(a=a, b=b, change_low=rounded(low), change_high=rounded(high))
 
 
 @dataclass(frozen=True)

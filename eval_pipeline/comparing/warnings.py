@@ -48,6 +48,7 @@ def _warnings_of(material: Material, registry: Registry, counts: Counts) -> list
         *_about_chunkers(material, registry, counts),
         *_about_definitions([*paired.formulas, *registry.summaries], paired),
         *_about_values(paired),
+        *_about_coverage(paired),
         *_about_config(paired, registry),
         *_about_queries(paired),
         *cases,
@@ -262,6 +263,13 @@ def _about_values(paired: Paired) -> Iterator[str]:
             )
         if forgotten:
             yield f"without values for {name}, whose texts were forgotten: {_named(forgotten)}"
+
+
+def _about_coverage(paired: Paired) -> Iterator[str]:
+    for one in paired.compared:
+        coverage = one.coverage()
+        if coverage and coverage.is_partial:
+            yield f"{one.metric}: {coverage.in_words(one.metric, paired.a.run_id, paired.b.run_id)}"
 
 
 def _about_judges(paired: Paired, config: Config) -> Iterator[str]:

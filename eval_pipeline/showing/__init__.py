@@ -12,7 +12,7 @@ run_list     The list of runs, each with its state, and what differs between two
 run_report   The types of the document that `show RUN_ID --json` prints, with what each field says.
 run_state    The state of a run in one word: fresh, stale, missing, waiting, implausible or incomplete.
 runs         Runs in their order, and what there is to say about a range of them.
-scores       Scores of others in the store: which names its runs have, each as a metric.
+scores       Scores of judges and other tools: their names as metrics, and how many of the needed ones there are.
 show         One run as a document: what `show RUN_ID --json` prints.
 sources      Golden sets and chunk archives as they are now, and what their newest delivery changed.
 sqlite_base  Somebody's knowledge base in SQLite: aggregates of runs are written back into its table eval_runs.

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-from eval_pipeline.documents import UNSET, Document, Help, UnsetType
+from eval_pipeline.documents import UNSET, Document, Help, ScoreCoverage, UnsetType
 from eval_pipeline.showing.undefined import _NO_GOLDEN_SET
 
 Number = float | None
@@ -345,10 +345,21 @@ class RunReport(Document, frozen=True):
             "Score of others: how often it was delivered without a number, where it was; these count nowhere."
         ),
     ] = UNSET
+    score_coverage: Annotated[
+        dict[str, ScoreCoverage] | UnsetType,
+        Help(
+            "Metric of scores: how many answers have one, if some that need one have none; not with `--as-of`."
+        ),
+    ] = UNSET
     bounds: Annotated[
         dict[str, Bounds],
         Help("Metric of judged labels: between what it lies, where hits are unjudged; not with `--as-of`."),
     ] = msgspec.field(default_factory=dict)
+
+    def coverage_of(self, metric: str) -> str | None:
+        """`120 of 200`, if more than 2 % of the answers that need this score have none; else None."""
+        found = self.score_coverage.get(metric) if isinstance(self.score_coverage, dict) else None
+        return found.in_words if found else None
 
     @property
     def why_unlabelled(self) -> str | None:

@@ -1,16 +1,44 @@
-"""Scores of others in the store: which names its runs have, each as a metric."""
+"""Scores of judges and other tools: their names as metrics, and how many answers have them."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
+from typing import Final
 
 from eval_pipeline.computing.derived import table_columns
+from eval_pipeline.documents import ScoreCoverage
 from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.formulas.scores import PREFIX, Delivered, score_metric
+from eval_pipeline.records import SCORED_ASKS
+from eval_pipeline.store.open import Connection
 from eval_pipeline.store.project import Store
 from eval_pipeline.store.runs import RunRow
+
+_OF_JUDGES: Final = tuple(f"judge_{ask}" for ask in SCORED_ASKS)
+_VERDICTS: Final = "facts.verdicts"
+# Failed queries, empty answers and abstentions need no score, but a score that they have counts. If no result of the
+# run has an answer, the scores are about its hits.
+_NEEDED: Final = """
+with results as (
+    select s.query_key, s.is_failed, coalesce(r.abstained, r.judge_abstained, false) as is_abstained,
+        r.has_answer and not coalesce(r.answer_is_blank, true) as is_answered
+    from ledger.scored_results s join raw.results r using (run_key, query_key)
+    where run_key = $run
+),
+given as (
+    select query_key, metric, bool_or(is_scored) as is_scored, bool_or(is_skipped) as is_skipped
+    from ({given}) as delivered(run_key, query_key, metric, is_scored, is_skipped)
+    where run_key = $run and query_key is not null
+    group by query_key, metric
+),
+metrics as (select metric from given group by metric having not bool_and(is_skipped))
+select query_key, metric, coalesce(is_scored, false) as is_scored
+from (from results cross join metrics) left join given using (query_key, metric)
+where is_scored or not (is_failed or is_abstained or coalesce(is_skipped, false)
+    or (not is_answered and (select bool_or(is_answered) from results)))
+"""
 
 
 def metrics_of(store: Store, run_keys: Collection[int] | None = None) -> Registry:
@@ -54,3 +82,35 @@ def _unscored_of(store: Store, run: RunRow) -> dict[str, int]:
         [run.run_key],
     ).fetchall()
     return dict(rows)
+
+
+def needed_scores(con: Connection, formulas: Mapping[str, Definition]) -> str:
+    """The statement for the scores that answers of `$run` need: query_key, metric, is_scored."""
+    given = [
+        f"select run_key, query_key, '{metric}', true, false from {one.name} where {metric} is not null"
+        for metric, one in formulas.items()
+        if metric in _OF_JUDGES and metric in table_columns(con, one.name)
+    ]
+    if given and table_columns(con, _VERDICTS):
+        given.append(
+            f"select run_key, query_key, 'judge_' || ask, false, status = 'skipped' from {_VERDICTS} "
+            f"where 'judge_' || ask in {_OF_JUDGES}"
+        )
+    by_name = {one.name for metric, one in formulas.items() if metric.startswith(PREFIX)}
+    given += [
+        f"select run_key, query_key, metric, value is not null, false from {name}"
+        for name in by_name
+        if table_columns(con, name)
+    ]
+    return _NEEDED.format(given=" union all ".join(given or ["select 0, 0, '', true, true where false"]))
+
+
+def score_coverage(store: Store, run_key: int) -> dict[str, ScoreCoverage]:
+    """Metric → coverage, for the metrics for which answers of the run lack scores."""
+    rows = store.con.execute(
+        "select metric, count(*) filter (where is_scored), count(*) "
+        f"from ({needed_scores(store.con, metrics_of(store, [run_key]).keys())}) "
+        "group by metric having not bool_and(is_scored) order by metric",
+        {"run": run_key},
+    ).fetchall()
+    return {metric: ScoreCoverage(scored=scored, needed=needed) for metric, scored, needed in rows}

@@ -39,7 +39,7 @@ from eval_pipeline.showing.run_report import (
     TableState,
 )
 from eval_pipeline.showing.run_state import run_states
-from eval_pipeline.showing.scores import _unscored_of, metrics_of
+from eval_pipeline.showing.scores import _unscored_of, metrics_of, score_coverage
 from eval_pipeline.store.frozen import emptied_places
 from eval_pipeline.store.open import Connection, first_value
 from eval_pipeline.store.project import Project, Store
@@ -169,6 +169,7 @@ def _as_they_were(store: Store, run: RunRow, point: Point, *, report: RunReport,
         as_of=as_of,
         undefined={key: hidden.get(key, NOTHING_THEN) for key in _without_value(metrics)},
         unscored=UNSET,
+        score_coverage=UNSET,
         bounds={},
     )
 
@@ -217,6 +218,7 @@ def run_report(store: Store, run: RunRow) -> RunReport:
         plausibility=held.counts,
         plausibility_in_words=held.words,
         unscored=_unscored_of(store, run) or UNSET,
+        score_coverage=score_coverage(store, run.run_key) or UNSET,
         bounds={} if held.hidden else _run_bounds(store, run),
     )
 

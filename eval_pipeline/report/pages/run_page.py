@@ -439,7 +439,8 @@ def _headline(one: MetricFacts, entry: Metric, material: RunMaterial) -> tuple[C
     ends = _interval_of_mean(one, entry.value, entry.n)
     said = f"[{ends[0]:.2f}, {ends[1]:.2f}] · " if ends else ""
     state = state_badge(material.states.get(one.formula))
-    return breakable_name(one.key), value(entry.value), _join(f"{said}n {entry.n:,} ", state)
+    n = material.document.coverage_of(one.key) or f"{entry.n:,}"
+    return breakable_name(one.key), value(entry.value), _join(f"{said}n {n} ", state)
 
 
 def _curves(material: RunMaterial) -> Html | None:
@@ -482,7 +483,7 @@ def _metric_row(one: MetricFacts, material: RunMaterial) -> Sequence[Child]:
             state_badge(material.states.get(one.formula)),
         ),
         value(entry.value),
-        f"{entry.n:,}",
+        material.document.coverage_of(one.key) or f"{entry.n:,}",
         f"{one.meaning}{remark}",
     ]
 

@@ -1,0 +1,178 @@
+"""Scores, cases and labels that are missing must not read like evidence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.bundle_files import Row
+from tests.situations.conftest import new_desk
+from tests.situations.desk import Desk
+
+SHIPS = (
+    *("facts.chunk_ranks", "facts.found_chunks", "facts.outcomes", "facts.judgements", "facts.verdicts"),
+    *("facts.extraction_outcomes", "metrics.failures", "metrics.hit_at_k", "metrics.judge_scores"),
+    *("metrics.reciprocal_rank", "metrics.scores", "aggregates.extraction_summary"),
+    *("aggregates.judge_summary", "aggregates.run_metrics"),
+)
+N = 200
+CORRECT = range(100)
+# The judge of the candidate returns nothing for 80 of the 100 correct answers.
+LOST = range(20, 100)
+PASS, FAIL, INCONCLUSIVE = 0, 1, 4
+
+
+def judged_answers(lost: range = range(0), *, correct: range = CORRECT) -> list[Row]:
+    """Answers with a score of 5 for the correct ones and of 4 for the others, without the lost scores."""
+    return [
+        answer(number) | ({} if number in lost else correctness(5 if number in correct else 4))
+        for number in range(N)
+    ]
+
+
+def answer(number: int) -> Row:
+    hit = {"chunk_id": f"c{number}", "doc_id": f"d{number}"}
+    return {"query_id": f"q{number:03}", "hits_top_k": [hit], "answer": {"text": f"answer {number}"}}
+
+
+def correctness(score: int) -> Row:
+    return {"judge": {"correctness": {"score": score}}}
+
+
+def golden(n: int = N) -> list[Row]:
+    return [{"query_id": f"q{number:03}", "expected_chunk_ids": [f"c{number}"]} for number in range(n)]
+
+
+JUDGE = {"judge": {"model": "m", "version": "1", "temperature": 0, "prompt_version": "p"}}
+RUN = {"suite": "nightly", "config": {"chunker_version": "v1", **JUDGE}}
+RUNS = {
+    "all": judged_answers(),
+    "part": judged_answers(LOST),
+    "part-2": judged_answers(LOST),
+    "few": judged_answers(range(3, 6)),
+    "worse": judged_answers(range(150, 155), correct=range(0)),
+}
+
+
+@pytest.fixture(scope="module")
+def desk_of_judges(tmp_path_factory: pytest.TempPathFactory, empty_store: Path) -> Desk:
+    """Runs of one system, whose judge scored all answers, a part of them, or nearly all."""
+    desk = new_desk(tmp_path_factory.mktemp("judges") / "desk", empty_store)
+    desk.golden(golden())
+    for number, (run_id, results) in enumerate(RUNS.items(), start=1):
+        desk.run(run_id, results, created_at=f"2026-09-{number:02}T02:00:00Z", **RUN)
+    desk.load()
+    return desk
+
+
+def rule_of(document: Any, metric: str) -> Any:
+    (rule,) = [rule for rule in document["rules"] if rule["metric"] == metric and rule["kind"] != "drift"]
+    return rule
+
+
+def written_rule(desk: Desk, tmp_path: Path, text: str) -> Path:
+    """Write a configuration beside the store, for `--config`."""
+    path = tmp_path / "gate.toml"
+    path.write_text(f"[gate]\ndrift_nights = 0\n{text}", "utf-8")
+    return path
+
+
+def test_a_gate_does_not_pass_when_the_judge_scored_only_a_part(desk_of_judges: Desk) -> None:
+    output = desk_of_judges("gate", "part", "--baseline", "all", "--json")
+    rule = rule_of(output.json, "judge_correctness")
+    # 120 answers are scored in both runs, and they agree: 20 with 5 and 100 with 4.
+    assert rule["baseline"] == rule["candidate"] == pytest.approx((20 * 5 + 100 * 4) / 120, abs=1e-4)
+    assert (output.code, rule["verdict"]) == (INCONCLUSIVE, "inconclusive")
+    assert "scored 120 of 200" in rule["reason"]
+    assert "scored 120 of 200" in desk_of_judges("gate", "part", "--baseline", "all").text
+
+
+def test_answers_that_neither_run_scored_do_not_cancel_out(desk_of_judges: Desk) -> None:
+    output = desk_of_judges("gate", "part-2", "--baseline", "part", "--json")
+    rule = rule_of(output.json, "judge_correctness")
+    assert (output.code, rule["verdict"]) == (INCONCLUSIVE, "inconclusive")
+    assert "scored 120 of 200" in rule["reason"]
+
+
+def test_a_few_missing_scores_that_decide_nothing_do_not_hold_up_a_gate(desk_of_judges: Desk) -> None:
+    output = desk_of_judges("gate", "few", "--baseline", "all", "--json")
+    # Three scores of 0 in place of three of 5 lose 15/200 = 0.075 of the margin of 0.2.
+    assert (output.code, rule_of(output.json, "judge_correctness")["verdict"]) == (PASS, "pass")
+
+
+def test_a_gate_fails_when_the_best_scores_for_the_missing_ones_fail_too(desk_of_judges: Desk) -> None:
+    output = desk_of_judges("gate", "worse", "--baseline", "all", "--json")
+    # Worse by 100/200 = 0.5. Five missing scores of 5 in place of 4 would make it 95/200.
+    assert (output.code, rule_of(output.json, "judge_correctness")["verdict"]) == (FAIL, "fail")
+
+
+def test_a_target_is_not_met_by_the_scored_answers_alone(desk_of_judges: Desk, tmp_path: Path) -> None:
+    rules = '[[gate.rules]]\nmetric = "judge_correctness"\nat_least = 4\n'
+    config = written_rule(desk_of_judges, tmp_path, rules)
+    output = desk_of_judges("gate", "part", "--baseline", "all", "--config", config, "--json")
+    rule = rule_of(output.json, "judge_correctness")
+    # With 0 for the 80 missing scores the mean is (20 * 5 + 100 * 4) / 200 = 2.5.
+    assert (output.code, rule["verdict"]) == (INCONCLUSIVE, "inconclusive")
+    assert "scored 120 of 200" in rule["reason"]
+
+
+def test_a_gate_does_not_skip_a_judge_that_scored_too_few_answers(desk: Desk) -> None:
+    desk.golden(golden())
+    for day, run_id in enumerate(("before", "after"), start=1):
+        desk.run(run_id, judged_answers(range(20, N)), created_at=f"2026-09-{day:02}T02:00:00Z", **RUN)
+    desk.load()
+    output = desk("gate", "after", "--baseline", "before", "--json")
+    assert output.code == INCONCLUSIVE
+    assert "20 of 200" in rule_of(output.json, "judge_correctness")["reason"]
+
+
+def test_a_score_without_a_known_range_does_not_pass_when_a_part_is_missing(
+    desk: Desk, tmp_path: Path
+) -> None:
+    desk.golden(golden())
+    for day, (run_id, lost) in enumerate((("before", range(0)), ("after", LOST)), start=1):
+        results = [
+            answer(number) | ({} if number in lost else {"scores": {"points": 7 + number % 3}})
+            for number in range(N)
+        ]
+        desk.run(run_id, results, created_at=f"2026-09-{day:02}T02:00:00Z", **RUN)
+    desk.load()
+    config = written_rule(desk, tmp_path, '[[gate.rules]]\nmetric = "scores.points"\nmargin = 1\n')
+    output = desk("gate", "after", "--baseline", "before", "--config", config, "--json")
+    rule = rule_of(output.json, "scores.points")
+    assert (output.code, rule["verdict"]) == (INCONCLUSIVE, "inconclusive")
+    assert "scored 120 of 200" in rule["reason"] and "range" in rule["reason"]
+
+
+def test_a_comparison_prints_the_range_that_missing_scores_leave_open(desk_of_judges: Desk) -> None:
+    output = desk_of_judges.must("compare", "all", "part")
+    # 80 scores of 5 are unknown in the candidate: with 0 for all of them 80 * -5 / 200, with 5 nothing changes.
+    assert "judge_correctness: scored 120 of 200 in part" in output.text
+    assert "between -2.0000 and 0.0000" in output.text.replace("−", "-")
+    found = desk_of_judges.must("compare", "all", "part", "--json").json["coverage"]["judge_correctness"]
+    assert (found["a"], found["b"]) == ({"scored": 200, "needed": 200}, {"scored": 120, "needed": 200})
+    assert (found["change_low"], found["change_high"]) == (-2, 0)
+
+
+def test_a_comparison_calls_nothing_better_that_missing_scores_could_undo(desk: Desk) -> None:
+    desk.golden(golden())
+    before = [answer(number) | correctness(2 if number < 100 else 4) for number in range(N)]
+    after = [answer(number) | ({} if number < 100 else correctness(5)) for number in range(N)]
+    for day, (run_id, results) in enumerate((("before", before), ("after", after)), start=1):
+        desk.run(run_id, results, created_at=f"2026-09-{day:02}T02:00:00Z", **RUN)
+    desk.load()
+    document = desk.must("compare", "before", "after", "--json").json
+    assert document["significance"]["judge_correctness"]["verdict"] == "not shown"
+    # 100 answers rise by 1. The others had 2 and may have 0 or 5 now.
+    found = document["coverage"]["judge_correctness"]
+    assert found["change_low"] == pytest.approx((100 * 1 + 100 * -2) / 200)
+    assert found["change_high"] == pytest.approx((100 * 1 + 100 * 3) / 200)
+
+
+def test_show_tells_how_many_answers_were_scored(desk_of_judges: Desk) -> None:
+    assert "judge_correctness 4.1667 120 of 200" in desk_of_judges.must("show", "part").text
+    assert "197 of 200" not in desk_of_judges.must("show", "few").text
+    document = desk_of_judges.must("show", "few", "--json").json
+    assert document["score_coverage"]["judge_correctness"] == {"scored": 197, "needed": 200}
