@@ -46,7 +46,7 @@ from eval_pipeline.config import Config, load_config
 from eval_pipeline.errors import InvalidConfig, RefusedError, UsageError
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.formulas.scores import PREFIX
-from eval_pipeline.loading.cases import ExpectedCases, expected_cases
+from eval_pipeline.loading.cases import EARLIER, ExpectedCases, expected_cases, held_cases
 from eval_pipeline.records import SCORED_ASKS
 from eval_pipeline.showing.checks import ExtractionScores, extraction_scores
 from eval_pipeline.showing.show import EXTRACTION as EXTRACTION_CASES
@@ -182,11 +182,19 @@ def _read_evidence(store: Store, paired: Paired, config: GateConfig) -> Evidence
         else _fallback_compared(paired, registry) or _span_variants(paired, registry),
         drifts=_drifts(store, paired, config),
         extraction=(extraction_scores(con, a.run_key), extraction_scores(con, b.run_key)),
-        missing_cases=expected_cases(con, registry.config, [b.run_id])
-        .get(b.run_id, ExpectedCases())
-        .why_undecided,
+        missing_cases=_missing_cases(store, paired),
         whole=(_said_of_run(con, paired, a), _said_of_run(con, paired, b)),
     )
+
+
+def _missing_cases(store: Store, paired: Paired) -> str | None:
+    """The expected cases that the candidate lacks: if no one declared them, those of earlier runs and the baseline."""
+    con, b = store.con, paired.b
+    expected = expected_cases(con, store.definitions().config, [b.run_id]).get(b.run_id, ExpectedCases())
+    before, after = (held_cases(con, run.run_key) or {} for run in (paired.a, b))
+    if expected.n is None or (expected.said_by == EARLIER and not expected.missing):
+        expected = ExpectedCases(len(before), [case for case in before if case not in after], EARLIER)
+    return expected.in_words
 
 
 def _said_of_run(con: Connection, paired: Paired, run: ComparedRun) -> dict[str, float | None]:

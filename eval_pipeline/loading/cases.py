@@ -30,25 +30,19 @@ class ExpectedCases:
         return self.missing if isinstance(self.missing, int) else len(self.missing)
 
     @property
-    def is_declared(self) -> bool:
-        """Whether somebody said so, and not only earlier runs suggest it."""
-        return self.said_by in (FILE, NUMBER)
-
-    @property
     def in_words(self) -> str | None:
-        """What is missing; None where nothing is."""
+        """The missing cases, which leave the target undecided; None if no case is missing."""
         if not self.n_missing or self.n is None:
             return None
         ids = () if isinstance(self.missing, int) else self.missing
         listed = f": {', '.join(ids[:NAMED])}{' …' if len(ids) > NAMED else ''}" if ids else ""
         verb = "is" if self.n_missing == 1 else "are"
-        of = "expected cases" if self.is_declared else "cases of earlier runs"
-        return f"{self.n_missing:,} of {self.n:,} {of} {verb} missing{listed}"
-
-    @property
-    def why_undecided(self) -> str | None:
-        """Why nothing can be said of a target: a case that somebody expects is not there."""
-        return self.in_words if self.is_declared else None
+        if self.said_by != EARLIER:
+            return f"{self.n_missing:,} of {self.n:,} expected cases {verb} missing{listed}"
+        return (
+            f"{self.n_missing:,} of {self.n:,} cases of earlier runs {verb} missing{listed}; declare the expected cases in "
+            "cases.jsonl, or their number as `extraction_cases` under [datasets.<id>] in eval-pipeline.toml"
+        )
 
 
 _EXPECTED = """

@@ -286,7 +286,7 @@ def _extraction(con: Connection, run: RunRow, point: Point, expected: ExpectedCa
         macro_strict=_rates(summary, "macro_strict"),
         micro_strict=_rates(summary, "micro_strict"),
         **{name: summary.get(name) for name in (*TOTALS, "target")},
-        target_met=None if expected.why_undecided else summary.get("target_met"),
+        target_met=None if expected.in_words else summary.get("target_met"),
         cases={case["case_id"]: case_metrics(case) for case in cases if case["f1"] is not None},
         fields={
             row["field"]: FieldAccuracy(accuracy=row["accuracy"], n=row["n"])

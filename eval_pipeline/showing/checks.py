@@ -296,8 +296,8 @@ def missed_extraction_targets(store: Store, run_ids: Collection[str] | None) -> 
         run_id: _missed(f1, n, target=target) if n else "no case was scored" for run_id, f1, n, target in rows
     }
     for run_id, expected in expected_cases(con, store.definitions().config, _asked(run_ids)).items():
-        if expected.why_undecided:
-            faults[run_id] = f"undecided: {expected.why_undecided}"
+        if expected.in_words:
+            faults[run_id] = f"undecided: {expected.in_words}"
     return dict(sorted(faults.items()))
 
 

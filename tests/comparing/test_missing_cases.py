@@ -82,12 +82,14 @@ def expectation(extraction: Any) -> tuple[Any, ...]:
     return tuple(extraction[name] for name in names)
 
 
-def test_earlier_runs_only_warn(settings: Settings) -> None:
+def test_a_case_of_earlier_runs_that_is_missing_leaves_target_and_gate_open(settings: Settings) -> None:
     assert expectation(shown(settings, FIVE)) == (None, [], None, True, None)
-    said = "1 of 5 cases of earlier runs is missing: e5"
-    assert expectation(shown(settings)) == (5, ["e5"], "earlier runs", True, said)
-    assert judged(settings)["verdict"] == "pass"
-    assert said in run_page(project_of(settings), FOUR)
+    *counts, said = expectation(shown(settings))
+    assert counts == [5, ["e5"], "earlier runs", None]
+    assert said.startswith("1 of 5 cases of earlier runs is missing: e5; declare the expected cases")
+    (rule,) = judged(settings)["rules"]
+    assert (rule["verdict"], rule["reason"]) == ("inconclusive", said)
+    assert "1 of 5 cases of earlier runs is missing: e5" in run_page(project_of(settings), FOUR)
 
 
 def test_a_listed_case_that_is_missing_leaves_target_and_gate_open(settings: Settings) -> None:

@@ -176,3 +176,38 @@ def test_show_tells_how_many_answers_were_scored(desk_of_judges: Desk) -> None:
     assert "197 of 200" not in desk_of_judges.must("show", "few").text
     document = desk_of_judges.must("show", "few", "--json").json
     assert document["score_coverage"]["judge_correctness"] == {"scored": 197, "needed": 200}
+
+
+def extract(desk: Desk, run_id: str, cases: list[str], *, day: int, **run: Any) -> None:
+    """Write a run of extraction cases without any error."""
+    fields = {"name": "x", "year": 2026}
+    rows = [{"case_id": case, "ground_truth": fields, "extracted": fields} for case in cases]
+    folder = desk.run(run_id, [], dataset="forms", created_at=f"2026-09-{day:02}T02:00:00Z", **run)
+    (folder / "results.jsonl").unlink()
+    desk.lines(f"bundle/runs/{run_id}/extractions.jsonl", rows)
+
+
+FIVE_CASES = ["e1", "e2", "e3", "e4", "e5"]
+
+
+def test_a_target_is_undecided_when_a_case_of_earlier_runs_is_missing(desk: Desk) -> None:
+    extract(desk, "five", FIVE_CASES, day=1, suite="forms")
+    extract(desk, "four", FIVE_CASES[:4], day=2, suite="forms")
+    desk.load()
+    assert desk.must("show", "four", "--json").json["extraction"]["target_met"] is None
+    shown = desk.must("show", "four").text
+    assert "target 0.90 undecided" in shown and "cases.jsonl" in shown and "extraction_cases" in shown
+    output = desk("gate", "four", "--baseline", "five")
+    assert output.code == INCONCLUSIVE
+    assert "1 of 5 cases of earlier runs is missing: e5" in output.text and "cases.jsonl" in output.text
+    desk.text("eval-pipeline.toml", "[datasets.forms]\nextraction_cases = 4\n")
+    assert desk.must("show", "four", "--json").json["extraction"]["target_met"] is True
+    assert desk("gate", "four", "--baseline", "five").code == PASS
+
+
+def test_a_gate_expects_the_cases_of_a_baseline_of_another_suite(desk: Desk) -> None:
+    extract(desk, "five", FIVE_CASES, day=1, suite="forms")
+    extract(desk, "four", FIVE_CASES[:4], day=2, suite="forms-of-a-branch")
+    desk.load()
+    output = desk("gate", "four", "--baseline", "five")
+    assert output.code == INCONCLUSIVE and "1 of 5 cases of earlier runs is missing: e5" in output.text
