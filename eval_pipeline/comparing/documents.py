@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Final
 
 from msgspec import field, structs
@@ -20,6 +21,8 @@ FALLBACK: Final = "fallback_doc_span"
 SAYS_IMPLAUSIBLE: Final = " is implausible: "
 # How the warning begins that two runs were matched by id without a word on their chunkers (A3.21).
 UNRECORDED: Final = "no chunker version recorded on either side: matched by id"
+# In `trust`: neither dataset has a golden set.
+UNLABELLED: Final = "no labels"
 ADJUSTMENT: Final = "benjamini_hochberg"
 # What a test says of a difference.
 TESTED: Final = ("ci_low", "ci_high", "p_value", "p_adjusted", "test", "n", "mde", "adjusted_as")
@@ -323,6 +326,9 @@ class CompareReport(Document, frozen=True, kw_only=True):
         dict[str, PairCoverage] | UnsetType,
         Help("Metric of scores → how many answers have one, if some that need one have none."),
     ] = UNSET
+    label_fields: Annotated[
+        list[str] | UnsetType, Help("Unused fields of compared files whose names look like labels.")
+    ] = UNSET
     trust: Annotated[
         list[str], Help("What a verdict rests on: queries, labels, definitions, judge, what was recorded.")
     ] = field(default_factory=list)
@@ -337,10 +343,26 @@ class CompareReport(Document, frozen=True, kw_only=True):
         """Whether at least one of the runs was meant to answer queries; else nothing is said of queries."""
         return not self.is_without_results
 
+    @property
+    def why_unlabelled(self) -> str | None:
+        """Why retrieval cannot be judged, if neither dataset has a golden set; else None."""
+        if UNLABELLED not in self.trust or self.is_without_results:
+            return None
+        return unlabelled_reason(self.label_fields or ())
+
     def delta_of(self, metric: str) -> float | None:
         """How far the metric moved; None where it is undefined in either run, or not known at all."""
         delta = self.deltas.get(metric)
         return None if isinstance(delta, str) else delta
+
+
+def unlabelled_reason(label_fields: Sequence[str]) -> str:
+    """Why retrieval cannot be judged, with the fields that may hold the labels."""
+    if not label_fields:
+        return "no labels found"
+    named = ", ".join(f"`{name}`" for name in label_fields)
+    verb, them = ("looks", "it") if len(label_fields) == 1 else ("look", "them")
+    return f"no labels found ({named} {verb} like them: rename or map {them})"
 
 
 class GateRule(Document, frozen=True, kw_only=True):
@@ -384,7 +406,7 @@ class GateReport(Document, frozen=True, kw_only=True):
     verdict: Annotated[str, Help("pass, fail or inconclusive.")]
     candidate: Annotated[str, Help("The run in question.")]
     baseline: Annotated[str, Help("The run that it is held against.")]
-    preconditions: Annotated[list[str], Help("Why no rule could be asked at all; empty where they were.")]
+    preconditions: Annotated[list[str], Help("Why the gate cannot pass, whatever its rules find.")]
     rules: Annotated[list[GateRule], Help("The rules that were judged.")]
     skipped: Annotated[list[str], Help("Rules that were left out, each with its reason.")] = field(
         default_factory=list

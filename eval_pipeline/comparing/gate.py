@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from eval_pipeline.comparing.compare import _fallback_compared
-from eval_pipeline.comparing.documents import GateReport
+from eval_pipeline.comparing.documents import GateReport, unlabelled_reason
 from eval_pipeline.comparing.gate_evidence import (
     Change,
     Drift,
@@ -23,7 +23,12 @@ from eval_pipeline.comparing.gate_evidence import (
 from eval_pipeline.comparing.gate_rules import EXTRACTION, GateConfig, Rule, read_gate, with_slices
 from eval_pipeline.comparing.material import Paired, find_pair, read_pair
 from eval_pipeline.comparing.noise import RecentRun, StoredValue, _stored_values, recent_runs
-from eval_pipeline.comparing.pair_rows import ComparedRun, _aggregates_of, find_compared_run
+from eval_pipeline.comparing.pair_rows import (
+    ComparedRun,
+    _aggregates_of,
+    _count_stale_labels,
+    find_compared_run,
+)
 from eval_pipeline.comparing.significance import Compared, _mean_of_values, questions_of
 from eval_pipeline.comparing.states import (
     DELIVERED,
@@ -35,6 +40,8 @@ from eval_pipeline.comparing.states import (
 )
 from eval_pipeline.comparing.warnings import (
     OF_ANOTHER_KIND,
+    _about_runs,
+    _about_stale_labels,
     _is_judged,
     _matched_by_id,
     _why_unstable,
@@ -49,12 +56,14 @@ from eval_pipeline.formulas.scores import PREFIX
 from eval_pipeline.loading.cases import EARLIER, ExpectedCases, expected_cases, held_cases
 from eval_pipeline.records import SCORED_ASKS
 from eval_pipeline.showing.checks import ExtractionScores, extraction_scores
+from eval_pipeline.showing.plausibility import words_about_ids
 from eval_pipeline.showing.show import EXTRACTION as EXTRACTION_CASES
 from eval_pipeline.showing.undefined import SPAN
 from eval_pipeline.stats import drift_anchor
 from eval_pipeline.store.open import Connection
 from eval_pipeline.store.project import Project, Store
 
+ERROR_RATE: Final = "error_rate"
 TOO_FEW: Final = "applies to"
 NO_QUERY: Final = "no query is in both runs"
 OF_QUERIES: Final = "metrics of queries: neither run delivered results"
@@ -78,14 +87,24 @@ class Evidence:
     drifts: Sequence[Drift]
     extraction: tuple[ExtractionScores | None, ExtractionScores | None]
     missing_cases: str | None = None
+    label_fields: Sequence[str] = ()
+    notes: Sequence[str] = ()
     # What was said of either run as a whole, by metric.
     whole: tuple[Mapping[str, float | None], Mapping[str, float | None]] = ({}, {})
 
 
 def gate(
-    project: Project, candidate: str, baseline: str | None, *, config_file: Path | None = None
+    project: Project,
+    candidate: str,
+    baseline: str | None,
+    *,
+    config_file: Path | None = None,
+    label_fields: Sequence[str] = (),
 ) -> GateReport:
-    """The document of `gate CANDIDATE --baseline RUN_ID --json`."""
+    """The document of `gate CANDIDATE --baseline RUN_ID --json`.
+
+    `label_fields` are unused fields of the runs' files whose names look like labels.
+    """
     registry = project.definitions()
     file = _config(config_file, registry)
     config = read_gate(file.gate, registry, path=file.path)
@@ -103,7 +122,7 @@ def gate(
         _refuse_implausible(a, b)
         paired = read_pair(store, a, b)
         config = _rules_by_span(config, paired, registry)
-        evidence = _read_evidence(store, paired, config)
+        evidence = replace(_read_evidence(store, paired, config), label_fields=label_fields)
     return _decide(evidence, evidence.paired.registry, config)
 
 
@@ -184,7 +203,20 @@ def _read_evidence(store: Store, paired: Paired, config: GateConfig) -> Evidence
         extraction=(extraction_scores(con, a.run_key), extraction_scores(con, b.run_key)),
         missing_cases=_missing_cases(store, paired),
         whole=(_said_of_run(con, paired, a), _said_of_run(con, paired, b)),
+        notes=_notes(con, paired),
     )
+
+
+def _notes(con: Connection, paired: Paired) -> list[str]:
+    """The state of both runs, how many of their ids the labels name, and stale labels."""
+    runs = {run.run_key: run.run_id for run in (paired.a, paired.b)}
+    words = words_about_ids(con, list(runs))
+    stale_labels = _count_stale_labels(con, paired.b) if paired.is_exact else 0
+    return [
+        *_about_runs(paired),
+        *(f"{run_id}: {words[run_key]}" for run_key, run_id in runs.items() if run_key in words),
+        *_about_stale_labels(paired, stale_labels),
+    ]
 
 
 def _missing_cases(store: Store, paired: Paired) -> str | None:
@@ -287,7 +319,14 @@ def _decide(evidence: Evidence, registry: Registry, config: GateConfig) -> GateR
     rules, skipped = _asked(evidence, config, registry)
     preconditions = list(_preconditions(paired, registry, config, rules, skipped=skipped))
     if preconditions:
-        return _document(paired.a, paired.b, config, preconditions=preconditions, skipped=skipped)
+        return _document(
+            paired.a,
+            paired.b,
+            config,
+            preconditions=preconditions,
+            skipped=skipped,
+            notes=evidence.notes,
+        )
     untold = _untold(paired, registry, evidence.by_span)
     failed = {rule.metric: why for rule in rules if (why := _why_failed(rule, paired, registry))}
     changes = [
@@ -310,8 +349,21 @@ def _decide(evidence: Evidence, registry: Registry, config: GateConfig) -> GateR
     ]
     if not evidence.drifts and config.drift_nights and not paired.is_without_results:
         skipped = [*skipped, NO_DRIFT]
-    notes = [*filter(None, [_matched_by_id(paired)]), *_stale_alike(paired, registry, rules)]
-    return _document(paired.a, paired.b, config, judged=judged, skipped=skipped, notes=notes)
+    notes = [*filter(None, [_matched_by_id(paired)]), *_stale_alike(paired, registry, rules), *evidence.notes]
+    obstacles = []
+    if all(_is_beside_quality(rule, paired) for rule in rules):
+        why = f"nothing to judge retrieval by: {unlabelled_reason(evidence.label_fields)}"
+        obstacles = [why if paired.is_unlabelled else "no rule about the quality of results applies"]
+    return _document(
+        paired.a, paired.b, config, preconditions=obstacles, judged=judged, skipped=skipped, notes=notes
+    )
+
+
+def _is_beside_quality(rule: Rule, paired: Paired) -> bool:
+    """Whether passing this default rule is no evidence of quality: errors, or anything but scores without labels."""
+    if not rule.is_default or rule.metric == EXTRACTION or _is_judged(rule.metric):
+        return False
+    return paired.is_unlabelled or rule.metric == ERROR_RATE
 
 
 def _asked(evidence: Evidence, config: GateConfig, registry: Registry) -> tuple[list[Rule], list[str]]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from eval_pipeline.comparing._whole_runs import compare_cases
-from eval_pipeline.comparing.documents import SAYS_IMPLAUSIBLE, UNRECORDED, Counts
+from eval_pipeline.comparing.documents import SAYS_IMPLAUSIBLE, UNLABELLED, UNRECORDED, Counts
 from eval_pipeline.comparing.material import Material, Paired
 from eval_pipeline.comparing.states import DELIVERED, FROZEN, _computed_alike, _formula_differences
 from eval_pipeline.computing.judges import Setup, asks_of, differing_asks
@@ -42,9 +42,9 @@ def _warnings_of(material: Material, registry: Registry, counts: Counts) -> list
     paired = material.paired
     cases = _about_cases(material)
     if paired.is_without_results:
-        return [*_about_runs(paired, counts), *_about_definitions(registry.summaries, paired), *cases]
+        return [*_about_runs(paired), *_about_definitions(registry.summaries, paired), *cases]
     return [
-        *_about_runs(paired, counts),
+        *_about_runs(paired, counts.not_comparable),
         *_about_chunkers(material, registry, counts),
         *_about_definitions([*paired.formulas, *registry.summaries], paired),
         *_about_values(paired),
@@ -83,7 +83,7 @@ def chunk_level_metrics(registry: Registry, paired: Paired) -> list[str]:
     return [key for one in paired.formulas if is_of_chunks(registry, one) for key in one.keys]
 
 
-def _about_runs(paired: Paired, counts: Counts) -> Iterator[str]:
+def _about_runs(paired: Paired, n_not_comparable: int = 0) -> Iterator[str]:
     a, b = paired.a, paired.b
     if a.run_key == b.run_key:
         yield f"both are the same run, {a.run_id}: every difference is 0"
@@ -110,8 +110,8 @@ def _about_runs(paired: Paired, counts: Counts) -> Iterator[str]:
             yield f"{name}{SAYS_IMPLAUSIBLE}{run.implausible.sentence}"
         if run.run_id in paired.attempts:
             yield from _about_attempt(paired.attempts[run.run_id])
-    if paired.is_exact and paired.is_comparable and counts.not_comparable and a.dataset_key == b.dataset_key:
-        yield f"not comparable: {_queries(counts.not_comparable)}, for which nothing was computed"
+    if paired.is_exact and paired.is_comparable and n_not_comparable and a.dataset_key == b.dataset_key:
+        yield f"not comparable: {_queries(n_not_comparable)}, for which nothing was computed"
 
 
 def _about_attempt(run: NightRun) -> Iterator[str]:
@@ -154,10 +154,14 @@ def _about_chunkers(material: Material, registry: Registry, counts: Counts) -> I
             )
     if paired.both.is_by_span:
         yield _about_other_chunker(paired)
-    if material.stale_labels:
+    yield from _about_stale_labels(paired, material.stale_labels)
+
+
+def _about_stale_labels(paired: Paired, n: int) -> Iterator[str]:
+    if n:
         yield (
-            f"stale labels: {material.stale_labels:,} expected ids not in the run's inventory (chunker "
-            f"{versions[1]!r}); neither run can find them"
+            f"stale labels: {n:,} expected ids not in the run's inventory (chunker "
+            f"{paired.b.config['chunker_version']!r}); neither run can find them"
         )
 
 
@@ -404,7 +408,7 @@ def _trust_of(material: Material, registry: Registry) -> list[str]:
         )
     }
     found.append(
-        "no labels" if paired.is_unlabelled else "labels differ" if "labels" in differing else "same labels"
+        UNLABELLED if paired.is_unlabelled else "labels differ" if "labels" in differing else "same labels"
     )
     found.append("definitions differ" if differing - {"labels", DELIVERED} else "same definitions")
     found += ["scores of another kind"] if DELIVERED in differing else []

@@ -40,8 +40,8 @@ class ExpectedCases:
         if self.said_by != EARLIER:
             return f"{self.n_missing:,} of {self.n:,} expected cases {verb} missing{listed}"
         return (
-            f"{self.n_missing:,} of {self.n:,} cases of earlier runs {verb} missing{listed}; declare the expected cases in "
-            "cases.jsonl, or their number as `extraction_cases` under [datasets.<id>] in eval-pipeline.toml"
+            f"{self.n_missing:,} of {self.n:,} cases of earlier runs {verb} missing{listed}; declare the expected "
+            "cases in cases.jsonl, or their number as `extraction_cases` under [datasets.<id>] in eval-pipeline.toml"
         )
 
 

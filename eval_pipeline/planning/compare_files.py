@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,6 +19,7 @@ from eval_pipeline.comparing.compare import compare
 from eval_pipeline.comparing.documents import CompareReport, GateReport
 from eval_pipeline.comparing.gate import gate
 from eval_pipeline.computing.measure import Progress, measure
+from eval_pipeline.documents import UNSET
 from eval_pipeline.errors import StoreError, StoreMissing, UnknownName, UsageError
 from eval_pipeline.loading.context import LoadReport
 from eval_pipeline.loading.load import load_bundles
@@ -35,6 +36,7 @@ YAML: Final = (".yaml", ".yml")
 SHOWN: Final = 3
 LABELS_WANTED: Final = "--labels FILE takes qrels, a golden set or a BEIR folder"
 _COMMAND: Final = re.compile(r"; `eval-pipeline .*")
+_LABEL_NAME: Final = re.compile("gold|truth|relevant|expected|label|reference", re.IGNORECASE)
 _LOADING: Final = re.compile(r"no golden set for dataset \S+: `eval-pipeline [^`]*` takes labels in")
 
 Side = Path | str
@@ -48,6 +50,8 @@ class Sides:
     old: str | None
     new: str
     is_temporary: bool = False
+    # Unused fields of the files whose names look like labels.
+    label_fields: Sequence[str] = ()
 
     def compared(self, *, strict_chunker_version: bool = False) -> CompareReport:
         """The comparison of the two."""
@@ -57,12 +61,17 @@ class Sides:
         undefined = {key: _about_labels(reason) for key, reason in found.undefined.items()}
         warnings = [*self._unlabelled(), *self._said(found.warnings)]
         return replace_in(
-            found, warnings=warnings, undefined=undefined if self.is_temporary else found.undefined
+            found,
+            warnings=warnings,
+            undefined=undefined if self.is_temporary else found.undefined,
+            label_fields=list(self.label_fields) or UNSET,
         )
 
     def judged(self, config_file: Path | None = None) -> GateReport:
         """Whether the new one is good enough."""
-        found = gate(self.project, self.new, self.old, config_file=config_file)
+        found = gate(
+            self.project, self.new, self.old, config_file=config_file, label_fields=self.label_fields
+        )
         notes = [*self._unlabelled(), *self._said(found.notes)]
         return replace_in(found, preconditions=self._said(found.preconditions), notes=notes)
 
@@ -121,9 +130,10 @@ def side_by_side(
         if runs:
             with _both_readings(left, right):
                 _copy(project, place, runs)
-        a, b = _load_all(place, (left, right), labels)
+        label_fields: dict[str, None] = {}
+        a, b = _load_all(place, (left, right), labels, label_fields)
         measure(place, run_ids={a, b}, reasons=None, progress=progress)
-        yield Sides(place, a, b, is_temporary=True)
+        yield Sides(place, a, b, is_temporary=True, label_fields=list(label_fields))
 
 
 def _meant(
@@ -210,8 +220,13 @@ def _copy(project: Project, place: Project, runs: list[str]) -> None:
             find_run(copy.con, run_id)
 
 
-def _load_all(place: Project, sides: tuple[Side, Side], labels: Path | None) -> tuple[str, str]:
-    """What names its dataset comes first: labels and files without one of their own belong to it."""
+def _load_all(
+    place: Project, sides: tuple[Side, Side], labels: Path | None, label_fields: dict[str, None]
+) -> tuple[str, str]:
+    """What names its dataset comes first: labels and files without one of their own belong to it.
+
+    Unused fields that look like labels are added to `label_fields`.
+    """
     names: dict[Side, str] = {
         one: _load_bundle(place, one) for one in sides if isinstance(one, Path) and is_bundle(one)
     }
@@ -221,7 +236,7 @@ def _load_all(place: Project, sides: tuple[Side, Side], labels: Path | None) -> 
     dataset = _dataset_of(place, known[0]) if known else DATASET
     if labels is not None:
         _load_labels(place, labels, dataset)
-    a, b = (names[one] if one in names else _load_side(place, one, dataset) for one in sides)
+    a, b = (names[one] if one in names else _load_side(place, one, dataset, label_fields) for one in sides)
     return a, b
 
 
@@ -230,11 +245,12 @@ def _dataset_of(place: Project, run_id: str) -> str:
         return find_run(store.con, run_id).dataset
 
 
-def _load_side(place: Project, side: Side, dataset: str) -> str:
+def _load_side(place: Project, side: Side, dataset: str, label_fields: dict[str, None]) -> str:
     if isinstance(side, str):
         return side
     run_id = _free_name(place, name_of_file(side))
     report, files = load_files([side], [], FilesNamed(run_id=run_id, dataset=dataset), place)
+    label_fields.update(dict.fromkeys(filter(_LABEL_NAME.search, files[0].unused)))
     return _only_run(place, side, report, files[0].runs)
 
 

@@ -306,7 +306,7 @@ def render_gate_md(gate: GateReport) -> str:
         f"{escaped(gate.candidate)} against {escaped(gate.baseline)}.",
     ]
     if gate.preconditions:
-        lines += ["", "Nothing was decided, because:", ""]
+        lines += ["", f"{'The gate cannot pass' if gate.rules else 'Nothing was decided'}, because:", ""]
         lines += [f"- {escaped(problem)}" for problem in gate.preconditions]
     shown, quiet = rules_worth_showing(gate)
     if shown:

@@ -17,6 +17,7 @@ SAME: Final = "the same"
 MIXED: Final = "better and worse"
 NOT_SHOWN: Final = "no difference shown"
 NOTHING_ASKED: Final = "nothing to compare"
+NOT_JUDGED: Final = "nothing to judge retrieval by"
 MOST_TILES: Final = 4
 MOST_NAMED: Final = 4
 MOST_SLICES: Final = 3
@@ -59,9 +60,14 @@ def verdict_on(report: CompareReport) -> Verdict:
     """Worse, better, both, or no difference shown; with the numbers that say so."""
     asked = [row for row in rows_of(report) if row.is_asked]
     word = _word(asked)
+    findings = list(_findings(word, asked))
+    if report.why_unlabelled:
+        # Without labels the rest says nothing about quality.
+        findings = [("Nothing to judge retrieval by", report.why_unlabelled), *_moved_findings(asked)]
+        word = word if word in (WORSE, BETTER, MIXED) else NOT_JUDGED
     return Verdict(
         word=word,
-        findings=list(_findings(word, asked)),
+        findings=findings,
         trust=" · ".join(report.trust),
         tiles=_tiles(asked),
         places=[*_places(report), *_slices(report)],
@@ -85,13 +91,17 @@ def _findings(word: str, asked: Sequence[Row]) -> Iterator[tuple[str, str]]:
     if word == SAME:
         yield "The same", "both were computed from the same results"
         return
+    yield from _moved_findings(asked)
+    still = _families_without(asked)
+    if still:
+        yield "No difference shown", _named([_family_at_rest(rows) for rows in still])
+
+
+def _moved_findings(asked: Sequence[Row]) -> Iterator[tuple[str, str]]:
     for verdict in (WORSE, BETTER):
         moved = _one_of_each_family([row for row in asked if row.verdict == verdict])
         if moved:
             yield verdict.capitalize(), _named([_moved(row) for row in moved])
-    still = _families_without(asked)
-    if still:
-        yield "No difference shown", _named([_family_at_rest(rows) for rows in still])
 
 
 def _moved(row: Row) -> str:

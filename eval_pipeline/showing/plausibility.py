@@ -151,7 +151,7 @@ def ids_in_words(project: Project, run_ids: Collection[str]) -> tuple[dict[str, 
     with project.read() as store:
         runs = {run_key: run_id for run_id, run_key in _keys(store.con, run_ids)}
         unknown = implausible_runs(store.con, list(runs))
-        told = _in_words(store.con, list(runs)) if len(runs) <= _TOLD_ONE_BY_ONE else {}
+        told = words_about_ids(store.con, list(runs)) if len(runs) <= _TOLD_ONE_BY_ONE else {}
     odd = {runs[run_key]: one.sentence for run_key, one in unknown.items()}
     return odd, {runs[run_key]: line for run_key, line in told.items() if run_key not in unknown}
 
@@ -163,7 +163,7 @@ def _keys(con: Connection, run_ids: Collection[str]) -> list[tuple[str, int]]:
     ).fetchall()
 
 
-def _in_words(con: Connection, run_keys: Collection[int]) -> dict[int, str]:
+def words_about_ids(con: Connection, run_keys: Collection[int]) -> dict[int, str]:
     """run_key → a line about its ids and the labels, of the runs that have both."""
     scored = _with_hits(con, _scored_runs(con, run_keys))
     unknown = implausible_runs(con, [run.run_key for run in scored])

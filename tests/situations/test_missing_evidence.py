@@ -211,3 +211,75 @@ def test_a_gate_expects_the_cases_of_a_baseline_of_another_suite(desk: Desk) -> 
     desk.load()
     output = desk("gate", "four", "--baseline", "five")
     assert output.code == INCONCLUSIVE and "1 of 5 cases of earlier runs is missing: e5" in output.text
+
+
+def write_files(desk: Desk, n: int = 60, *, failed: int = 0) -> None:
+    """Two files without labels that differ in every hit; the first queries of the new one may have failed."""
+    for name in ("old", "new"):
+        rows: list[Row] = [
+            {"query_id": f"q{number}", "retrieved": [f"{name}-{number}"], "response": f"{name} {number}"}
+            | {"gold_refs": [f"old-{number}"]}
+            | ({"error": "late", "response": None} if name == "new" and number < failed else {})
+            for number in range(n)
+        ]
+        desk.lines(f"{name}.jsonl", rows)
+
+
+def test_files_without_labels_have_nothing_to_judge_retrieval_by(desk: Desk) -> None:
+    write_files(desk)
+    output = desk.must("compare", "old.jsonl", "new.jsonl")
+    assert "No difference shown" not in output.text
+    headline = output.stdout.splitlines()[1:3]
+    assert " ".join(headline).startswith("Nothing to judge retrieval by: no labels found (`gold_refs` looks")
+    assert "`gold_refs` looks like them: rename or map it" in output.text
+
+
+def test_a_gate_on_files_without_labels_does_not_pass(desk: Desk) -> None:
+    write_files(desk)
+    output = desk("gate", "new.jsonl", "--baseline", "old.jsonl")
+    assert output.code == INCONCLUSIVE
+    assert "nothing to judge retrieval by: no labels found (`gold_refs` looks like them" in output.text
+
+
+def test_a_gate_on_files_without_labels_fails_when_errors_rise(desk: Desk) -> None:
+    write_files(desk, failed=30)
+    assert desk("gate", "new.jsonl", "--baseline", "old.jsonl").code == FAIL
+
+
+def test_stored_runs_without_a_golden_set_pass_by_written_rules_alone(desk: Desk, tmp_path: Path) -> None:
+    for day, run_id in enumerate(("before", "after"), start=1):
+        rows = [{"query_id": f"q{number:03}", **found(run_id, number)} for number in range(60)]
+        desk.run(run_id, rows, created_at=f"2026-09-{day:02}T02:00:00Z", **RUN)
+    desk.load()
+    output = desk("gate", "after", "--baseline", "before")
+    assert output.code == INCONCLUSIVE and "no labels found" in output.text
+    assert "No difference shown" not in desk.must("compare", "before", "after").text
+    config = written_rule(desk, tmp_path, '[[gate.rules]]\nmetric = "error_rate"\nmargin = 0.1\n')
+    assert desk("gate", "after", "--baseline", "before", "--config", config).code == PASS
+
+
+def found(name: str, number: int) -> Row:
+    hit = {"chunk_id": f"{name}-{number}", "doc_id": f"d{number}"}
+    return {"hits_top_k": [hit], "answer": {"text": name}}
+
+
+def test_a_gate_reports_what_labels_know_of_the_ids_and_which_labels_are_stale(desk: Desk) -> None:
+    desk.golden(golden(60))
+    # The inventory of the chunker lacks 20 of the 60 expected chunks.
+    chunks = [{"chunk_id": f"c{number}", "doc_id": f"d{number}"} for number in range(40)]
+    desk.inventory("v1", chunks)
+    other = {"chunk_id": "x", "doc_id": "dx"}
+    for day, run_id in enumerate(("before", "after"), start=1):
+        rows = [answer(number) for number in range(60)]
+        rows[0] = {"query_id": "q000", "hits_top_k": [other], "answer": {"text": "a"}}
+        bad = {"query_id": "q001", "hits_top_k": 7}
+        desk.run(run_id, [*rows, *([bad] if run_id == "after" else [])], **RUN, night=f"2026-09-{day:02}")
+    desk.load()
+    output = desk("gate", "after", "--baseline", "before")
+    ids = "after: 59 of 60 retrieved ids are named by a label of kb"
+    stale = "stale labels: 20 expected ids not in the run's inventory (chunker 'v1')"
+    rejected = "in quarantine for after: 1 row"
+    notes = desk("gate", "after", "--baseline", "before", "--json").json["notes"]
+    for sentence in (ids, stale, rejected):
+        assert sentence in output.text
+        assert any(note.startswith(sentence) for note in notes), notes
