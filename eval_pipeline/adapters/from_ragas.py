@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,12 @@ ABOUT = frozenset(
         *("reference_tool_calls", "reference_topics", "synthesizer_name", "evolution_type", "metadata"),
     }
 )
+# Names of columns that are not scores: conversation_id, timestamp_ms, createdAt. id_based_context_recall is one.
+_NOT_A_SCORE = re.compile(
+    r"timestamp|(?:^|[^a-z])(?:ids?|idx|uuid|guid|epoch|date|datetime|created_at|updated_at)$|[a-z](?-i:Id|At)$",
+    re.IGNORECASE,
+)
+_LARGEST_EXACT = 1 << 53
 
 
 def recognise(head: Head) -> Seen | None:
@@ -91,19 +98,24 @@ def _names(head: Head) -> set[str]:
 
 
 def _metrics(head: Head) -> set[str]:
-    """What is left and numeric."""
+    """The other columns of numbers, except ids and times by their names, and whole numbers too large for a double."""
     rows = [_renamed(row) for row in _first_rows(head)]
     left = {name for row in rows for name in row} - KNOWN - ABOUT - {*IDS, "", "Unnamed: 0"}
     values = {name: [row[name] for row in rows if row.get(name) not in (None, "")] for name in left}
-    return {name for name, found in values.items() if found and all(_is_score(one) for one in found)}
+    return {
+        name
+        for name, found in values.items()
+        if found and all(map(_is_score, found)) and not _NOT_A_SCORE.search(name)
+    }
 
 
 def _is_score(value: Any) -> bool:
-    return (
-        isinstance(value, bool | float | int)
-        or as_number(value) is not None
-        or value in ("nan", "NaN", "True", "False")
-    )
+    if isinstance(value, bool) or value in ("nan", "NaN", "True", "False"):
+        return True
+    number = as_number(value)
+    if number is None:
+        return isinstance(value, float)
+    return abs(number) <= _LARGEST_EXACT or not float(number).is_integer()
 
 
 def _renamed(row: Row) -> Row:
@@ -115,6 +127,8 @@ def _renamed(row: Row) -> Row:
 def read(path: Path, _options: ReadOptions) -> Iterator[Piece]:
     """A result per row, with its labels where the file has references."""
     metrics = _metrics(look_at(path))
+    if metrics:
+        yield Remark(f"taken for a score: {count(len(metrics), 'column')}: {', '.join(sorted(metrics))}")
     odd = 0
     for number, raw in rows_of(path):
         if isinstance(raw, ResultRow):
@@ -213,7 +227,7 @@ PAGE = Page(
             "`reference_contexts`; `reference` as the "
             "model answer"
         ),
-        "each further column of numbers as a score",
+        "each further column of numbers as a score, except ids, times and whole numbers above 2^53",
     ),
     cannot=(
         "times and errors: ragas does not keep them",

@@ -6,10 +6,11 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Final, TypedDict
 
+from eval_pipeline.computing.derived import _failure_of
 from eval_pipeline.computing.scope import Scope
 from eval_pipeline.formulas.definition import Definition, literal, quoted, render
 from eval_pipeline.formulas.registry import ALL_FORMULAS
-from eval_pipeline.store.open import Connection
+from eval_pipeline.store.open import Connection, StatementError
 
 KS = (1, 3, 5, 10)
 PLAIN_KEYS = ("mrr", "citation_coverage", "groundedness", "empty_result_rate", "refusal_correctness")
@@ -34,8 +35,16 @@ def compute_aggregates(
     con: Connection, catalogue: str, definition: Definition, formula: Definition, scope: Scope
 ) -> dict[int, int]:
     """Replace the aggregates of one formula for the runs of the scope; returns the rows per run."""
-    if formula.is_scored_by_name:
-        return _compute_aggregates_by_name(con, catalogue, definition, formula, scope)
+    compute = _compute_aggregates_by_name if formula.is_scored_by_name else _compute_aggregates_by_key
+    try:
+        return compute(con, catalogue, definition, formula, scope)
+    except StatementError as error:
+        raise _failure_of(definition, error) from error
+
+
+def _compute_aggregates_by_key(
+    con: Connection, catalogue: str, definition: Definition, formula: Definition, scope: Scope
+) -> dict[int, int]:
     keys = list(formula.keys)
     sql = render(definition.body, {**definition.header.parameters, "keys": keys}, path=definition.path)
     sql = sql.replace("metrics.formula", f"metrics.{quoted(formula.short_name)}")

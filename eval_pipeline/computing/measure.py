@@ -13,7 +13,7 @@ from typing import Any
 from eval_pipeline.computing.aggregates import DOCUMENT_KEYS, _write_documents, compute_aggregates
 from eval_pipeline.computing.definition_versions import _record_versions
 from eval_pipeline.computing.derived import compute, table_of
-from eval_pipeline.computing.failures import _find_culprit
+from eval_pipeline.computing.failures import Culprit, _find_culprit
 from eval_pipeline.computing.history import _carry_rename, _keep_replaced, _keep_replaced_rows
 from eval_pipeline.computing.ledger import (
     ASKED,
@@ -294,7 +294,11 @@ def _try_step(con: Connection, catalogue: str, work: _Work, step: Step, known: K
         _try_step(con, catalogue, work, step[half:], known)
         return
     definition = work.registry.definitions[step[0].wanted.definition]
-    culprit = _find_culprit(con, catalogue, definition, _scope_of(step), error)
+    if step[0].wanted.source:
+        # An aggregate is computed from whole tables, so no single query can be named.
+        culprit = Culprit(None, error.text)
+    else:
+        culprit = _find_culprit(con, catalogue, definition, _scope_of(step), error)
     known.views.clear()
     known.run_keys = ()
     found = [Failure(definition.name, due.run_key, culprit.query_key, culprit.text) for due in step]

@@ -3,7 +3,7 @@
 --   n: "How many queries that is"
 --   total: "Their sum, unrounded"
 -- about: "Mean, n and total of every metric, for the whole run and for every slice."
--- version: 1
+-- version: 2
 -- parameters: {keys: [], rounding: half_even}
 -- choices: {rounding: [half_even, half_up]}
 -- why: docs/decisions.md#ax-1
@@ -11,7 +11,8 @@
 -- Computed for one formula at a time: metrics.formula stands for its table, $key for each of its keys in turn.
 -- A query stands in many slices. So results are added once per kind of query, which is the combination of its category,
 -- difficulty, vaults and answerability, and then the few kinds per slice. Tags combine too freely for that: there every
--- result is added per tag. Slices are numbers until the end, and values whole numbers, whose sum is exact.
+-- result is added per tag. Slices are numbers until the end, and values whole numbers, whose sum is exact. Values that
+-- are too large for that are kept in lists and added in ascending order.
 with members as (
     select
         query_key,
@@ -64,7 +65,9 @@ results as (
     select
         run_key,
         query_key,
-        exact_units("$key") as "$key",
+        "$key",
+        exact_units(small_value("$key")) as "units $key",
+        large_value("$key") as "large $key",
     from metrics.formula
 ),
 
@@ -73,7 +76,8 @@ per_kind as (
         results.run_key,
         kinds.kind_no,
         count(results."$key") as "n $key",
-        sum(results."$key") as "units $key",
+        sum(results."units $key") as "units $key",
+        list(results."large $key") filter (where results."large $key" is not null) as "large $key",
     from results
     inner join kinds on results.query_key = kinds.query_key
     group by results.run_key, kinds.kind_no
@@ -85,6 +89,7 @@ per_slice as (
         slices_of_kinds.slice_no,
         cast(sum(per_kind."n $key") as bigint) as "n $key",
         sum(per_kind."units $key") as "units $key",
+        flatten(list(per_kind."large $key") filter (where per_kind."large $key" is not null)) as "large $key",
     from per_kind
     inner join slices_of_kinds on per_kind.kind_no = slices_of_kinds.kind_no
     group by per_kind.run_key, slices_of_kinds.slice_no
@@ -93,7 +98,8 @@ per_slice as (
         results.run_key,
         tags.slice_no,
         count(results."$key") as "n $key",
-        sum(results."$key") as "units $key",
+        sum(results."units $key") as "units $key",
+        list(results."large $key") filter (where results."large $key" is not null) as "large $key",
     from results
     inner join members as tags on results.query_key = tags.query_key and tags.slice = 'tag'
     group by results.run_key, tags.slice_no
@@ -104,7 +110,7 @@ select
     slice_names.slice,
     slice_names.slice_value,
     per_slice."n $key",
-    exact_total(per_slice."units $key") as "total $key",
-    rounded_by(exact_total(per_slice."units $key") / nullif(per_slice."n $key", 0), $rounding) as "value $key",
+    whole_total(per_slice."units $key", per_slice."large $key") as "total $key",
+    rounded_by("total $key" / nullif(per_slice."n $key", 0), $rounding) as "value $key",
 from per_slice
 inner join slice_names on per_slice.slice_no = slice_names.slice_no
