@@ -51,7 +51,10 @@ class Budget:
     def too_little_for(self, most: float) -> str:
         """Why the next call does not start."""
         limit, left = self.limit or 0.0, max(0.0, (self.limit or 0.0) - self.spent)
-        return f"the next call could cost {usd(most)}, and of the budget of {limit:g} USD {usd(left)} is left: raise it"
+        return (
+            f"the next call could cost {usd(most)}, and of the budget of {limit:g} USD {usd(left)} is left: raise it "
+            "(a call without a reported cost counts as the most that it could cost)"
+        )
 
     def settle(self, reserved: float, paid: float) -> None:
         """What was put aside became this; of an answer that never came nobody knows, so it counts in full."""

@@ -26,7 +26,8 @@ _RETRY_SECONDS: Final = 0.02
 _AT_ONCE: Final = 500
 _ALONE: Final = portalocker.LockFlags.EXCLUSIVE | portalocker.LockFlags.NON_BLOCKING
 # `run_id` is the run that paid. A claim is what a process asks just now; `deaths` counts the processes that ended while
-# they did, so that the answer may have been paid and never seen.
+# they did, so that the answer may have been paid and never seen. A bound is the most that a sent request can cost; its
+# row is removed when the actual cost is known.
 _SCHEMA: Final = """
 create table if not exists calls(
   request blob not null unique, party text not null, run_id text not null, http_status integer not null,
@@ -39,6 +40,8 @@ create table if not exists claims(
 create table if not exists failures(
   request blob primary key, party text not null, run_id text not null, reason text not null, http_status integer,
   attempts integer not null, uncertain integer not null, failed_at text not null) without rowid;
+create table if not exists bounds(request blob not null, run_id text not null, usd real not null);
+create index if not exists bounds_of_runs on bounds(run_id);
 """
 
 
@@ -322,6 +325,22 @@ class CallStore:
         (found,) = self._con.execute("select sum(usd) from calls where run_id = ?", (run_id,)).fetchone()
         return float(found or 0.0)
 
+    def add_bound(self, request: str, run_id: str, usd: float) -> int:
+        """Record the most that a request can cost before it is sent; return the number of the row."""
+        with self._transaction() as con:
+            row = con.execute("insert into bounds values (?, ?, ?)", (bytes.fromhex(request), run_id, usd))
+        return row.lastrowid or 0
+
+    def remove_bound(self, number: int) -> None:
+        """Remove the bound of a request whose cost is known."""
+        with self._transaction() as con:
+            con.execute("delete from bounds where rowid = ?", (number,))
+
+    def budgeted(self, run_id: str) -> float:
+        """USD that a run has used of its budget: reported costs, and the bounds of calls with an unknown cost."""
+        (found,) = self._con.execute("select sum(usd) from bounds where run_id = ?", (run_id,)).fetchone()
+        return self.spent(run_id) + float(found or 0.0)
+
     def payers(self) -> list[str]:
         """The runs that have paid, tried or begun anything."""
         rows = self._con.execute(
@@ -344,7 +363,7 @@ class CallStore:
         gone = 0
         for keys in _blocks(requests):
             with self._transaction() as con:
-                for table in ("failures", "claims"):
+                for table in ("failures", "claims", "bounds"):
                     con.execute(f"delete from {table} where request in ({_marks(keys)})", keys)
                 gone += con.execute(f"delete from calls where request in ({_marks(keys)})", keys).rowcount
         self._con.execute("pragma wal_checkpoint(truncate)")

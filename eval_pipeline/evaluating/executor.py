@@ -332,28 +332,32 @@ class Executor:
     async def _tried(self, lane: Lane, party: Party, call: Call) -> Answered | _Refused:
         """One attempt. An answer that never came may have been worked on: it counts as if it had cost the most."""
         sent, most = await self._through_the_door(lane, party, call)
-        paid, began = most, time.monotonic()
+        began = time.monotonic()
+        cost: float | None = None
+        bound = self._store.add_bound(call.request, self._run_id, most) if most else None
         self._in_flight += 1
         try:
             async with asyncio.timeout(party.limits.timeout_s):
                 reply = await party.post(sent, call)
             if not 200 <= reply.status < 300:
-                paid = 0.0
+                cost = 0.0
                 return self._refused(lane, party, sent, reply)
             answer = party.read(sent, call, reply)
-            paid = most if answer.usd is None else answer.usd
+            cost = answer.usd
             return replace(answer, latency_ms=round((time.monotonic() - began) * 1000, 3))
         except TimeoutError:
             return _Refused(f"{TIMED_OUT}: no answer within {party.limits.timeout_s:g} s")
         except NoAnswer as lost:
-            paid = most if lost.is_sent else 0.0
+            cost = None if lost.is_sent else 0.0
             return _Refused(lost.reason, is_final=lost.is_final)
         except asyncio.CancelledError:
             self._cut_off.add(call.request)
             raise
         finally:
             self._in_flight -= 1
-            self._budget.settle(most, paid)
+            self._budget.settle(most, most if cost is None else cost)
+            if bound is not None and cost is not None:
+                self._store.remove_bound(bound)
 
     async def _through_the_door(self, lane: Lane, party: Party, call: Call) -> tuple[bytes, float]:
         """Wait until the endpoint takes calls and the budget holds it: one at a time, in their order."""

@@ -92,13 +92,13 @@ def ask_judges(
 ) -> Counts:
     """Ask what has no answer yet, until all is answered or something stops it; every answer is in the store.
 
-    Of the budget so much was spent before: what the run has paid, unless somebody says otherwise.
+    `spent_usd` is the used part of the budget. The default is what earlier calls of the run used.
     """
     total = sum(question.body is not None for question in questions) if progress else None
     executor = Executor(
         store,
         run_id=run_id,
-        budget=Budget(budget_usd, store.spent(run_id) if spent_usd is None else spent_usd),
+        budget=Budget(budget_usd, store.budgeted(run_id) if spent_usd is None else spent_usd),
         stop=stop,
         progress=progress,
         total=total,

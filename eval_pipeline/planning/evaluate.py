@@ -355,7 +355,7 @@ class _EvaluatedRun:
     def _budget(self, others: Sequence[str]) -> float | None:
         """What the suite's other repeats have left of it."""
         budget = self.setup.suite.budget_usd
-        return None if budget is None else max(0.0, budget - sum(map(self.calls.spent, others)))
+        return None if budget is None else max(0.0, budget - sum(map(self.calls.budgeted, others)))
 
     def _written(self, asked: Counts, judged: Counts, questions: Questions) -> Evaluation:
         stop = asked.stopped or judged.stopped

@@ -125,10 +125,12 @@ def rejudge(
             for one in judges.values():
                 check_budget(one, budget_usd)
     with open_calls(project) as calls:
+        before = sum(map(calls.budgeted, run_ids))
         for number, run_id in enumerate(run_ids, 1):
             of_all = f"judging {run_id} ({number} of {len(run_ids)})" if len(run_ids) > 1 else "judging"
             with hold_suite(project.settings.rejudged, run_id, "rejudging of"):
-                left = None if budget_usd is None else budget_usd - sum(one.usd for one in found.runs)
+                used = sum(map(calls.budgeted, run_ids)) - before
+                left = None if budget_usd is None else budget_usd - used
                 progress = tell and partial(tell, of_all)
                 found.runs.append(_rejudge_run(project, calls, config, run_id, judge, left, stop, progress))
             if found.runs[-1].state == INCOMPLETE:

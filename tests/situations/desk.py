@@ -15,6 +15,7 @@ from click.testing import CliRunner
 
 from eval_pipeline.cli.main import cli
 from eval_pipeline.computing.measure import measure
+from eval_pipeline.errors import EvalPipelineError
 from eval_pipeline.loading.load import load_bundles
 from eval_pipeline.settings import load_settings
 from tests.bundle_files import Row, write_archive, write_golden, write_lines, write_run
@@ -52,6 +53,8 @@ class Desk:
         """Run a command in the folder: `desk("show", "monday", "--json")`."""
         with self._as_working_folder():
             done = CliRunner().invoke(cli, [str(word) for word in words])
+        if isinstance(done.exception, EvalPipelineError):
+            return Output(done.exception.exit_code, done.stdout, f"{done.stderr}error: {done.exception}\n")
         return Output(done.exit_code, done.stdout, done.stderr)
 
     def must(self, *words: str | Path) -> Output:
