@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import html
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache, cached_property
+from html.entities import html5
 from typing import Any, Final
+from urllib.parse import unquote, unquote_plus
 
 MASK: Final = "***"
 # A name that is or ends in one of these carries a secret, however its words are joined: apiKey, API-KEY, api_key.
@@ -19,6 +24,11 @@ _NAMES: Final = (
     "privatekey",
 )
 _USER_IN_URL: Final = re.compile(r"(?P<scheme>\b[a-z][a-z0-9+.-]*://)[^/\s@?#]+@", re.IGNORECASE)
+# Shorter texts occur everywhere.
+_SHORTEST_SECRET: Final = 6
+_DEEPEST_NESTING: Final = 4
+_ESCAPE: Final = re.compile(r"\\+(?:u([0-9a-f]{4})|x([0-9a-f]{2}))")
+_URL_SAFE: Final = str.maketrans("+/", "-_")
 
 
 def masked(value: Any) -> Any:
@@ -50,3 +60,71 @@ def _is_secret(name: object, value: object) -> bool:
     """Switches, and names without a value, tell nobody anything."""
     joined = re.sub(r"[\W_]", "", str(name)).lower()
     return joined.endswith(_NAMES) and value not in (None, "", True, False)
+
+
+class Masker:
+    """Replaces known secrets in text by `***`, as they are and as JSON, HTML, URLs and base64 write them."""
+
+    def __init__(self, secrets: Iterable[str]) -> None:
+        known = {form for secret in secrets for form in (secret, unquote(secret), unquote_plus(secret))}
+        found = {form for form in known if len(form) >= _SHORTEST_SECRET}
+        self._texts = sorted(found | {code for form in found for code in _base64_parts(form)}, key=len)
+        self._decoded = {_decoded(text) for text in self._texts}
+
+    def mask(self, text: str) -> str:
+        """Return the text without secrets; `***` alone if a secret is nested too deeply to be cut out."""
+        if not self._occurs_in(text):
+            return text
+        masked = self._pattern.sub(MASK, text)
+        return MASK if self._occurs_in(masked) else masked
+
+    def mask_body(self, body: bytes) -> bytes:
+        """Return the body of a reply without secrets."""
+        return self.mask(body.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+
+    def _occurs_in(self, text: str) -> bool:
+        decoded = _decoded(text)
+        return any(secret in decoded for secret in self._decoded)
+
+    @cached_property
+    def _pattern(self) -> re.Pattern[str]:
+        longest_first = reversed(self._texts)
+        return re.compile("|".join("".join(map(_notations, text)) for text in longest_first), re.IGNORECASE)
+
+
+def _decoded(text: str) -> str:
+    """The text in lower case without escapes, however deeply they are nested."""
+    text = text.lower()
+    for _ in range(_DEEPEST_NESTING):
+        before = text
+        if "\\" in text:
+            text = _ESCAPE.sub(lambda found: chr(int(found[1] or found[2], 16)), text).replace("\\", "")
+        text = unquote(text) if "%" in text else text
+        text = html.unescape(text) if "&" in text else text
+        if text == before:
+            break
+    return text.lower()
+
+
+@cache
+def _notations(character: str) -> str:
+    """A pattern for a character: plain, or as JSON, a URL or HTML writes it."""
+    code = ord(character)
+    entities = [name for name, value in html5.items() if value == character and name.endswith(";")]
+    percent = "".join(f"%(?:25)*{byte:02x}" for byte in character.encode("utf-8", "surrogatepass"))
+    forms = [
+        rf"\\*{re.escape(character)}",
+        rf"\\+(?:u{code:04x}|x{code:02x})",
+        percent,
+        rf"&(?:amp;)*(?:#0*{code};|#x0*{code:x};{''.join(f'|{re.escape(name)}' for name in entities)})",
+        *([r"\+"] if character == " " else []),
+    ]
+    return f"(?:{'|'.join(forms)})"
+
+
+def _base64_parts(secret: str) -> Iterator[str]:
+    """The characters of base64 that the secret alone determines, for each place at which it can begin."""
+    data = secret.encode("utf-8", "surrogatepass")
+    for offset, start in enumerate((0, 2, 3)):
+        code = base64.b64encode(bytes(offset) + data).decode()[start : (offset + len(data)) * 8 // 6]
+        yield from (code, code.translate(_URL_SAFE))

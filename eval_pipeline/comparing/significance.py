@@ -44,6 +44,8 @@ SLICED_SCALES: Final = ("binary", "fraction", "ordinal")
 # Why a metric has no adjusted p of its own.
 TOO_FEW: Final = "too few moved"
 NOT_TESTED: Final = "not tested"
+# The squares of larger values have no sum in a double.
+LARGEST_TESTED: Final = 1e150
 
 Groups = Sequence[str | None] | None
 
@@ -251,6 +253,8 @@ def compare_metric(
     if within is not None:
         wanted = np.intersect1d(wanted, within)
     a, b = pairs.a[wanted], pairs.b[wanted]
+    if np.any(np.abs([a, b]) > LARGEST_TESTED):
+        return PairedResult(n=int(wanted.size), reason=f"values above {LARGEST_TESTED:g} cannot be tested")
     scale = _scale_for(compared.scale, a, b)
     return compare_paired(
         a,

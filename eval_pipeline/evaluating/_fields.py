@@ -13,6 +13,8 @@ T = TypeVar("T")
 Variable = Callable[[str], str | None]
 # `{field}` of a golden row; `{{` and `}}` are braces.
 FIELD: Final = re.compile(r"\{\{|\}\}|\{([A-Za-z_]\w*)\}")
+# Fields whose values are not shown.
+_MAY_HOLD_KEYS: Final = ("url", "base_url", "api_key", "headers")
 _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
@@ -32,7 +34,8 @@ class Fields:
     def fault(self, name: str, what_it_is: str) -> InvalidConfig:
         """What to raise where the value is another than that."""
         found = self._entries.get(name)
-        said = f"is {found!r}" if found is not None else "is missing"
+        shown = "not valid" if name in _MAY_HOLD_KEYS else repr(found)
+        said = f"is {shown}" if found is not None else "is missing"
         return InvalidConfig(f"[{self.place}] {name} {said}; it is {what_it_is}")
 
     def text(self, name: str, default: str | None = None) -> str:
@@ -121,7 +124,7 @@ def filled(place: str, text: str, variable: Variable) -> str:
 
 def variables_in(entries: Mapping[str, Any]) -> list[str]:
     """The variables that a table wants, in the fields that may want one."""
-    texts = [entries.get(name) for name in ("url", "base_url", "api_key")]
+    texts = [entries.get(name) for name in _MAY_HOLD_KEYS if name != "headers"]
     headers = entries.get("headers")
     texts += headers.values() if isinstance(headers, dict) else ()
     return sorted({name for text in texts if isinstance(text, str) for name in _VARIABLE.findall(text)})

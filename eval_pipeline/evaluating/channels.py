@@ -7,14 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Protocol, Self
 
+from eval_pipeline.bundle.secrets import Masker
 from eval_pipeline.evaluating.baseline import _judge_by_words
 from eval_pipeline.evaluating.http import Http, NoAnswer, Reply
 from eval_pipeline.evaluating.setup import BASELINE, HTTP, MODELS, Judge, Limits, Program, Target
 from eval_pipeline.evaluating.workers.processes import Workers
-
-MASK = "***"
-# A shorter one would be found everywhere.
-_LEAST_SECRET = 6
 
 
 class Channel(Protocol):
@@ -35,7 +32,7 @@ class HttpChannel:
 
     def __init__(self, url: str, headers: Mapping[str, str], secrets: Sequence[str], limits: Limits) -> None:
         self._url, self._headers = url, headers
-        self._secrets = [one.encode() for one in _long_enough(secrets)]
+        self._masker = Masker(secrets)
         self._http = Http(limits.concurrency, most_bytes=limits.most_bytes)
 
     async def __aenter__(self) -> Self:
@@ -49,10 +46,7 @@ class HttpChannel:
 
     async def post(self, sent: bytes, query_id: str) -> Reply:
         reply = await self._http.post(self._url, self._headers, sent)
-        body = reply.body
-        for secret in self._secrets:
-            body = body.replace(secret, MASK.encode())
-        return Reply(reply.status, body, reply.headers)
+        return Reply(reply.status, self._masker.mask_body(reply.body), reply.headers)
 
 
 class ProgramChannel:
@@ -105,18 +99,6 @@ def _channel_to_judge(judge: Judge, path: str) -> Channel:
     if judge.kind == BASELINE:
         return FunctionChannel(_judge_by_words)
     return ProgramChannel(judge.program, judge.limits)
-
-
-def _long_enough(secrets: Sequence[str]) -> list[str]:
-    """Those that can be looked for, the longest first."""
-    return sorted({one for one in secrets if len(one) >= _LEAST_SECRET}, key=len, reverse=True)
-
-
-def _without_secrets(text: str, secrets: Sequence[str]) -> str:
-    """The text with every secret masked."""
-    for secret in _long_enough(secrets):
-        text = text.replace(secret, MASK)
-    return text
 
 
 def _text_of(reply: Reply) -> str:

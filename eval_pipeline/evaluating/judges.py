@@ -7,10 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from eval_pipeline.bundle.secrets import Masker
 from eval_pipeline.evaluating.baseline import VERSION
 from eval_pipeline.evaluating.budget import Tokens, _most_usd
 from eval_pipeline.evaluating.calls import Answered
-from eval_pipeline.evaluating.channels import Channel, _text_of, _without_secrets
+from eval_pipeline.evaluating.channels import Channel, _text_of
 from eval_pipeline.evaluating.executor import Bound, Call
 from eval_pipeline.evaluating.http import NoAnswer, Reply
 from eval_pipeline.evaluating.identity import canonical
@@ -196,7 +197,7 @@ class JudgeParty:
         return True
 
     def masked(self, text: str) -> str:
-        return _without_secrets(text, self.judge.secrets)
+        return Masker(self.judge.secrets).mask(text)
 
 
 _STRUCTURE_WORDS: Final = ("response_format", "json_schema", "json_object", "output_config", "output_format")

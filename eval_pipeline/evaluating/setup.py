@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, urlsplit, urlunsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
@@ -174,7 +174,7 @@ def read_target(config: Config, name: str, variable: Variable) -> Target:
         return Target(name, kind, limits, identity, program=program, config=_run_config(fields))
     _refuse(fields, _WORKERS, kind)
     said = Remembered(variable)
-    url, headers = _url(fields, "url", variable), _headers(fields, said)
+    url, headers = _url(fields, "url", said), _headers(fields, said)
     return Target(
         name,
         kind,
@@ -215,7 +215,7 @@ def read_judge(config: Config, name: str, variable: Variable) -> Judge:
     _refuse(fields, _WORKERS, kind)
     default = ANTHROPIC_URL if kind == ANTHROPIC else None
     said = Remembered(variable)
-    url = _url(fields, "base_url", variable, default).rstrip("/")
+    url = _url(fields, "base_url", said, default).rstrip("/")
     headers = _judge_headers(fields, kind, said)
     return Judge(
         name,
@@ -384,11 +384,11 @@ def _own_identity(
 
 def _secrets(said: Remembered, headers: Mapping[str, str], url: str) -> tuple[str, ...]:
     """What must never be shown: what came from the environment, and what is a key by its name or place."""
-    keys = [value for name, value in headers.items() if _KEY.search(name)]
+    keys = [*said.values, *(value for name, value in headers.items() if _KEY.search(name))]
     parts = urlsplit(url)
-    in_url = [unquote(parts.password or ""), *(value for _, value in parse_qsl(parts.query))]
-    # `Bearer KEY` holds a key.
-    return (*said.values, *keys, *(one.rpartition(" ")[2] for one in keys), *in_url)
+    in_url = [parts.password or parts.username or "", *(value for _, value in parse_qsl(parts.query))]
+    # `Bearer KEY` contains a key.
+    return (*keys, *(key.rpartition(" ")[2] for key in keys), *in_url)
 
 
 def _headers(fields: Fields, variable: Variable) -> dict[str, str]:

@@ -13,10 +13,11 @@ import msgspec
 
 from eval_pipeline.bundle.lines import BadRow
 from eval_pipeline.bundle.results import read_result
+from eval_pipeline.bundle.secrets import Masker
 from eval_pipeline.errors import UsageError
 from eval_pipeline.evaluating._fields import FIELD
 from eval_pipeline.evaluating.calls import Answered
-from eval_pipeline.evaluating.channels import Channel, _text_of, _without_secrets
+from eval_pipeline.evaluating.channels import Channel, _text_of
 from eval_pipeline.evaluating.executor import TIMED_OUT, Bound, Call
 from eval_pipeline.evaluating.http import NoAnswer, Reply
 from eval_pipeline.evaluating.identity import _request_hash, canonical
@@ -69,7 +70,7 @@ class TargetParty:
         return False
 
     def masked(self, text: str) -> str:
-        return _without_secrets(text, self.target.secrets)
+        return Masker(self.target.secrets).mask(text)
 
 
 def check_listens(target: Target) -> None:

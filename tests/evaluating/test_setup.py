@@ -45,7 +45,7 @@ def read(**changed):
         ({"judge": {"modell": "m"}}, r"\[judges.grounded\] has no 'modell'; there is: api_key, argv"),
         ({"judge": {"api_key": "${NO_KEY}"}}, "wants the variable NO_KEY, which is not set"),
         ({"judge": {"asks": ["politeness"]}}, "asks is .*; it is of groundedness, correctness"),
-        ({"judge": {"base_url": "judge.test"}}, "base_url is 'judge.test'; it is an address"),
+        ({"judge": {"base_url": "judge.test"}}, "base_url is not valid; it is an address"),
         ({"judge": {"kind": "gemini"}}, "kind is 'gemini'; it is one of openai, anthropic"),
         ({"judge": {"max_tokens": True}}, "max_tokens is True; it is a whole number"),
         ({"judge": {"timeout_s": float("nan")}}, "timeout_s is nan"),

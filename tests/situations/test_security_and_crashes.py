@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
+import base64
+import contextlib
+import html
+import json
+import sqlite3
+import zlib
+from functools import partial
+from urllib.parse import quote, quote_plus, unquote, unquote_plus
+
 import pytest
+import zstandard
 
 from eval_pipeline.settings import shipped_sql
 from tests.evaluating.faulty_server import Say, Seen, completion, serving
@@ -33,7 +43,9 @@ def test_an_aggregate_that_fails_is_reported_and_stops_no_other(desk: Desk):
     text = (shipped_sql() / "aggregates" / "run_metrics.sql").read_text("utf-8")
     column = '    per_slice."n $key",\n'
     n = 'per_slice."n $key"'
-    failing = f"""    case {n} when 2 then cast(error('out of range') as bigint) else {n} end as "n $key",\n"""
+    failing = (
+        f"""    case {n} when 2 then cast(error('out of range') as bigint) else {n} end as "n $key",\n"""
+    )
     assert column in text
     desk.text("own/aggregates/run_metrics.sql", f"-- replaces: run_metrics\n{text.replace(column, failing)}")
     desk.golden([{"query_id": q, "query": q, "expected_chunk_ids": ["q1"]} for q in ("q1", "q2")])
@@ -90,7 +102,9 @@ def test_the_budget_counts_calls_without_a_known_cost_in_the_next_command_too(de
 
     with serving(behave) as server:
         # A call costs at most 0.008 USD for its 1,000 tokens of answer, and less than 0.01 for its question.
-        with_suite(desk, suite_toml(server.url, suite="budget_usd = 0.02\nlimit = 4", judge="concurrency = 1"))
+        with_suite(
+            desk, suite_toml(server.url, suite="budget_usd = 0.02\nlimit = 4", judge="concurrency = 1")
+        )
         counts = []
         for _ in range(2):
             assert desk("evaluate", "nightly", "--no-load", "--run-id", "monday").code == 6
@@ -99,9 +113,109 @@ def test_the_budget_counts_calls_without_a_known_cost_in_the_next_command_too(de
     assert counts == [counts[0]] * 2
 
 
+KEY = "sk-Live/a+b<c>%41&d='9'"
+
+
+def php_json(text: str) -> str:
+    return json.dumps(text).replace("/", "\\/")[1:-1]
+
+
+def escaped(text: str) -> str:
+    return "".join(f"\\u{ord(character):04X}" for character in text)
+
+
+# How programs write a text that they were sent into the JSON of an answer.
+NOTATIONS = {
+    "JSON": (php_json, escaped),
+    "HTML": (html.escape, lambda text: "".join(f"&#{ord(character)};" for character in text)),
+    "URL": (partial(quote, safe=""), lambda text: quote_plus(text).lower()),
+    "base64": (
+        lambda text: base64.b64encode(text.encode()).decode(),
+        lambda text: base64.urlsafe_b64encode(f"Bearer {text}, and more".encode()).decode(),
+    ),
+}
+
+
+def traces_of(key: str) -> set[bytes]:
+    """The forms in which a person could read the key, in lower case."""
+    parts = [base64.b64encode(b" " * n + key.encode())[4:24] for n in (0, 1, 2)]
+    texts = {
+        key,
+        quote(key, safe=""),
+        html.escape(key),
+        unquote(key),
+        quote(unquote(key), safe=""),
+        php_json(key),
+    }
+    return {text.lower().encode() for text in texts} | {part.lower() for part in parts}
+
+
+def assert_nowhere(key: str, desk: Desk, *shown: str) -> None:
+    """Neither a file of the folder, packed or not, nor a text contains the key."""
+    contents = [text.lower().encode() for text in shown]
+    for path in desk.folder.rglob("*"):
+        if path.is_file():
+            data = path.read_bytes()
+            if path.suffix == ".zst":
+                data = zstandard.ZstdDecompressor().stream_reader(data).read()
+            contents.append(data.lower())
+            if path.name == "calls.sqlite":
+                with contextlib.closing(sqlite3.connect(path)) as con:
+                    rows = con.execute("select body, raw from calls").fetchall()
+                contents += [zlib.decompress(blob).lower() for row in rows for blob in row]
+    assert not [trace for trace in traces_of(key) for content in contents if trace in content]
+
+
+@pytest.mark.parametrize("notation", NOTATIONS)
+def test_a_key_that_a_target_sends_back_reaches_no_file_and_no_judge(desk: Desk, notation: str):
+    def behave(seen: Seen) -> Say:
+        if "/chat" in seen.path:
+            return completion({"score": 5, "reasoning": "Right."})
+        said = NOTATIONS[notation][int("1?" in seen.body["question"])](KEY)
+        return Say(f'{{"answer": "Sent: {said}.", "sources": [{{"id": "c1", "body": "{said}"}}]}}'.encode())
+
+    with serving(behave) as server:
+        target = f'url = "{server.url}/ask"\nheaders = {{X-Access = "${{TARGET_KEY}}"}}'
+        with_suite(desk, suite_toml(server.url, target=target), n=2, TARGET_KEY=KEY)
+        evaluated = desk.must("evaluate", "nightly", "--no-load", "--run-id", "monday")
+    bodies = [json.dumps(seen.body, ensure_ascii=False) for seen in server.seen if "/chat" in seen.path]
+    assert ["Sent: " in body and "***" in body for body in bodies] == [True, True]
+    assert_nowhere(KEY, desk, evaluated.text, *bodies)
+
+
+def test_a_key_in_an_address_that_is_sent_back_is_masked(desk: Desk):
+    key = "sk%2FLive+one%2Btwo"
+
+    def behave(seen: Seen) -> Say:
+        address = seen.path if "0?" in seen.body["question"] else unquote_plus(seen.path)
+        return Say({"error": f"no such address: {address}"}, 400)
+
+    with serving(behave) as server:
+        target = f'url = "{server.url}/${{TARGET_KEY}}/ask"'
+        with_suite(desk, suite_toml(server.url, target=target), n=2, TARGET_KEY=key)
+        evaluated = desk("evaluate", "nightly", "--no-load", "--run-id", "monday")
+        failed = desk("calls", "--failed")
+    assert "no such address: /v1/***/ask" in failed.text
+    assert_nowhere(key, desk, evaluated.text, failed.text)
+    assert_nowhere(unquote_plus(key), desk, evaluated.text, failed.text)
+
+
+def test_a_header_that_is_not_valid_is_refused_without_its_value(desk: Desk):
+    toml = suite_toml(
+        "http://127.0.0.1:1", judge='headers = {X-Other = 5, Authorization = "Bearer sk-in-the-file"}'
+    )
+    with_suite(desk, toml, n=1)
+    shown = desk("evaluate", "nightly")
+    assert shown.code == 2
+    assert "headers" in shown.text
+    assert "sk-in-the-file" not in shown.text
+
+
 def test_ids_and_times_in_a_ragas_file_are_not_scores(desk: Desk):
     header = "user_input,response,retrieved_contexts,faithfulness,conversation_id,timestamp_ms,serial\n"
-    rows = [f"Question {n}?,Answer,\"['text {n}']\",0.5,{n},{1770000000000 + n},{2**53 + 2 + n}" for n in range(3)]
+    rows = [
+        f"Question {n}?,Answer,\"['text {n}']\",0.5,{n},{1770000000000 + n},{2**53 + 2 + n}" for n in range(3)
+    ]
     desk.text("ragas.csv", header + "\n".join(rows) + "\n")
     shown = desk.must("load", "ragas.csv", "--run-id", "monday", "--dataset", "kb").text
     assert "taken for a score: 1 column: faithfulness" in shown
