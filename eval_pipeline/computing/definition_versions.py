@@ -16,7 +16,12 @@ from eval_pipeline.errors import UnknownName
 from eval_pipeline.formulas.definition import Definition, Helper
 from eval_pipeline.formulas.fingerprint import combined
 from eval_pipeline.formulas.header import Header
-from eval_pipeline.formulas.registry import Registry, reading_of_judgements, reading_with_labels
+from eval_pipeline.formulas.registry import (
+    Registry,
+    check_stored,
+    reading_of_judgements,
+    reading_with_labels,
+)
 from eval_pipeline.settings import product_version
 from eval_pipeline.store.open import Connection, first_row
 from eval_pipeline.store.project import Project, Store
@@ -198,9 +203,12 @@ def _helpers_behind(one: Definition, helpers: Mapping[str, Helper]) -> dict[str,
 
 
 def _find_version(
-    con: Connection, name: str, fingerprint: str
+    con: Connection, registry: Registry, name: str, fingerprint: str
 ) -> tuple[Definition, dict[str, str], list[Helper]] | None:
-    """A definition as it once was, with the fingerprints of what it read and the helpers it called."""
+    """A definition as it once was, with the fingerprints of what it read and the helpers it called.
+
+    Raises for a text that is not allowed to run.
+    """
     row = first_row(
         con,
         f"select {COLUMNS} from ledger.definitions where name = ? and fingerprint = ?",
@@ -236,6 +244,7 @@ def _find_version(
         Helper(helper, Header(keys={}, arguments=tuple(entry["arguments"])), entry["body"], path, "")
         for helper, entry in json.loads(helpers_text).items()
     ]
+    check_stored(registry, definition, helpers)
     return definition, json.loads(parents), helpers
 
 
@@ -246,7 +255,9 @@ def _find_earlier_version(
     with project.read() as store:
         known = [one.fingerprint for one in versions_of(store.con, [definition.name])]
         matching = [one for one in known if one.startswith(fingerprint)]
-        found = _find_version(store.con, definition.name, matching[0]) if len(matching) == 1 else None
+        found = None
+        if len(matching) == 1:
+            found = _find_version(store.con, project.definitions(), definition.name, matching[0])
     if found is None:
         raise UnknownName(
             f"file or meaning of {definition.name}", fingerprint, known, hint=f"(in {project.settings.db})"

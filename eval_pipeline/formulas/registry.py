@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from eval_pipeline.config import COMPLETE, JUDGED, Config, load_config
-from eval_pipeline.errors import DefinitionError, InvalidConfig, UnknownName
+from eval_pipeline.errors import DefinitionError, InvalidConfig, RefusedError, UnknownName
 from eval_pipeline.formulas._allowed_sql import _refuse_sql
 from eval_pipeline.formulas._definition_text import definition_files, read_definition
 from eval_pipeline.formulas._kept_copy import find_kept, keep, key_of
@@ -489,6 +489,31 @@ def reading_with_labels(registry: Registry, one: Definition, names: Collection[s
     return replace(
         draft, own_fingerprint=own, fingerprint=_full_fingerprint(own, read), written_fingerprint=own
     )
+
+
+def check_stored(registry: Registry, one: Definition, helpers: Sequence[Helper]) -> None:
+    """Raise if a definition from a store is not allowed to run: it has to pass the checks for files.
+
+    A body in Python also has to be the text of a shipped file or of a file of this project. A store is data, and other
+    people may have written it.
+    """
+    tables = [table.rpartition(".") for table in one.reads]
+    names = [name for _, _, name in tables]
+    names += [name for helper in helpers for name in (helper.name, *helper.header.arguments)]
+    names += [one.path.name] if one.is_python else []
+    if unknown := [schema for schema, _, _ in tables if schema not in SCHEMAS]:
+        raise DefinitionError(f"{one.path}: the store names the schema {unknown[0]!r}, which does not exist")
+    if invalid := [name for name in names if not NAME.match(name)]:
+        raise DefinitionError(f"{one.path}: the store contains the invalid name {invalid[0]!r}")
+    for text in (one.header.applies or "", *(helper.body for helper in helpers)):
+        _refuse_sql(text, path=one.path)
+    if not one.is_python:
+        _refuse_sql(one.body, path=one.path)
+    elif one.body not in {other.body for other in registry if other.is_python}:
+        raise RefusedError(
+            f"{one.name} cannot be computed as {one.fingerprint}: its text in Python is only in the store, and Python "
+            "from a store is not run. Use a formula folder that contains the file with this text."
+        )
 
 
 def _chooses_judges(one: Definition) -> bool:

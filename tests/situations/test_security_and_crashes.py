@@ -16,6 +16,7 @@ import zstandard
 
 from eval_pipeline.settings import shipped_sql
 from tests.evaluating.faulty_server import Say, Seen, completion, serving
+from tests.projects import open_writer
 from tests.situations.desk import Desk
 
 SHIPS = ("metrics.scores", "metrics.hit_at_k", "aggregates.run_metrics")
@@ -111,6 +112,71 @@ def test_the_budget_counts_calls_without_a_known_cost_in_the_next_command_too(de
             counts.append(sum(not seen.path.endswith("/ask") for seen in server.seen))
     assert 1 <= counts[0] <= 2
     assert counts == [counts[0]] * 2
+
+
+SQL_FORMULA = """-- keys: {size: "Number of hits"}
+-- version: 1
+-- scale: count
+
+select run_key, query_key, cast(n_hits as double) as size from raw.results
+"""
+PYTHON_FORMULA = """
+import polars as pl
+
+from eval_pipeline.formulas.decorator import formula
+
+
+@formula(keys={"size": "Number of hits"}, version=1, scale="count", reads=["raw.results"])
+def size(results: pl.DataFrame) -> pl.DataFrame:
+    return results.select("run_key", "query_key", size=pl.col("n_hits").cast(pl.Float64))
+"""
+
+
+def with_edited_formula(desk: Desk, name: str, text: str, edit: tuple[str, str]) -> None:
+    """A run whose metric was computed with a formula and, after an edit of its file, again."""
+    desk.golden([{"query_id": "q1", "query": "q1"}])
+    desk.run("monday", [row("q1")])
+    desk.text(f"sql/metrics/{name}", text)
+    desk.load()
+    text = text.replace("version=1", "version=2").replace("version: 1", "version: 2")
+    desk.text(f"sql/metrics/{name}", text.replace(*edit))
+    desk.must("run", "--all")
+
+
+def first_fingerprint(desk: Desk) -> str:
+    sql = "select fingerprint from ledger.definitions where name = 'metrics.size' order by version"
+    fingerprint: str = desk.must("query", sql, "--json").json[0]["fingerprint"]
+    return fingerprint
+
+
+def test_python_in_a_store_is_not_run(desk: Desk):
+    with_edited_formula(desk, "size.py", PYTHON_FORMULA, ("pl.col", "2 * pl.col"))
+    trap = desk.folder / "trap"
+    with open_writer(desk.folder / "data" / "eval.duckdb") as con:
+        con.execute("update ledger.definitions set body = body || ?", [f"\nopen({str(trap)!r}, 'w')\n"])
+    explained = desk("explain", "size", "monday", "--as-of", first_fingerprint(desk))
+    assert not trap.exists()
+    assert explained.code == 5
+    assert "metrics.size" in explained.text
+    assert "Python from a store is not run" in explained.text
+
+
+def test_explain_crosses_an_edited_formula_in_sql(desk: Desk):
+    with_edited_formula(desk, "size.sql", SQL_FORMULA, ("n_hits", "2 * n_hits"))
+    explained = desk.must("explain", "size", "monday", "--as-of", first_fingerprint(desk), "--json").json
+    assert (explained["formula"], explained["total"]) == (1, 1)
+
+
+def test_sql_in_a_store_is_checked_like_a_file(desk: Desk):
+    with_edited_formula(desk, "size.sql", SQL_FORMULA, ("n_hits", "2 * n_hits"))
+    with open_writer(desk.folder / "data" / "eval.duckdb") as con:
+        change = (
+            "update ledger.definitions set body = replace(body, 'raw.results', 'read_csv(''/etc/passwd'')')"
+        )
+        con.execute(change)
+    explained = desk("explain", "size", "monday", "--as-of", first_fingerprint(desk))
+    assert explained.code == 2
+    assert "read_csv(…) reads files" in explained.text
 
 
 KEY = "sk-Live/a+b<c>%41&d='9'"
