@@ -188,10 +188,18 @@ def _plan(shipped: Registry, wanted: Sequence[Definition]) -> _Plan:
             name = f"{SHARED_DATASET}-{len(datasets) + 1}"
             case.dataset = datasets.setdefault(json.dumps(archives, sort_keys=True), name)
             plan.archives[case.dataset] = archives
+        elif _reads_whole_run(case.definition, shipped):
+            case.dataset = f"{SHARED_DATASET}-of-{case.query_id}"
         shared = [case.dataset, case.given.get("config"), case.given.get("run")]
         own = [] if _is_about_one_query(case) else [case.query_id]
         case.run_id = runs.setdefault(json.dumps(shared + own, sort_keys=True), f"examples-{len(runs) + 1}")
     return plan
+
+
+def _reads_whole_run(definition: Definition, shipped: Registry) -> bool:
+    """Whether a value depends on other queries of the run or of its golden set."""
+    facts = [shipped.definitions[name] for name in definition.reads if name.startswith("facts.")]
+    return any(one.grain == ("run_key",) for one in (definition, *facts))
 
 
 def _is_about_one_query(case: _Case) -> bool:

@@ -55,7 +55,7 @@ class _Part:
     @property
     def sql(self) -> str:
         """Whether a scored query of the run has it."""
-        if self.table == RESULTS:
+        if self.table in (RESULTS, HITS, SPANS):
             return f"exists(from scored t where {self.condition})"
         if self.table == ARCHIVES:
             return (
@@ -71,6 +71,7 @@ class _Part:
 # What the name of a metric ends with that matches by characters what another matches by ids of chunks.
 SPAN: Final = "_span"
 RESULTS, ARCHIVES = "raw.results", "raw.archives"
+HITS, SPANS = "raw.hits", "raw.hit_spans"
 QUERIES, COUNTS = "labels.queries", "labels.expected_document_counts"
 # What the golden set lacks comes first: without it nothing that a run delivers is of use.
 _PARTS: Final = (
@@ -101,6 +102,12 @@ _PARTS: Final = (
     ),
     _Part("selected folders", RESULTS, columns=("n_reached",), condition="t.selected_folders is not null"),
     _Part("query without an error", RESULTS, ("and not is_error",), condition="not t.is_failed"),
+    _Part(
+        "answer says whether it is grounded", RESULTS, ("says_grounded",), condition="t.grounded is not null"
+    ),
+    # These formulas have a value for a query unless a part above, or this one, is missing.
+    _Part("hit names a document of the labels", HITS, ("names_documents",), condition="false"),
+    _Part("hit has spans", SPANS, ("has_spans",), condition="false"),
 )
 
 

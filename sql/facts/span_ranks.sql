@@ -98,24 +98,18 @@ first_places as (
 counts as (
     select
         query_key,
-        count(*) filter (where not is_chunk) as n_gold,
-        count(*) filter (where is_chunk) as n_chunks
+        count(*) as n_spans
     from wanted
     group by query_key
-),
-
--- A run whose hits name no characters cannot be matched with a chunk.
-located as (select distinct run_key from raw.hit_spans)
+)
 
 select
     results.run_key,
     results.query_key,
-    coalesce(counts.n_gold, 0)
-    + case when located.run_key is null then 0 else coalesce(counts.n_chunks, 0) end as n_spans,
+    coalesce(counts.n_spans, 0) as n_spans,
     first_places.first_rank,
     is_failed(results.error, results.timed_out) as is_error
 from raw.results as results
 inner join labels.queries as queries on results.query_key = queries.query_key
 left join counts on results.query_key = counts.query_key
-left join located on results.run_key = located.run_key
 left join first_places on results.run_key = first_places.run_key and results.query_key = first_places.query_key

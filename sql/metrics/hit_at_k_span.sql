@@ -4,10 +4,10 @@
 -- family: retrieval
 -- headline: []
 -- slices: false
--- version: 1
+-- version: 2
 -- parameters: {ks: [1, 3, 5, 10], retrieval_error: zero}
 -- choices: {retrieval_error: [zero, exclude]}
--- applies: n_spans > 0 and ($retrieval_error = 'zero' or not is_error)
+-- applies: n_spans > 0 and has_spans and ($retrieval_error = 'zero' or not is_error)
 -- scale: binary
 -- range: [0, 1]
 -- direction: higher
@@ -21,7 +21,8 @@
 --   - {ground_truth_spans: [{doc_id: d, start: 0, end: 10}], hits: [], error: "late"} => {"hit@10_span": 0}
 --   - {ground_truth_spans: [{doc_id: d, start: 0, end: 10}], hits: [], error: "late", parameters: {retrieval_error: exclude}} => {"hit@10_span": null}
 select
-    run_key,
-    query_key,
+    ranks.run_key,
+    ranks.query_key,
     cast(coalesce(first_rank <= $k, false) as double) as "hit@${k}_span",
-from facts.span_ranks
+from facts.span_ranks as ranks
+inner join facts.run_fields as fields on ranks.run_key = fields.run_key

@@ -5,10 +5,10 @@
 -- about: "How much of the text that was found is the text that was meant, across chunkers too?"
 -- family: spans
 -- headline: span_iou
--- version: 1
+-- version: 2
 -- parameters: {retrieval_error: zero}
 -- choices: {retrieval_error: [zero, exclude]}
--- applies: retrieved_chars is not null and ($retrieval_error = 'zero' or not is_error)
+-- applies: retrieved_chars is not null and has_spans and ($retrieval_error = 'zero' or not is_error)
 -- undefined: recall 1 without a labelled character, precision 0 without a retrieved one, iou 1 without either
 -- scale: fraction
 -- range: [0, 1]
@@ -20,6 +20,7 @@
 --   - {ground_truth_spans: [{doc_id: d, start: 0, end: 50}], hits: [{doc_id: d, source_spans: [{start: 0, end: 50}, {start: 50, end: 100}]}]} => {span_recall: 1, span_precision: 0.5, span_iou: 0.5}
 --   - {ground_truth_spans: [{doc_id: d, start: 0, end: 50}], hits: [{doc_id: e, source_spans: [{start: 0, end: 50}]}]} => {span_recall: 0, span_precision: 0, span_iou: 0}
 --   - {ground_truth_spans: [{doc_id: d, start: 0, end: 50}], hits: []} => {span_recall: 0, span_precision: 0, span_iou: 0}
+--   - {ground_truth_spans: [{doc_id: d, start: 0, end: 50}], hits: [d]} => {span_recall: null, span_precision: null, span_iou: null}
 --   - {ground_truth_spans: [{doc_id: d, start: 7, end: 7}], hits: []} => {span_recall: 1, span_precision: 0, span_iou: 1}
 --   - {ground_truth_spans: [], hits: [{doc_id: d, source_spans: [{start: 0, end: 50}]}]} => {span_recall: null, span_precision: null, span_iou: null}
 --   - {ground_truth_spans: [], hits: [], parameters: {s0_vacuous: include}} => {span_recall: 1, span_precision: 0, span_iou: 1}
@@ -27,12 +28,13 @@
 
 -- This is what runs store. Its reference in Python, held equal by the tests: eval_pipeline/metrics/spans.py.
 select
-    run_key,
-    query_key,
+    cover.run_key,
+    cover.query_key,
     coalesce(shared_chars / nullif(cast(expected_chars as double), 0), 1) as span_recall,
     coalesce(shared_chars / nullif(cast(retrieved_chars as double), 0), 0) as span_precision,
     coalesce(
         shared_chars / nullif(cast(expected_chars + retrieved_chars - shared_chars as double), 0),
         1
     ) as span_iou
-from facts.span_cover
+from facts.span_cover as cover
+inner join facts.run_fields as fields on cover.run_key = fields.run_key

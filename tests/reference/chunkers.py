@@ -20,15 +20,7 @@ def labels_for(
     if owners is None or version is None or version in owners:
         return list(golden_rows)
     own_lines = newest.get(min(owners), {}) if owners else {}
-    has_spans = any(
-        spans_of(hit)
-        for parts in runs
-        if parts["run"] is run
-        for result in parts["results"]
-        for hit in result.get("hits_top_k") or []
-        if not isinstance(hit, str)
-    )
-    return [without_ids(golden, own_lines, has_spans=has_spans) for golden in golden_rows]
+    return [without_ids(golden, own_lines) for golden in golden_rows]
 
 
 def chunker_of(run: Row) -> str | None:
@@ -82,7 +74,7 @@ def retrieved(results: Sequence[Row]) -> set[str]:
     }
 
 
-def without_ids(golden: Row, lines: Mapping[str, Row], *, has_spans: bool) -> Row:
+def without_ids(golden: Row, lines: Mapping[str, Row]) -> Row:
     """The row without ids of chunks, and with the characters of its expected chunks unless it has gold spans."""
     left = {field: value for field, value in golden.items() if field not in CHUNK_FIELDS}
     left["is_variant"] = True
@@ -96,5 +88,4 @@ def without_ids(golden: Row, lines: Mapping[str, Row], *, has_spans: bool) -> Ro
         frozen = (golden.get("expected_chunk_spans") or {}).get(chunk_id)
         spans[chunk_id] = labelled_spans(frozen) if frozen else spans_of(lines.get(chunk_id, {"doc_id": ""}))
     left["chunk_spans"] = {chunk_id: own for chunk_id, own in spans.items() if own}
-    left["hits_have_spans"] = has_spans
     return left

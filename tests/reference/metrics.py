@@ -39,6 +39,7 @@ class Case:
     config: Row
     archive_states: Sequence[Row]
     readings: Readings
+    missing: frozenset[str] = frozenset()
 
     @property
     def hits(self) -> list[Row]:
@@ -62,13 +63,35 @@ def score_query(
     run_config: Row | None,
     archive_states: Sequence[Row],
     readings: Mapping[str, Any] | None = None,
+    missing: frozenset[str] = frozenset(),
 ) -> Scores:
-    """Every per-query key; archive states are `{"chunker_version": …, "lines": […]}`, oldest first."""
-    case = Case(golden_row, result, run_config or {}, archive_states, resolve_readings(readings))
+    """Every per-query key; archive states are `{"chunker_version": …, "lines": […]}`, oldest first.
+
+    `missing`: the fields that no hit or answer of the whole run carries, as `missing_fields` finds them.
+    """
+    case = Case(golden_row, result, run_config or {}, archive_states, resolve_readings(readings), missing)
     scores: Scores = {}
     for family in FAMILIES:
         scores.update(family(case))
     return scores
+
+
+def missing_fields(golden_rows: Sequence[Row], results: Sequence[Row]) -> frozenset[str]:
+    """AX.11: which of `documents`, `spans` and `grounded` no hit or answer of a run carries."""
+    hits = [hit for result in results for hit in hits_of(result, resolve_readings(None))]
+    answers = [answer for answer in map(answer_of, results) if answer is not None]
+    chunks = {name for row in golden_rows for name in labels(row, "expected_chunk_ids")}
+    documents = {name for row in golden_rows for name in labels(row, "expected_doc_ids")}
+    found = set()
+    if hits and not any(spans_of(hit) for hit in hits):
+        found.add("spans")
+    if answers and all(answer.get("grounded") is None for answer in answers):
+        found.add("grounded")
+    own = [hit["doc_id"] for hit in hits if hit["doc_id"] != hit["chunk_id"]]
+    if documents & (set(own) | {hit["doc_id"] for hit in hits if hit["doc_id"] not in chunks}):
+        return frozenset(found)
+    means_documents = bool(documents - chunks) if own else not chunks
+    return frozenset(found if means_documents or not hits else found | {"documents"})
 
 
 def nothing(keys: Sequence[str]) -> Scores:
@@ -95,7 +118,7 @@ def chunk_overlap(case: Case) -> Scores:
 def span_overlap(case: Case) -> Scores:
     expected = labelled_spans(labels(case.golden, "ground_truth_spans"))
     vacuous = not expected and case.readings["s0_vacuous"] == "exclude"
-    if vacuous or case.retrieval_excluded:
+    if vacuous or case.retrieval_excluded or "spans" in case.missing:
         return nothing(["span_recall", "span_precision", "span_iou"])
     inverted = case.readings["inverted_spans"]
     retrieved = [span for hit in case.hits for span in spans_of(hit)]
@@ -254,7 +277,7 @@ def expected_chunk_ranking(case: Case) -> Scores:
 
 def expected_document_recall(case: Case) -> Scores:
     expected = set(labels(case.golden, "expected_doc_ids"))
-    if not expected or case.retrieval_excluded:
+    if not expected or case.retrieval_excluded or "documents" in case.missing:
         return nothing(at_each_k("recall", "_doc"))
     return {
         f"recall@{k}_doc": len(expected & {hit["doc_id"] for hit in case.hits[:k]}) / len(expected)
@@ -313,8 +336,9 @@ def span_ranking(case: Case) -> Scores:
     wanted = [
         span for span in labelled_spans(labels(case.golden, "ground_truth_spans")) if span.end > span.start
     ]
-    chunks = case.golden.get("chunk_spans", {}).values() if case.golden.get("hits_have_spans") else []
-    if not (wanted or any(spans.characters(chunk) for chunk in chunks)) or case.retrieval_excluded:
+    chunks = case.golden.get("chunk_spans", {}).values()
+    has_labels = wanted or any(spans.characters(chunk) for chunk in chunks)
+    if not has_labels or case.retrieval_excluded or "spans" in case.missing:
         return nothing([*at_each_k("hit", "_span"), "mrr_span"])
     share = case.readings["share"]
     found = [
@@ -333,7 +357,7 @@ def empty_result(case: Case) -> Scores:
 
 def refusal(case: Case) -> Scores:
     """S3.8, A3.10: a query labelled with no document should get `grounded: false`."""
-    if case.golden.get("expected_doc_ids") != []:
+    if case.golden.get("expected_doc_ids") != [] or "grounded" in case.missing:
         return {"refusal_correctness": None}
     answer = usable_answer(case.result)
     if answer is None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from .arithmetic import mean, rounded
 from .extraction import extraction_report
-from .metrics import KS, METRIC_KEYS, Scores, score_query
+from .metrics import KS, METRIC_KEYS, Scores, missing_fields, score_query
 from .performance import (
     indexing_report,
     judge_config_problems,
@@ -42,6 +42,7 @@ def score_queries(
 ) -> list[ScoredQuery]:
     """The golden queries that have a result, in golden order (AX.6)."""
     result_of = {result["query_id"]: result for result in results}
+    missing = missing_fields(golden_rows, results)
     scored = []
     for golden in golden_rows:
         query_id = query_id_of(golden)
@@ -49,7 +50,9 @@ def score_queries(
             continue
         result = result_of[query_id]
         config = run.get("config")
-        scores = score_query(golden, result, run_config=config, archive_states=archives, readings=readings)
+        scores = score_query(
+            golden, result, run_config=config, archive_states=archives, readings=readings, missing=missing
+        )
         scored.append(ScoredQuery(query_id, golden, result, scores))
     return scored
 
