@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from eval_pipeline.adapters._names import QUERY_IDS, QUESTIONS, plain_name
+from eval_pipeline.adapters._values import NO_DOCUMENT
 from eval_pipeline.adapters.mapping import TABLES
 from eval_pipeline.adapters.tables import EACH, TREC_COLUMNS, WHOLE, FileForm, _opened, find_value, places_in
 
@@ -125,10 +126,8 @@ FIELDS: dict[tuple[str, str], Names] = {
         "judgecorrectnessscore",
     ),
 }
-SEPARATORS = ("#", "::", "|", "/", "_chunk_", "-chunk-")
 LONG_TEXT = 60
 _COMMAS = re.compile(r"\s*-?\d{1,3}([.,' ]\d{3})*,\d+(\.\d+)?\s*\Z")
-NO_DOCUMENT = "The hits name no document: each chunk id is taken for its document's id too."
 
 
 @dataclass
@@ -245,7 +244,7 @@ def _guess_hits(guess: Guess, rows: Sequence[Row], values: dict[str, list[Any]])
         guess.rows = "hit"
         _guess_hit_fields(guess, scalars, n_hits=len(rows))
         _guess_order(guess, scalars)
-        _guess_document(guess, scalars.get(guess.tables["hits"]["chunk_id"], []))
+        _note_missing_document(guess)
         return
     place, items = _list_of_hits(rows, free)
     if place is None and _guess_numbered(guess, free):
@@ -269,7 +268,7 @@ def _guess_hits(guess: Guess, rows: Sequence[Row], values: dict[str, list[Any]])
         return
     else:
         _guess_bare_hits(guess, items, _separator(place, free.get(place, ())))
-    _guess_document(guess, [_hit_id(item, hits) for item in items])
+    _note_missing_document(guess)
 
 
 def _guess_numbered(guess: Guess, values: dict[str, list[Any]]) -> bool:
@@ -288,8 +287,7 @@ def _guess_numbered(guess: Guess, values: dict[str, list[Any]]) -> bool:
     if "chunk_id" not in hits:
         hits.clear()
         return False
-    if "doc_id" not in hits:
-        guess.unsure.append(NO_DOCUMENT)
+    _note_missing_document(guess)
     guess.unsure.append(f"A column per rank: hits are taken from {hits['chunk_id']!r}, by the number.")
     return True
 
@@ -423,22 +421,9 @@ def _guess_order(guess: Guess, values: dict[str, list[Any]]) -> None:
         guess.unsure.append("There is neither rank nor score: hits are taken in the order of the rows.")
 
 
-def _hit_id(item: Any, hits: dict[str, Any]) -> Any:
-    place = hits.get("chunk_id")
-    return find_value(item, place) if isinstance(place, str) else None
-
-
-def _guess_document(guess: Guess, ids: Sequence[Any]) -> None:
-    hits = guess.tables["hits"]
-    if "doc_id" in hits or not isinstance(hits.get("chunk_id"), str):
-        return
-    texts = [one for one in ids if isinstance(one, str)]
-    mark = next((one for one in SEPARATORS if texts and all(one in text for text in texts)), None)
-    if mark is None:
+def _note_missing_document(guess: Guess) -> None:
+    if "doc_id" not in guess.tables["hits"]:
         guess.unsure.append(NO_DOCUMENT)
-        return
-    hits["doc_id"] = {"place": hits["chunk_id"], "before": mark}
-    guess.unsure.append(f"The document is what stands before the last {mark!r} of the chunk id.")
 
 
 def _guess_units(guess: Guess, values: dict[str, list[Any]]) -> None:

@@ -18,6 +18,7 @@ _PRINTED = re.compile(r"\s*[\[(].*[\])]\s*\Z", re.DOTALL)
 _NUMBERS = re.compile(r"\s*[-+]?[\d.]+(e[-+]?\d+)?(\s+[-+]?[\d.]+(e[-+]?\d+)?)*\s*")
 _ARRAY = re.compile(r"array\((\[.*?\])(?:, dtype=[^)]*)?\)", re.DOTALL)
 PRINTED_BYTES = 16 << 20
+NO_DOCUMENT = "The hits name no document: it is the part of the chunk id before the last '#', else the chunk id."
 
 
 def _literal(text: str) -> Any:
@@ -116,10 +117,15 @@ def as_text(value: Any) -> str | None:
     return value if isinstance(value, str) and value.strip() else None
 
 
+def document_id(chunk_id: str) -> str:
+    """The document of a hit that names none: the part of the chunk id before the last `#`, else the chunk id."""
+    return chunk_id.rpartition("#")[0] or chunk_id
+
+
 def hit_of(chunk: Any, *, doc: Any = None, text: Any = None, score: Any = None) -> Row:
-    """A hit; without a document its own id stands for that too."""
+    """A hit; see `document_id` for a hit without a document."""
     chunk_id = as_id(chunk)
-    found: Row = {"chunk_id": chunk_id, "doc_id": as_id(doc) or chunk_id}
+    found: Row = {"chunk_id": chunk_id, "doc_id": as_id(doc) or (chunk_id and document_id(chunk_id))}
     if isinstance(text, str):
         found["text"] = text
     number = as_number(score)
@@ -142,9 +148,9 @@ def text_id(text: Any) -> str:
 
 
 def labels_of(chunks: Iterable[Any]) -> Row:
-    """What is expected, where a file has one kind of ids: they are those of chunks and of documents."""
+    """The labels of a file with one kind of ids: expected chunks; an empty list expects a refusal."""
     ids = [one for one in map(as_id, chunks) if one is not None]
-    return {"expected_chunk_ids": ids, "expected_doc_ids": list(ids)}
+    return {"expected_chunk_ids": ids, **({} if ids else {"expected_doc_ids": []})}
 
 
 def graded(grades: dict[str, int]) -> Row:

@@ -116,10 +116,8 @@ PAGE = Page(
         "names, or ranx' JSON and Parquet."
     ),
     gives=(
-        (
-            "a golden set with `grades`; what has a grade of at least 1 is expected, as a chunk and as a "
-            "document"
-        ),
+        "a golden set with `grades`; an item with a grade of at least 1 is an expected chunk, or an expected document "
+        "if hits of the load or of the dataset name it as their document",
         "grades of 0 and below: judged, not relevant",
     ),
     cannot=(

@@ -91,7 +91,9 @@ def _in_order(scores: Scores, options: ReadOptions) -> Scores:
 PAGE = Page(
     title="a ranx run",
     file='`Run.save("run.json")`, `.lz4` and Parquet of ranx, and the JSON of scores that BEIR\'s retrieval returns.',
-    gives=("hits with scores, by score; one id, which is the chunk's and the document's",),
+    gives=(
+        "hits with scores, by score; the document of a hit is the part of its id before the last `#`, else its id",
+    ),
     cannot=("texts, answers, times", "a rank: level scores stand as they stand in the file"),
     ids="the keys, or the column `q_id`",
     notes=("Whole numbers by item are taken for qrels; `--from ranx` says that they are a run.",),

@@ -9,6 +9,7 @@ from pathlib import Path
 from eval_pipeline.adapters._answers import labels_in, question_in
 from eval_pipeline.adapters._head import Head
 from eval_pipeline.adapters._names import QUERY_IDS, plain_name
+from eval_pipeline.adapters._values import NO_DOCUMENT
 from eval_pipeline.adapters.mapped_rows import mapped_rows
 from eval_pipeline.adapters.mapping import RowMapping, check_mapping
 from eval_pipeline.adapters.proposal import Proposal, propose_mapping
@@ -61,7 +62,8 @@ def read(path: Path, options: ReadOptions) -> Iterator[Piece]:
     """The rows through the mapping that `init` would propose."""
     proposal, mapping = _mapping(path)
     for remark in proposal.unsure:
-        yield Remark(f"not sure: {remark}")
+        if remark != NO_DOCUMENT:  # The writer reports it for files of every tool.
+            yield Remark(f"not sure: {remark}")
     for name in proposal.unused:
         yield Unused(name)
     rows, saying = 0, 0

@@ -115,7 +115,7 @@ PAGE = Page(
         "ir_measures write it; also packed."
     ),
     gives=(
-        "hits with rank and score; one id a line, which is the chunk's and the document's",
+        "hits with rank and score; the document of a hit is the part of its id before the last `#`, else its id",
         "a run for each tag",
     ),
     cannot=(

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from eval_pipeline.adapters._names import hash_of
+from eval_pipeline.adapters._values import document_id
 from eval_pipeline.adapters.mapping import UNITS, RowMapping, Source
 from eval_pipeline.adapters.tables import EACH, WHOLE, _opened, find_value, own_rows
 from eval_pipeline.bundle.lines import Line
@@ -159,8 +160,10 @@ def _hit(item: Any, mapping: RowMapping) -> Row:
     sources = mapping.of("hits")
     hit = _fields(item, sources, _HIT_KINDS)
     hit.setdefault("chunk_id", None)
-    if hit.get("doc_id") is None:
-        hit["doc_id"] = hit["chunk_id"] if "doc_id" not in sources else None
+    if "doc_id" not in sources:
+        chunk_id = hit["chunk_id"]
+        hit["doc_id"] = document_id(chunk_id) if isinstance(chunk_id, str) else chunk_id
+    hit.setdefault("doc_id", None)
     rank = hit.get("rank")
     if isinstance(rank, int | float) and mapping.setting("hits", "first_rank", 1) == 0:
         hit["rank"] = rank + 1

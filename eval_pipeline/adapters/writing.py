@@ -17,6 +17,7 @@ import pyarrow as pa
 import zstandard
 
 from eval_pipeline.adapters._names import hash_of, usable_name
+from eval_pipeline.adapters._values import NO_DOCUMENT, document_id
 from eval_pipeline.adapters.mapped_rows import ScatteredRows
 from eval_pipeline.adapters.tool import (
     ChunkRow,
@@ -100,6 +101,9 @@ class Made:
     shown: list[Row] = field(default_factory=list)
     # What its runs are called in the file.
     own_names: dict[str, str] = field(default_factory=dict)
+    golden: list[Row] = field(default_factory=list)
+    # The documents of hits that differ from the chunk id.
+    documents: frozenset[str] = frozenset()
 
 
 class _RunFile:
@@ -152,8 +156,9 @@ class _Writer:
     shown: list[Row] = field(default_factory=list)
     known: Mapping[str, str] | None = None
     chunks: dict[str | None, _RunFile] = field(default_factory=dict)
-    # Whether documents have ids of their own here.
-    has_documents: bool = False
+    # The documents of hits that differ from the chunk id, and whether some hit names its document itself.
+    documents: set[str] = field(default_factory=set)
+    names_documents: bool = False
 
     def take(self, piece: Piece) -> None:
         match piece:
@@ -199,11 +204,20 @@ class _Writer:
             self.counts[name] += bool(row.get(name))
         if "hits_top_k" in row:
             self.counts["lists"] += 1
-            self.has_documents = self.has_documents or _name_documents(row["hits_top_k"])
+            self.note_documents(row["hits_top_k"])
         run.write(row, piece.number)
         self.counts["rows"] += 1
         if len(self.shown) < 3:
             self.shown.append(row)
+
+    def note_documents(self, hits: Any) -> None:
+        for hit in hits if isinstance(hits, list) else ():
+            chunk_id, doc_id = (hit.get("chunk_id"), hit.get("doc_id")) if isinstance(hit, dict) else (hit, hit)
+            if not isinstance(chunk_id, str) or not isinstance(doc_id, str):
+                continue
+            if doc_id != chunk_id:
+                self.documents.add(doc_id)
+            self.names_documents = self.names_documents or doc_id != document_id(chunk_id)
 
     def run_of(self, piece: ResultRow) -> _RunFile:
         key = (piece.run, piece.epoch)
@@ -302,6 +316,7 @@ def _finished(writer: _Writer, tool: Tool, options: ReadOptions, folder: Path) -
     dataset = _dataset_of(writer)
     bundle = Bundle(folder.resolve())
     made = Made(bundle, dataset, remarks=list(writer.remarks), unused=writer.unused, shown=writer.shown)
+    made.documents = frozenset(writer.documents)
     datasets = [dataset]
     if writer.runs and not writer.wanted.golden_only:
         _refuse_nothing(writer, tool)
@@ -460,27 +475,35 @@ def _fill(writer: _Writer, file: _RunFile, dataset: str) -> str | None:
     return f"{queries} without a row: taken as asked, nothing found"
 
 
-def _name_documents(hits: Any) -> bool:
-    """Whether some hit names a document beside its chunk."""
-    return isinstance(hits, list) and any(
-        isinstance(hit, dict) and hit.get("doc_id") not in (None, hit.get("chunk_id")) for hit in hits
-    )
+def label_documents(made: Made, are_documents: Callable[[frozenset[str]], bool]) -> str | None:
+    """Turn expected chunks into expected documents if the ids are documents of the hits; returns a remark."""
+    ids = frozenset(one for row in made.golden for one in row.get("expected_chunk_ids") or ())
+    if not ids or any(row.get("expected_doc_ids") for row in made.golden) or not are_documents(ids):
+        return None
+    n_graded = sum(row.pop("grades", None) is not None for row in made.golden)
+    for row in made.golden:
+        if "expected_chunk_ids" in row:
+            row["expected_doc_ids"] = row.pop("expected_chunk_ids")
+    _write_golden(made)
+    lost = f"; grades of {count(n_graded, 'query', plural='queries')} are not used" if n_graded else ""
+    return f"the expected ids are documents of the hits: they are expected documents{lost}"
+
+
+def _write_golden(made: Made) -> None:
+    (golden,) = made.bundle.golden_sets
+    text = "".join(json.dumps(row, ensure_ascii=True, default=str) + "\n" for row in made.golden)
+    golden.path.write_bytes(zstandard.ZstdCompressor(level=1, write_checksum=True).compress(text.encode()))
 
 
 def _place_labels(writer: _Writer, made: Made, folder: Path) -> None:
-    for row in writer.golden.values() if writer.has_documents else ():
-        # Ids of chunks, taken for those of documents too, would label none of these.
-        if row.get("expected_doc_ids") and row["expected_doc_ids"] == row.get("expected_chunk_ids"):
-            del row["expected_doc_ids"]
     rows = [row for row in writer.golden.values() if LABELS & row.keys()]
     if not rows:
         return
     target = folder / "datasets" / made.dataset / f"queries{PACKED}"
     target.parent.mkdir(parents=True, exist_ok=True)
-    text = "".join(json.dumps(row, ensure_ascii=True, default=str) + "\n" for row in writer.golden.values())
-    target.write_bytes(zstandard.ZstdCompressor(level=1, write_checksum=True).compress(text.encode()))
     made.bundle.golden_sets.append(GoldenFile(made.dataset, target, writer.source))
-    made.labels = len(rows)
+    made.labels, made.golden = len(rows), list(writer.golden.values())
+    _write_golden(made)
     if writer.counts["differing labels"]:
         made.remarks.append(
             f"{count(writer.counts['differing labels'], 'label')} of the file contradict earlier ones "
@@ -504,6 +527,8 @@ def _place_archives(
 
 
 def _remark_ids(writer: _Writer, made: Made) -> None:
+    if writer.counts["hits_top_k"] and not writer.names_documents:
+        made.remarks.append(NO_DOCUMENT)
     known, hashed = writer.counts["known questions"], writer.counts["hashed"]
     why = "The ids of the file repeat" if writer.by_question else "The file has no query ids"
     if known:

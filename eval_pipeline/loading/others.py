@@ -7,14 +7,14 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 from eval_pipeline.adapters.from_bundle import RESULTS
 from eval_pipeline.adapters.taking import Taken, recognise
 from eval_pipeline.adapters.tool import Missing, Order, ReadOptions
-from eval_pipeline.adapters.writing import Made, Wanted, write_bundle
+from eval_pipeline.adapters.writing import Made, Wanted, label_documents, write_bundle
 from eval_pipeline.bundle.files import SUFFIXES
 from eval_pipeline.bundle.golden import read_golden_set
 from eval_pipeline.bundle.layout import Bundle
@@ -115,6 +115,7 @@ def _made(
     known = _Known(project)
     bundles: dict[Path, Bundle] = {}
     reports: dict[Path, FileReport] = {}
+    labelled: dict[Path, Made] = {}
     for one in sorted(taken, key=lambda one: one.tool.name not in LABELS_ONLY):
         folder = scratch / str(len(bundles))
         try:
@@ -126,8 +127,14 @@ def _made(
             continue
         remarks = _settle_labels(one, made, named, known)
         known.add(made)
+        if made.bundle.golden_sets:
+            labelled[one.path] = made
         bundles[one.path], reports[one.path] = made.bundle, _report(one, made, remarks)
-        _say(reports[one.path], project)
+    for path, made in labelled.items():
+        remark = label_documents(made, partial(known.are_documents, made.dataset))
+        reports[path].remarks.extend([remark] if remark else [])
+    for report in reports.values():
+        _say(report, project)
     _refuse_twice(reports.values())
     return [bundles[path] for path in dict.fromkeys(paths)], [reports[path] for path in dict.fromkeys(paths)]
 
@@ -212,11 +219,29 @@ class _Known:
     def __init__(self, project: Project) -> None:
         self.project = project
         self.here: dict[str, list[GoldenRow]] = {}
+        self.documents: frozenset[str] = frozenset()
         self.stored: Callable[[str], dict[str, tuple[str | None, frozenset[str]]]] = cache(self._stored)
 
     def add(self, made: Made) -> None:
         for golden in made.bundle.golden_sets:
             self.here[golden.dataset] = read_golden_set(golden.path).rows
+        self.documents |= made.documents
+
+    def are_documents(self, dataset: str, ids: frozenset[str]) -> bool:
+        """Whether hits of this load, or hits of the dataset in the store, name one of the ids as their document."""
+        if ids & self.documents:
+            return True
+        with inspecting(self.project) as found:
+            if found is None or found.schema < found.known_schema:
+                return False
+            ((is_known,),) = found.con.execute(
+                "select exists(from raw.hits h join raw.runs r using (run_key) "
+                "join raw.datasets s using (dataset_key) join raw.doc_ids d using (doc_key) "
+                "join raw.chunk_ids c using (chunk_key) "
+                "where s.dataset_id = ? and d.doc_id in (select unnest(?)) and c.chunk_id <> d.doc_id)",
+                [dataset, list(ids)],
+            ).fetchall()
+            return bool(is_known)
 
     def ids_of(self, dataset: str) -> dict[str, str]:
         """Queries by what they ask; what two ask in the same words names neither."""

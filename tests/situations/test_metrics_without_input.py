@@ -52,6 +52,14 @@ def bare(shared_desk: Desk) -> Desk:
 SPANS = {"source_spans": [{"start": 0, "end": 5}]}
 
 
+def load_files(desk: Desk, *words: str) -> str:
+    """Load files of other tools and compute without Dagster; returns what the command prints."""
+    output = desk.must("load", *words, "--dataset", "kb")
+    (desk.folder / "bundle" / "datasets").mkdir(parents=True, exist_ok=True)
+    desk.load()
+    return output.text
+
+
 def reasons(desk: Desk, run_id: str) -> dict[str, str]:
     return dict(desk.must("show", run_id, "--json").json["undefined"])
 
@@ -90,3 +98,83 @@ def test_fields_that_some_hits_and_answers_carry_still_count_for_the_others(bare
 def test_a_run_in_which_everything_failed_keeps_its_zeros(bare: Desk) -> None:
     assert bare.value("failed", "recall@5_doc") == 0.0
     assert bare.value("failed", "span_iou") == 0.0
+
+
+# A run in the form of LangSmith's files, whose hits name a chunk and its document.
+def experiment_row(query: str, *hits: tuple[str, str]) -> dict[str, object]:
+    documents = [{"id": chunk, "doc_id": doc} for chunk, doc in hits]
+    return {
+        "inputs.question": query,
+        "outputs.answer": "yes",
+        "outputs.retrieved": documents,
+        "example_id": query,
+        "execution_time": 1.0,
+        "id": f"run of {query}",
+    }
+
+
+@pytest.fixture
+def with_documents(desk: Desk) -> Desk:
+    rows = [
+        experiment_row("q1", ("g-1", "guide"), ("t-1", "tips")),
+        experiment_row("q2", ("t-2", "tips")),
+    ]
+    desk.lines("night.jsonl", rows)
+    return desk
+
+
+def test_labels_that_are_chunk_ids_expect_no_documents(with_documents: Desk) -> None:
+    # q1 finds its chunk; none of the labels is a document, so document recall is unknown and not 0.
+    with_documents.text("chunks.qrels", "q1 0 g-1 1\nq2 0 g-2 1\n")
+    load_files(with_documents, "night.jsonl", "chunks.qrels", "--run-id", "n")
+    assert with_documents.value("n", "hit@5") == 0.5
+    assert with_documents.value("n", "recall@5_doc") is None
+
+
+def test_labels_that_are_document_ids_expect_no_chunks(with_documents: Desk) -> None:
+    # q1 finds guide and q2 does not; no chunk is called guide, so chunk metrics are unknown and not 0.
+    with_documents.text("documents.qrels", "q1 0 guide 1\nq2 0 guide 2\n")
+    printed = load_files(with_documents, "night.jsonl", "documents.qrels", "--run-id", "n")
+    assert with_documents.value("n", "recall@5_doc") == 0.5
+    assert with_documents.value("n", "hit@5") is None
+    assert with_documents.value("n", "ndcg@5") is None
+    assert "expected ids are documents of the hits" in printed
+
+
+def test_labels_delivered_after_the_run_are_of_the_kind_of_its_hits(with_documents: Desk) -> None:
+    with_documents.must("load", "night.jsonl", "--dataset", "kb", "--run-id", "n")
+    with_documents.text("documents.qrels", "q1 0 guide 1\nq2 0 guide 1\n")
+    load_files(with_documents, "documents.qrels")
+    assert with_documents.value("n", "recall@5_doc") == 0.5
+    assert with_documents.value("n", "hit@5") is None
+
+
+PROMPTFOO_ROW = {
+    "promptIdx": 0,
+    "testIdx": 0,
+    "success": True,
+    "provider": {"id": "p"},
+    "vars": {"question": "How many days?", "query_id": "q1"},
+    "testCase": {"vars": {"question": "How many days?"}},
+    "response": {"output": "30", "metadata": {"retrieved": ["leave.md#1", "it/vpn.md#0"]}},
+    "gradingResult": None,
+}
+
+
+def test_the_document_of_a_hit_is_found_by_one_rule_in_files_of_every_form(desk: Desk) -> None:
+    # leave.md is expected beside de/urlaub.md, and a chunk of leave.md is retrieved: half of the documents.
+    desk.golden(
+        [{"query_id": "q1", "expected_chunk_ids": ["leave.md#0"]} | DOCUMENTS],
+        dataset="kb",
+    )
+    desk.load()
+    desk.lines("a.jsonl", [PROMPTFOO_ROW])
+    desk.text("b.run", "q1 Q0 leave.md#1 1 2.0 t\nq1 Q0 it/vpn.md#0 2 1.0 t\n")
+    desk.text("c.csv", "query_id,chunk_id,rank\nq1,leave.md#1,1\nq1,it/vpn.md#0,2\nq1,plain,3\n")
+    for file in ("a.jsonl", "b.run", "c.csv"):
+        printed = load_files(desk, file, "--run-id", file[0])
+        assert desk.value(file[0], "recall@5_doc") == 0.5
+        assert "the part of the chunk id before the last '#'" in printed
+
+
+DOCUMENTS = {"expected_doc_ids": ["leave.md", "de/urlaub.md"]}
