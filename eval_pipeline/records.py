@@ -143,9 +143,13 @@ class Hit(Record):
 
 
 class Citation(Record):
-    """What an answer cites; null and empty text are stored and resolve to nothing."""
+    """What an answer cites: a chunk, or the path of a document; an empty path marks an unrecognized citation.
+
+    Null and empty chunk ids are stored and resolve to nothing.
+    """
 
     citation: Annotated[str, Text("words", "raw.citations.chunk_key", "id")] | None = None
+    path: Name | None = None
 
 
 class Reference(Record):

@@ -66,9 +66,9 @@ def answer_in(value: Any) -> Row:
     text = text_in(value, ANSWERS)
     found: Row = {} if text is None else {"text": text}
     cited = _first(value, CITED) if isinstance(value, dict) else None
-    ids = [one for one in map(_id_of, listed(cited) or []) if one]
-    if ids:
-        found["citations"] = [{"citation": one} for one in ids]
+    citations = [citation_of(one) for one in listed(cited) or [] if one]
+    if citations:
+        found["citations"] = citations
     for name in ("abstained", "grounded"):
         if isinstance(value, dict) and isinstance(value.get(name), bool):
             found[name] = value[name]
@@ -147,6 +147,12 @@ def _first(value: Mapping[str, Any], names: tuple[str, ...]) -> Any:
 
 def _id_of(one: Any) -> str | None:
     return as_id(_first(one, ("citation", *HIT_IDS)) if isinstance(one, dict) else one)
+
+
+def citation_of(one: Any) -> Row:
+    """A citation by its chunk id; an object without an id stays as it is, for it may name a path."""
+    found = _id_of(one)
+    return one if found is None and isinstance(one, dict) else {"citation": found}
 
 
 def _ids_in(value: Any) -> list[Any] | None:

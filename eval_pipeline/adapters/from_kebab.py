@@ -8,6 +8,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
+from eval_pipeline.adapters._answers import citation_of
 from eval_pipeline.adapters._head import Head, look_at
 from eval_pipeline.adapters._lines import rows_of
 from eval_pipeline.adapters._values import as_id, as_number, as_object, as_text, listed, opened, utc_text
@@ -180,15 +181,12 @@ def _hit(one: Any) -> Any:
 
 
 def _answer(answer: Row) -> Row:
-    cited = [
-        one.get("citation", one.get("chunk_id")) if isinstance(one, dict) else one
-        for one in listed(answer.get("citations")) or []
-    ]
+    cited = listed(answer.get("citations")) or []
     found = {
         "text": as_text(answer.get("answer")) or as_text(answer.get("text")),
         "grounded": answer.get("grounded"),
         "abstained": True if as_text(answer.get("refusal_reason")) else None,
-        "citations": [{"citation": as_id(one)} for one in cited] or None,
+        "citations": [citation_of(one) for one in cited] or None,
     }
     return {name: value for name, value in found.items() if value is not None}
 

@@ -154,7 +154,7 @@ def _flatten(
         results=_results(table, row_no, hits_column, odd_scores),
         hits=hits,
         hit_spans=hit_spans,
-        citations=_elements(_inside(answer, "citations"), {"chunk_id": "citation"}),
+        citations=_elements(_inside(answer, "citations"), {"chunk_id": "citation", "path": "path"}),
         references=_elements(
             _inside(answer, "references"),
             {name: name for name in ("rel_path", "heading_path", "chunk_id", "text")},

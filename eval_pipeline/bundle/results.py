@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -136,7 +137,7 @@ def read_fast(block: LineBlock) -> pa.Table | None:
     if lines is None or (b"\\" in data and b"\\u0000" in data):
         return None
     table = _parse(data)
-    if table is None or table.num_rows != lines or not _is_clean(table):
+    if table is None or table.num_rows != lines or not _is_clean(table) or _has_bare_citations(table):
         return None
     first = block.first_line
     taken = np.arange(first, first + lines) if numbers is None else numbers
@@ -157,6 +158,10 @@ def read_fast_rows(batch: RowBatch) -> pa.Table | None:
     table = _columns_as(batch.rows, _arrow_schema(Result))
     if table is None or not _is_clean(table):
         return None
+    with suppress(KeyError, AttributeError):
+        fields = batch.rows.schema.field("answer").type.field("citations").type.value_type
+        if {field.name for field in fields} - {"citation", "path"} and _has_bare_citations(table):
+            return None
     first = batch.first_row
     return table.append_column("row_no", pa.array(np.arange(first, first + table.num_rows), pa.int64()))
 
@@ -257,6 +262,13 @@ def _elements_are_clean(table: pa.Table) -> bool:
     return not any(array.flatten().null_count for array in lists)
 
 
+def _has_bare_citations(table: pa.Table) -> bool:
+    """Whether a citation has neither a chunk id nor a path; it may have fields that are not read."""
+    citations = only_chunk(table["answer"]).field("citations").flatten()
+    is_bare = pc.and_(citations.field("citation").is_null(), citations.field("path").is_null())
+    return bool(pc.any(is_bare).as_py())
+
+
 def _arrays(table: pa.Table) -> Iterator[pa.Array]:
     for name in table.column_names:
         yield only_chunk(table[name])
@@ -299,8 +311,9 @@ def read_result(row: dict[str, Any], *, inverted_spans: InvertedSpans = ERROR) -
     if isinstance(row.get("hits_top_k"), list):
         row["hits_top_k"] = [_full_hit(hit) for hit in row["hits_top_k"]]
     answer = row.get("answer")
-    if isinstance(answer, dict) and isinstance(answer.get("references"), list):
-        row["answer"] = {**answer, "references": [_with_joined_heading(one) for one in answer["references"]]}
+    for name, read in _PARTS_OF_ANSWERS.items():
+        if isinstance(answer, dict) and isinstance(answer.get(name), list):
+            row["answer"] = answer = {**answer, name: [read(one) for one in answer[name]]}
     odd = _take_odd_scores(row)
     record = _to_record(_full_scores(row), Result)
     if inverted_spans == DROP:
@@ -321,6 +334,17 @@ def _with_joined_heading(passage: Any) -> Any:
     if isinstance(passage, dict) and isinstance(passage.get("heading_path"), list):
         return {**passage, "heading_path": " > ".join(str(part) for part in passage["heading_path"])}
     return passage
+
+
+def _full_citation(citation: Any) -> Any:
+    """A citation that may be an object; one that names neither a chunk nor a path is marked by an empty path."""
+    if isinstance(citation, dict) and isinstance(citation.get("citation"), dict):
+        citation = citation["citation"]
+    is_known = not isinstance(citation, dict) or not citation or {"citation", "path"} & citation.keys()
+    return citation if is_known else {"path": ""}
+
+
+_PARTS_OF_ANSWERS = {"references": _with_joined_heading, "citations": _full_citation}
 
 
 def _take_odd_scores(row: dict[str, Any]) -> str:

@@ -435,7 +435,7 @@ select run_key, query_key, name, value, label, md5_number(text), source, model, 
 """,
     "citations": """
 insert into raw.citations
-select run_key, query_key, item_no, chunk_key from new_rows
+select run_key, query_key, item_no, chunk_key, path from new_rows
 """,
     "references": """
 insert into raw."references"

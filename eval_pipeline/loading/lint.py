@@ -406,6 +406,7 @@ def _note_results(store: Store, run_ids: Sequence[str]) -> list[Finding]:
     found = [
         *_of_secrets(con, run_ids),
         *_of_ranks(con, run_ids),
+        *_unrecognized_citations(con, run_ids),
         *_of_judge_inputs(con, run_ids),
         *_of_unknown_queries(con, run_ids),
     ]
@@ -424,6 +425,21 @@ def _of_secrets(con: Connection, run_ids: Sequence[str]) -> Iterator[Finding]:
         if places:
             words = f"run.json holds what looks like a key or a password, masked in exports and pages: {_named(places)}"
             yield Finding("secret_in_run", None, words, "N.6", run_id=run_id)
+
+
+def _unrecognized_citations(con: Connection, run_ids: Sequence[str]) -> Iterator[Finding]:
+    for run_id, n, n_queries, query_id in con.execute(
+        "select r.run_id, count(*), count(distinct i.query_id), min(i.query_id) from raw.citations x "
+        "join raw.runs r using (run_key) join raw.query_ids i using (query_key) "
+        "where x.path = '' and r.run_id in (select unnest(?)) group by r.run_id order by r.run_id",
+        [list(run_ids)],
+    ).fetchall():
+        queries = count(n_queries, "query", plural="queries")
+        words = (
+            f"{count(n, 'citation')} of {queries} {'names' if n == 1 else 'name'} neither a chunk nor a path: "
+            "citation_coverage is undefined there. Deliver `citation` or `path`"
+        )
+        yield Finding("citation_unrecognized", query_id, words, "A3.6", run_id=run_id)
 
 
 def _of_judge_inputs(con: Connection, run_ids: Sequence[str]) -> Iterator[Finding]:

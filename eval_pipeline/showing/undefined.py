@@ -107,6 +107,7 @@ _PARTS: Final = (
     ),
     # These formulas have a value for a query unless a part above, or this one, is missing.
     _Part("hit names a document of the labels", HITS, ("names_documents",), condition="false"),
+    _Part("recognized citations", RESULTS, ("n_unrecognized = 0",), condition="false"),
     _Part("hit has spans", SPANS, ("has_spans",), condition="false"),
 )
 

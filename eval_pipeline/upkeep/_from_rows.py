@@ -100,7 +100,7 @@ select s.query_key, s.rank, d.doc_id, s."start", s."end" from raw.hit_spans s jo
 where s.run_key = ? order by s.query_key, s.rank, s.span_no
 """
 _CITATIONS = """
-select x.query_key, c.chunk_id from raw.citations x left join raw.chunk_ids c using (chunk_key)
+select x.query_key, c.chunk_id as citation, x.path from raw.citations x left join raw.chunk_ids c using (chunk_key)
 where x.run_key = ? order by x.query_key, x.item_no
 """
 _REFERENCES = """
@@ -162,7 +162,7 @@ def _answer(row: Row, citations: list[Row], references: list[Row]) -> Row:
         # There was a text, and it was left out or forgotten.
         found |= {"text": ""} if row["answer_is_blank"] else {"text_withheld": True}
     if citations:
-        found["citations"] = [{"citation": one["chunk_id"]} for one in citations]
+        found["citations"] = [_take(one, "citation", "path") for one in citations]
     if references:
         found["references"] = [
             _take(one, "rel_path", "heading_path", "chunk_id", "text") for one in references

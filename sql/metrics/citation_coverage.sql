@@ -2,10 +2,10 @@
 -- about: "Does every citation of the answer lead somewhere?"
 -- family: answers
 -- headline: citation_coverage
--- version: 1
+-- version: 2
 -- parameters: {empty_citations: zero}
 -- choices: {empty_citations: [zero, vacuous]}
--- applies: has_answer and is_grounded and not is_error and has_archive
+-- applies: has_answer and is_grounded and not is_error and has_archive and n_unrecognized = 0
 -- undefined: 0 when a grounded answer cites nothing
 -- scale: binary
 -- range: [0, 1]
@@ -19,6 +19,9 @@
 --   - {answer: {grounded: false, citations: [{citation: a}]}, archive: [a]} => {citation_coverage: null}
 --   - {answer: {grounded: true, citations: [{citation: a}]}} => {citation_coverage: null}
 --   - {answer: {grounded: true, citations: []}, archive: [a], parameters: {empty_citations: vacuous}} => {citation_coverage: 1}
+--   - {answer: {grounded: true, citations: [{path: a.md}]}, hits: [{chunk_id: a, doc_id: a.md}]} => {citation_coverage: 1}
+--   - {answer: {grounded: true, citations: [{path: z.md}]}, archive: [a]} => {citation_coverage: 0}
+--   - {answer: {grounded: true, citations: [{citation: a}, {url: x}]}, archive: [a]} => {citation_coverage: null}
 --   - {answer: {grounded: true, citations: [{citation: a}]}, archive: [a], error: "late"} => {citation_coverage: null}
 select
     outcomes.run_key,

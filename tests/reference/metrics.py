@@ -40,6 +40,7 @@ class Case:
     archive_states: Sequence[Row]
     readings: Readings
     missing: frozenset[str] = frozenset()
+    retrieved: frozenset[str] = frozenset()
 
     @property
     def hits(self) -> list[Row]:
@@ -64,12 +65,15 @@ def score_query(
     archive_states: Sequence[Row],
     readings: Mapping[str, Any] | None = None,
     missing: frozenset[str] = frozenset(),
+    retrieved: frozenset[str] = frozenset(),
 ) -> Scores:
     """Every per-query key; archive states are `{"chunker_version": …, "lines": […]}`, oldest first.
 
     `missing`: the fields that no hit or answer of the whole run carries, as `missing_fields` finds them.
+    `retrieved`: the documents and paths of all hits of the run.
     """
-    case = Case(golden_row, result, run_config or {}, archive_states, resolve_readings(readings), missing)
+    chosen = resolve_readings(readings)
+    case = Case(golden_row, result, run_config or {}, archive_states, chosen, missing, retrieved)
     scores: Scores = {}
     for family in FAMILIES:
         scores.update(family(case))
@@ -292,13 +296,22 @@ def citation_coverage(case: Case) -> Scores:
     if case.readings["citation_scope"] == "run_version":
         version = case.config.get("chunker_version")
         states = [state for state in states if state["chunker_version"] == version]
-    if answer is None or answer.get("grounded") is not True or not states:
+    if answer is None or answer.get("grounded") is not True:
         return {"citation_coverage": None}
-    citations = [entry.get("citation") for entry in answer.get("citations") or []]
+    citations = answer.get("citations") or []
+    paths = [entry.get("path") for entry in citations]
+    if "" in paths or not (states or (citations and all(path in case.retrieved for path in paths))):
+        return {"citation_coverage": None}
     if not citations:
         return {"citation_coverage": float(case.readings["empty_citations"] == "vacuous")}
-    known = {line["chunk_id"] for state in states for line in state["lines"]}
-    return {"citation_coverage": float(all(citation in known for citation in citations))}
+    lines = [line for state in states for line in state["lines"]]
+    known = {line["chunk_id"] for line in lines}
+    documents = case.retrieved.union(*({line["doc_id"], line.get("rel_path")} for line in lines))
+    resolved = [
+        entry.get("citation") in known or (path is not None and path in documents)
+        for entry, path in zip(citations, paths, strict=True)
+    ]
+    return {"citation_coverage": float(all(resolved))}
 
 
 def answer_strings(case: Case) -> Scores:

@@ -18,7 +18,7 @@ from .performance import (
     says_anything,
 )
 from .readings import Readings, resolve_readings
-from .rows import Row, has_error, is_answerable, labels, query_id_of
+from .rows import Row, has_error, hits_of, is_answerable, labels, query_id_of
 
 DIMENSIONS = ("tag", "category", "difficulty", "vault", "answerable")
 UNLABELLED = "(none)"
@@ -43,6 +43,8 @@ def score_queries(
     """The golden queries that have a result, in golden order (AX.6)."""
     result_of = {result["query_id"]: result for result in results}
     missing = missing_fields(golden_rows, results)
+    hits = [hit for result in results for hit in hits_of(result, resolve_readings(None))]
+    retrieved = frozenset({hit["doc_id"] for hit in hits} | {hit.get("rel_path") for hit in hits} - {None})
     scored = []
     for golden in golden_rows:
         query_id = query_id_of(golden)
@@ -51,7 +53,13 @@ def score_queries(
         result = result_of[query_id]
         config = run.get("config")
         scores = score_query(
-            golden, result, run_config=config, archive_states=archives, readings=readings, missing=missing
+            golden,
+            result,
+            run_config=config,
+            archive_states=archives,
+            readings=readings,
+            missing=missing,
+            retrieved=retrieved,
         )
         scored.append(ScoredQuery(query_id, golden, result, scores))
     return scored

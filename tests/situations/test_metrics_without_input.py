@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import sqlite3
+from contextlib import closing
+
 import pytest
 
 from tests.situations.desk import Desk
@@ -178,3 +182,56 @@ def test_the_document_of_a_hit_is_found_by_one_rule_in_files_of_every_form(desk:
 
 
 DOCUMENTS = {"expected_doc_ids": ["leave.md", "de/urlaub.md"]}
+
+
+def knowledge_base(desk: Desk, *citations: list[dict[str, object]]) -> None:
+    """A knowledge base's database: one run whose answers cite with objects, and the chunks of its index."""
+    with closing(sqlite3.connect(desk.folder / "kb.sqlite")) as con, con:
+        con.execute(
+            "create table eval_runs (run_id, suite, config_snapshot_json, aggregate_json, commit_hash, created_at)"
+        )
+        con.execute("create table eval_query_results (run_id, query_id, result_json)")
+        con.execute(
+            "insert into eval_runs values ('first', 'kb', ?, null, 'abc', '2026-11-01T02:00:00Z')",
+            [json.dumps({"chunker_version": "md@1"})],
+        )
+        for number, cited in enumerate(citations, start=1):
+            hit = {"rank": 1, "chunk_id": "8f3a", "doc_id": "77c2", "doc_path": "notes/leave.md"}
+            answer = {"answer": "30 days", "grounded": True, "citations": cited}
+            row = {"query_id": f"q{number}", "hits_top_k": [hit], "answer": answer, "elapsed_ms": 5}
+            con.execute(
+                "insert into eval_query_results values ('first', ?, ?)", [f"q{number}", json.dumps(row)]
+            )
+        con.execute(
+            "create table chunks (chunk_id, doc_id, heading_path_json, source_spans_json, chunker_version)"
+        )
+        con.execute("insert into chunks values ('8f3a', '77c2', '[]', '[]', 'md@1')")
+
+
+LEAVE = {"kind": "line", "path": "notes/leave.md", "start": 12, "end": 20}
+GONE = {"kind": "line", "path": "notes/gone.md", "start": 1, "end": 2}
+
+
+def test_citations_of_a_knowledge_base_are_found_by_the_path_of_their_document(desk: Desk) -> None:
+    # The document of q1 is in the index; one of the two that q2 cites is not; q3 cites with a marker around it.
+    knowledge_base(desk, [LEAVE], [LEAVE, GONE], [{"marker": "[1]", "citation": LEAVE}])
+    load_files(desk, "kb.sqlite")
+    assert desk.per_query("first", "citation_coverage") == {"q1": 1.0, "q2": 0.0, "q3": 1.0}
+
+
+def test_unrecognized_citations_are_undefined_and_counted(desk: Desk) -> None:
+    # Nothing in q1's citation says what is cited; q2 has one that is found beside two that are not recognized.
+    unknown = {"kind": "web", "url": "https://example.com"}
+    knowledge_base(desk, [unknown], [LEAVE, unknown, {"page": 3}])
+    load_files(desk, "kb.sqlite")
+    assert set(desk.per_query("first", "citation_coverage").values()) <= {None}
+    assert desk.value("first", "citation_coverage") is None
+    findings = desk.must("query", "select finding from lint where run_id = 'first'", "--json").json
+    assert "3 citations of 2 queries" in findings[0]["finding"]
+
+
+def test_the_aggregate_to_write_back_has_no_zero_for_unrecognized_citations(desk: Desk) -> None:
+    knowledge_base(desk, [{"kind": "web", "url": "https://example.com"}])
+    load_files(desk, "kb.sqlite")
+    (row,) = desk.must("query", "select aggregate_json from runs", "--json").json
+    assert json.loads(row["aggregate_json"])["citation_coverage"] is None
