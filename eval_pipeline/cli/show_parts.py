@@ -106,7 +106,7 @@ def _judge_lines(report: RunReport) -> Iterator[str]:
         yield f"judge: {scores} for groundedness in spite of unsupported claims"
     if coverage.uncited_fives:
         scores = count(coverage.uncited_fives, "full score")
-        yield f"judge: {scores} for groundedness of answers without a citation or reference"
+        yield f"judge: {scores} for groundedness of answers without a citation or reference, counted as 4"
     rate = reliability.disagreement_rate
     if rate is not None:
         unstable = ": the judge is unstable" if rate > UNSTABLE_ABOVE else ""

@@ -1,10 +1,10 @@
 -- keys:
---   judge_groundedness: "The judge's score of how far the answer's claims are supported, from 0 to 5"
+--   judge_groundedness: "The judge's score of how far the answer's claims are supported, from 0 to 5; at most 4 for an answer without a citation"
 --   judge_correctness: "The judge's score of how correct the answer is, from 0 to 5"
 -- about: "What does the judge say of the answer?"
 -- family: answers
 -- headline: [judge_correctness, judge_groundedness]
--- version: 1
+-- version: 2
 -- applies: not is_error
 -- undefined: null for a score that is no number from 0 to 5
 -- scale: ordinal
@@ -14,6 +14,10 @@
 -- why: docs/decisions.md#a2-12
 -- examples:
 --   - {answer: {text: x}, judge: {groundedness: {score: 4}, correctness: {score: 2.5}}} => {judge_groundedness: 4, judge_correctness: 2.5}
+--   - {answer: {text: x}, judge: {groundedness: {score: 5}}} => {judge_groundedness: 4}
+--   - {answer: {text: x, citations: [{citation: a}]}, judge: {groundedness: {score: 5}}} => {judge_groundedness: 5}
+--   - {answer: {text: x, references: [{rel_path: a.md}]}, judge: {groundedness: {score: 5}}} => {judge_groundedness: 5}
+--   - {answer: {text: x}, judgements: [{ask: groundedness, raw: '{"score": 5, "supported_claims": [{"claim": "c", "citations": [1]}]}'}]} => {judge_groundedness: 5}
 --   - {answer: {text: x}, judge: {groundedness: {score: 0}}} => {judge_groundedness: 0, judge_correctness: null}
 --   - {answer: {text: x}, judge: {groundedness: {score: "4"}, correctness: {score: 5.1}}} => {judge_groundedness: null, judge_correctness: null}
 --   - {answer: {text: x, abstained: true}, judge: {groundedness: {score: 5}}} => {judge_groundedness: 5}
@@ -21,24 +25,51 @@
 --   - {judge: {groundedness: {score: 4}, correctness: {score: 2}}, judgements: [{ask: groundedness, raw: '{"score": 1}'}]} => {judge_groundedness: 1, judge_correctness: 2}
 --   - {judge: {groundedness: {score: 4}}, judgements: [{ask: groundedness, raw: "I cannot say"}]} => {judge_groundedness: null}
 
+-- A 5 requires citations: of the answer, or of the contexts that the judge lists for a supported claim.
+with cited as (
+    select
+        run_key,
+        query_key
+    from raw.citations
+    union
+    select
+        run_key,
+        query_key
+    from raw."references"
+),
+
 -- A judgement wins over what came with the result, also one without a score; one that was never asked is none.
+grounded as (
+    select
+        outcomes.run_key,
+        outcomes.query_key,
+        case
+            when coalesce(verdicts.status, 'skipped') = 'skipped' then outcomes.groundedness_score
+            else verdicts.score
+        end as score,
+        outcomes.has_answer
+        and not coalesce(outcomes.is_abstained, false)
+        and coalesce(verdicts.n_cited, 0) = 0
+        and cited.run_key is null as is_uncited
+    from facts.outcomes as outcomes
+    left join facts.verdicts as verdicts
+        on
+            outcomes.run_key = verdicts.run_key
+            and outcomes.query_key = verdicts.query_key
+            and verdicts.ask = 'groundedness'
+    left join cited on outcomes.run_key = cited.run_key and outcomes.query_key = cited.query_key
+)
+
 select
     outcomes.run_key,
     outcomes.query_key,
-    case
-        when coalesce(grounded.status, 'skipped') = 'skipped' then outcomes.groundedness_score
-        else grounded.score
-    end as judge_groundedness,
+    case when grounded.is_uncited and grounded.score > 4 then 4 else grounded.score end as judge_groundedness,
     case
         when coalesce(correct.status, 'skipped') = 'skipped' then outcomes.correctness_score
         else correct.score
     end as judge_correctness
 from facts.outcomes as outcomes
-left join facts.verdicts as grounded
-    on
-        outcomes.run_key = grounded.run_key
-        and outcomes.query_key = grounded.query_key
-        and grounded.ask = 'groundedness'
+inner join grounded on outcomes.run_key = grounded.run_key and outcomes.query_key = grounded.query_key
 left join facts.verdicts as correct
     on
         outcomes.run_key = correct.run_key
