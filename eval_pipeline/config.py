@@ -18,8 +18,14 @@ from eval_pipeline.errors import InvalidConfig
 
 TABLES = (
     *("formulas", "datasets", "comparison", "gate", "baselines", "dagster", "load", "scores"),
-    *("targets", "judges", "suites"),
+    *("targets", "judges", "suites", "variants"),
 )
+# The parameters under which these metrics follow the literal wording of S3.
+LITERAL: Mapping[str, Mapping[str, str]] = {
+    "citation_coverage": {"empty_citations": "vacuous"},
+    "answer_strings": {"unlabelled_groundedness": "include"},
+    "refusal_correctness": {"refusal_no_answer": "zero"},
+}
 # Tables whose every entry is a table of its own. What the last three say is read where somebody is asked.
 _NAMED = ("formulas", "datasets", "scores", "targets", "judges", "suites")
 COMPLETE = "complete"
@@ -56,6 +62,7 @@ class Config:
     targets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     judges: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     suites: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    variants: Mapping[str, bool] = field(default_factory=dict)
 
     @property
     def inverted_spans(self) -> Literal["error", "drop"]:
@@ -199,7 +206,18 @@ def load_config(path: Path) -> Config:
     _check_baselines(values.get("baselines", {}), path)
     _check_dagster(values.get("dagster", {}), path)
     _check_load(values.get("load", {}), path)
+    _check_variants(values.get("variants", {}), path)
+    formulas = values.get("formulas", {})
+    if values.get("variants", {}).get("literal"):
+        literal = {name: {**entry, **formulas.get(name, {})} for name, entry in LITERAL.items()}
+        values["formulas"] = {**literal, **{name: one for name, one in formulas.items() if name not in literal}}
     return Config(path, **{table: values.get(table, {}) for table in TABLES})
+
+
+def _check_variants(entries: Mapping[str, Any], path: Path) -> None:
+    for name, value in entries.items():
+        if name != "literal" or not isinstance(value, bool):
+            raise InvalidConfig(f"{path}: [variants] {name} is {value!r}; allowed is: literal = true or false")
 
 
 def _check_baselines(entries: Mapping[str, Any], path: Path) -> None:

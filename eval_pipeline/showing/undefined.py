@@ -85,7 +85,7 @@ _PARTS: Final = (
     _Part("spans", "labels.spans", ("retrieved_chars is not null", "n_spans > 0")),
     _Part("required or forbidden texts", "labels.strings", ("n_required",)),
     _Part("conflict rules", "labels.conflict_rules", ("case conflict_rule",)),
-    _Part("answers", RESULTS, ("has_answer",), condition="t.has_answer"),
+    _Part("answers", RESULTS, ("has_answer", "has_answers"), condition="t.has_answer"),
     _Part("grounded answers", RESULTS, ("is_grounded",), condition="t.grounded"),
     _Part(
         "word on abstaining",

@@ -2,12 +2,14 @@
 --   names_documents: "Whether hits can be compared with expected documents; true for a run without hits"
 --   has_spans: "Whether a hit carries a span; true for a run without hits"
 --   says_grounded: "Whether an answer says if it is grounded; true for a run without answers"
+--   has_answers: "Whether a result carries an answer; true for a run in which every result failed"
 -- grain: [run_key]
 -- about: "Which optional fields the hits and answers of a run carry."
 -- version: 1
 -- why: docs/decisions.md#ax-11
 -- examples:
---   - {hits: [], expected_doc_ids: [d]} => {names_documents: true, has_spans: true, says_grounded: true}
+--   - {hits: [], expected_doc_ids: [d]} => {names_documents: true, has_spans: true, says_grounded: true, has_answers: false}
+--   - {error: "no connection"} => {has_answers: true}
 --   - {hits: [{chunk_id: a, doc_id: d, source_spans: [{start: 0, end: 3}]}], expected_doc_ids: [e], answer: {grounded: false}} => {names_documents: true, has_spans: true, says_grounded: true}
 --   - {hits: [a], expected_chunk_ids: [a], expected_doc_ids: [a], answer: {text: x}} => {names_documents: false, has_spans: false, says_grounded: false}
 --   - {hits: [a], expected_chunk_ids: [a], expected_doc_ids: [d]} => {names_documents: false}
@@ -61,7 +63,8 @@ spanned as (
 answered as (
     select
         run_key,
-        bool_or(grounded is not null) filter (where has_answer) as says_grounded
+        bool_or(grounded is not null) filter (where has_answer) as says_grounded,
+        bool_or(has_answer) or bool_and(is_failed(error, timed_out)) as has_answers
     from raw.results
     group by run_key
 )
@@ -75,7 +78,8 @@ select
         true
     ) as names_documents,
     named.run_key is null or spanned.run_key is not null as has_spans,
-    coalesce(answered.says_grounded, true) as says_grounded
+    coalesce(answered.says_grounded, true) as says_grounded,
+    answered.has_answers
 from answered
 cross join labelled
 left join named on answered.run_key = named.run_key

@@ -91,6 +91,8 @@ def missing_fields(golden_rows: Sequence[Row], results: Sequence[Row]) -> frozen
         found.add("spans")
     if answers and all(answer.get("grounded") is None for answer in answers):
         found.add("grounded")
+    if not answers and not all(has_error(result) for result in results):
+        found.add("answers")
     own = [hit["doc_id"] for hit in hits if hit["doc_id"] != hit["chunk_id"]]
     if documents & (set(own) | {hit["doc_id"] for hit in hits if hit["doc_id"] not in chunks}):
         return frozenset(found)
@@ -198,11 +200,14 @@ def references_of(answer: Row) -> list[Row]:
 
 
 def attribution(case: Case) -> Scores:
-    """S2.10, A2.14: an error or a refusal attributes nothing; a row without an answer was never asked to."""
+    """S2.10, A2.14: an error, or a row without an answer, attributes nothing."""
     answer = answer_of(case.result)
-    if not case.anchored or (answer is None and not has_error(case.result)):
+    answered_only = case.readings["attribution_rows"] == "answered"
+    if not case.anchored or "answers" in case.missing:
         return {"attribution_hit_rate": None}
-    if answer is None or has_error(case.result) or abstention_of(case.result):
+    if answer is None and answered_only and not has_error(case.result):
+        return {"attribution_hit_rate": None}
+    if answer is None or has_error(case.result) or (answered_only and abstention_of(case.result)):
         return {"attribution_hit_rate": 0.0}
     supports = labels(case.golden, "gold_supports")
     hit = any(matches_any(reference, supports, case.readings) for reference in references_of(answer))

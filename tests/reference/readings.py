@@ -27,6 +27,7 @@ CLOSED: dict[str, tuple[object, ...]] = {
     "unlabelled_groundedness": ("exclude", "include"),
     "string_match": ("exact", "casefold"),
     "refusal_no_answer": ("exclude", "zero"),
+    "attribution_rows": ("all", "answered"),
     "rank_change": ("separate", "win_loss", "draw"),
     "regression_kind": ("flag", "exclusive"),
     "overlap_basis": ("min", "expected", "hit", "iou"),

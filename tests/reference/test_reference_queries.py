@@ -240,10 +240,13 @@ def test_attribution_by_hand() -> None:
     assert score(golden, {"answer": good})["attribution_hit_rate"] == 1.0
     assert score(golden, {"answer": {"references": [{"rel_path": "n.md"}]}})["attribution_hit_rate"] == 0.0
     assert score(golden, {"answer": {}})["attribution_hit_rate"] == 0.0
-    assert score(golden, {"answer": {**good, "abstained": True}})["attribution_hit_rate"] == 0.0
+    abstained, answered = {"answer": {**good, "abstained": True}}, {"attribution_rows": "answered"}
+    assert score(golden, abstained)["attribution_hit_rate"] == 1.0
+    assert score(golden, abstained, **answered)["attribution_hit_rate"] == 0.0
     assert score(golden, {"answer": good, "error": "late"})["attribution_hit_rate"] == 0.0
     assert score(golden, {"error": "late"})["attribution_hit_rate"] == 0.0
-    assert score(golden, {})["attribution_hit_rate"] is None
+    assert score(golden, {})["attribution_hit_rate"] == 0.0
+    assert score(golden, {}, **answered)["attribution_hit_rate"] is None
 
 
 def conflict(rule: str, paths: str, *, acknowledged: bool | None = None) -> float | None:
