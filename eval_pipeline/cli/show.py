@@ -17,6 +17,7 @@ from eval_pipeline.cli.output import (
     table,
 )
 from eval_pipeline.cli.show_parts import print_parts
+from eval_pipeline.documents import UNSET
 from eval_pipeline.formulas.catalogue import CORE, SLICED
 from eval_pipeline.report.pages.html import in_line
 from eval_pipeline.words import count
@@ -217,19 +218,22 @@ def _print_states(report: RunReport) -> None:
 
 def _print_slices(report: RunReport, keys: list[str]) -> None:
     # More would leave no room for the names of the slices.
-    keys = list(dict.fromkeys(keys))[:3]
+    timed = any(entry.performance is not UNSET for values in report.slices.values() for entry in values.values())
+    keys = list(dict.fromkeys(keys))[: 2 if timed else 3]
+    times = {"p50 ms": "p50_ms", "p95 ms": "p95_ms"} if timed else {}
     rows = [
         (
             name,
             value,
             f"{entry.n_queries:,}{'*' if entry.is_small else ' '}",
             *(number(entry.metrics[key].value) for key in keys),
+            *(number(getattr(entry.performance, name, None)) for name in times.values()),
         )
         for name, values in report.slices.items()
         for value, entry in values.items()
     ]
     if rows:
         print_line()
-        table(["slice", "", "queries", *keys], rows, numbers=["queries", *keys])
+        table(["slice", "", "queries", *keys, *times], rows, numbers=["queries", *keys, *times])
         if any(entry.is_small for values in report.slices.values() for entry in values.values()):
             print_line("* few queries: a single one moves a value by more than a tenth")

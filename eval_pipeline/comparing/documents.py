@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from msgspec import field, structs
 
@@ -39,6 +39,19 @@ UNCLEAR: Final = "not shown"
 
 Number = float | None
 Measured = int | float | None
+
+
+class Deltas(dict[str, Any]):
+    """The deltas by metric, `hit@1`, and by the nested keys of `aggregate_json`, `["hit_at_k"]["1"]`."""
+
+    def __missing__(self, key: str) -> dict[str, Number]:
+        before, after = {"hit_at_k": ("hit@", ""), "recall_at_k_doc": ("recall@", "_doc")}[key]
+        cutoffs = (
+            (name.removeprefix(before).removesuffix(after), delta)
+            for name, delta in self.items()
+            if name.startswith(before) and name.endswith(after)
+        )
+        return {k: delta for k, delta in cutoffs if k.isdigit()}
 
 
 class Tested(Document, frozen=True, kw_only=True):
@@ -332,6 +345,11 @@ class CompareReport(Document, frozen=True, kw_only=True):
     trust: Annotated[
         list[str], Help("What a verdict rests on: queries, labels, definitions, judge, what was recorded.")
     ] = field(default_factory=list)
+
+    def __getitem__(self, key: str) -> Any:
+        """The field of that name; `deltas` also has the nested keys of `aggregate_json`."""
+        found = super().__getitem__(key)
+        return Deltas(found) if key == "deltas" else found
 
     @property
     def mode(self) -> str:

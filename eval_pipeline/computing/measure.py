@@ -200,7 +200,8 @@ def _take_turn(con: Connection, work: _Work, *, is_first: bool) -> None:
                 _renew_documents(con, catalogue, work, work.documents)
     if not waiting:
         _forget_mended(con)
-        refresh_views(con, work.registry.keys())
+        times = {key: one for one in work.registry.times for key in one.keys}
+        refresh_views(con, work.registry.keys() | times)
 
 
 def _forget_mended(con: Connection) -> None:

@@ -15,7 +15,7 @@ from eval_pipeline.errors import DefinitionError, InvalidConfig, RefusedError, U
 from eval_pipeline.formulas._allowed_sql import _refuse_sql
 from eval_pipeline.formulas._definition_text import definition_files, read_definition
 from eval_pipeline.formulas._kept_copy import find_kept, keep, key_of
-from eval_pipeline.formulas.definition import Definition, Helper, render
+from eval_pipeline.formulas.definition import PER_QUERY, Definition, Helper, render
 from eval_pipeline.formulas.fingerprint import _full_fingerprint, _helper_fingerprint, own_fingerprint
 from eval_pipeline.formulas.header import Header, _body_line, _header_of, _parse_header, _split_file
 from eval_pipeline.formulas.lock_file import FILE, _first_fingerprints
@@ -76,6 +76,12 @@ class Registry:
     def formulas(self) -> list[Definition]:
         """Those of them that score queries: what run_metrics averages and slices and per_query_metrics shows."""
         return [one for one in self if one.is_scored_per_query]
+
+    @property
+    def times(self) -> list[Definition]:
+        """The definitions that record times of every query."""
+        timed = (one for one in self.metrics if one.grain == PER_QUERY and one.header.scale == "ms")
+        return [one for one in timed if not one.is_scored_per_query]
 
     @property
     def averaged(self) -> list[Definition]:

@@ -7,11 +7,8 @@ What runs store of chunks and spans is computed in SQL (sql/metrics/chunk_overla
 are its reference: tests/metrics/test_stored_values.py holds the two equal, and whoever changes the one changes the
 other. The extraction functions are what runs themselves call: a change to them makes stored values stale.
 
-The eight names in camel case, such as `chunkRecall`, work too, for code that was written to them; editors and type
-checkers know the names of Python.
+The eight names in camel case, such as `chunkRecall`, and the keyword `groundTruth` work too.
 """
-
-from typing import TYPE_CHECKING
 
 from eval_pipeline.metrics.chunks import (
     ChunkId,
@@ -103,7 +100,11 @@ __all__ = [
     "UnknownErrorType",
     "UnknownReading",
     "UnusableMetrics",
+    "calculateOverlap",
     "calculate_overlap",
+    "chunkF1",
+    "chunkPrecision",
+    "chunkRecall",
     "chunk_f1",
     "chunk_precision",
     "chunk_recall",
@@ -116,29 +117,23 @@ __all__ = [
     "flatten_fields",
     "is_data_error",
     "is_target_met",
+    "mergeOverlappingSpans",
     "merge_overlapping_spans",
     "read_spans",
+    "spanIoU",
+    "spanPrecision",
+    "spanRecall",
     "span_iou",
     "span_precision",
     "span_recall",
 ]
 
-CAMEL_CASE = {
-    "chunkRecall": chunk_recall,
-    "chunkPrecision": chunk_precision,
-    "chunkF1": chunk_f1,
-    "mergeOverlappingSpans": merge_overlapping_spans,
-    "spanRecall": span_recall,
-    "spanPrecision": span_precision,
-    "spanIoU": span_iou,
-    "calculateOverlap": calculate_overlap,
-}
-
-# A type checker that sees this function takes every misspelt name of the module for one that exists.
-if not TYPE_CHECKING:
-
-    def __getattr__(name: str) -> object:
-        """The same objects by their names in camel case."""
-        if name not in CAMEL_CASE:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return CAMEL_CASE[name]
+# The names of the requirements.
+chunkRecall = chunk_recall
+chunkPrecision = chunk_precision
+chunkF1 = chunk_f1
+mergeOverlappingSpans = merge_overlapping_spans
+spanRecall = span_recall
+spanPrecision = span_precision
+spanIoU = span_iou
+calculateOverlap = calculate_overlap

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Protocol, TypeAlias, TypeVar, cast, runtime_checkable
 
 from eval_pipeline.metrics.errors import InvalidChunkIds
 
 ChunkId: TypeAlias = str
+T = TypeVar("T")
 ChunkFormula: TypeAlias = Callable[[frozenset[ChunkId], frozenset[ChunkId]], float]
 
 
@@ -36,11 +37,24 @@ class ChunkMetric:
     name: str
     formula: ChunkFormula
 
-    def calculate(self, retrieved: Sequence[ChunkId], ground_truth: Sequence[ChunkId]) -> float:
+    def calculate(
+        self,
+        retrieved: Sequence[ChunkId],
+        ground_truth: Sequence[ChunkId] | None = None,
+        *,
+        groundTruth: Sequence[ChunkId] | None = None,
+    ) -> float:
         return self.formula(
             _distinct_ids(retrieved, "retrieved"),
-            _distinct_ids(ground_truth, "ground_truth"),
+            _distinct_ids(named_ground_truth(ground_truth, groundTruth), "ground_truth"),
         )
+
+
+def named_ground_truth(ground_truth: T | None, camel_case: T | None) -> T:
+    """The ground truth by either of its names; passing both or none raises a TypeError."""
+    if (ground_truth is None) == (camel_case is None):
+        raise TypeError("calculate() takes the ground truth once: as ground_truth or as groundTruth")
+    return cast(T, camel_case if ground_truth is None else ground_truth)
 
 
 def _distinct_ids(ids: Sequence[ChunkId], argument: str) -> frozenset[ChunkId]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Literal, Protocol, TypeAlias, get_args, runtime_checkable
 
+from eval_pipeline.metrics.chunks import named_ground_truth
 from eval_pipeline.metrics.errors import InvalidSpan, UnknownReading
 
 InvertedSpans: TypeAlias = Literal["error", "drop"]
@@ -168,8 +169,14 @@ class SpanMetric:
     name: str
     formula: Callable[[SpanCover], float]
 
-    def calculate(self, retrieved: Sequence[CharacterSpan], ground_truth: Sequence[CharacterSpan]) -> float:
-        return self.formula(_cover(retrieved, ground_truth))
+    def calculate(
+        self,
+        retrieved: Sequence[CharacterSpan],
+        ground_truth: Sequence[CharacterSpan] | None = None,
+        *,
+        groundTruth: Sequence[CharacterSpan] | None = None,
+    ) -> float:
+        return self.formula(_cover(retrieved, named_ground_truth(ground_truth, groundTruth)))
 
 
 def _recall(cover: SpanCover) -> float:

@@ -157,7 +157,7 @@ def _value(wanted: Any, given: Any, *, place: str) -> Any:
     is_number = isinstance(given, int if is_count else int | float) and not isinstance(given, bool)
     if is_number and math.isfinite(given):
         return given if is_count else rounded(given)
-    if given is None and not is_count:
+    if not is_count and (given is None or is_number):
         return None
     expected = "a whole number" if is_count else "a finite number, or None where it is undefined"
     raise UsageError(f"{place} is {given!r}, expected {expected}")

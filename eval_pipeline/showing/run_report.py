@@ -32,6 +32,16 @@ class Bounds(Document, frozen=True):
     unjudged: Annotated[int, Help("How many such hits stand where the metric looks.")]
 
 
+class SlicePerformance(Document, frozen=True):
+    """Total times in milliseconds and judge costs of the queries with one label."""
+
+    n: Annotated[int, Help("How many queries recorded a total time.")]
+    p50_ms: Annotated[Number, Help("The median; null without a recorded time.")]
+    p95_ms: Annotated[Number, Help("The 95th percentile; null without a recorded time.")]
+    judge_tokens: Annotated[Number, Help("Tokens that judges read and wrote; null without a recorded token.")]
+    judge_cost: Annotated[Number, Help("What they cost; null without a recorded token or the price of one.")]
+
+
 class Slice(Document, frozen=True):
     """The queries with one label, and their metrics."""
 
@@ -40,6 +50,9 @@ class Slice(Document, frozen=True):
         bool, Help("Whether these are so few that a single one moves a value by more than a tenth.")
     ]
     metrics: Annotated[dict[str, Metric], Help("Metric: its value over the queries of the slice.")]
+    performance: Annotated[
+        SlicePerformance | UnsetType, Help("Times and judge costs of the slice, if any was recorded.")
+    ] = UNSET
 
 
 class Latency(Document, frozen=True):

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from eval_pipeline.computing.history import Point, Row, computed_rows, parse_point, stood_at
+from eval_pipeline.computing.history import Point, Row, computed_rows, parse_point, rows_at, stood_at
 from eval_pipeline.computing.ledger import FAILED
 from eval_pipeline.documents import UNSET
 from eval_pipeline.errors import UsageError
@@ -36,6 +36,7 @@ from eval_pipeline.showing.run_report import (
     OtherReading,
     RunReport,
     Slice,
+    SlicePerformance,
     TableState,
 )
 from eval_pipeline.showing.run_state import run_states
@@ -156,7 +157,7 @@ def _as_they_were(store: Store, run: RunRow, point: Point, *, report: RunReport,
     return replace(
         report,
         metrics=metrics,
-        slices=_slices(values, _slice_sizes(con, run), keys),
+        slices=_slices(values, _slice_sizes(con, run), keys, _slice_performance(con, run, point)),
         **vars(blocks),
         readings={},
         formulas={
@@ -206,7 +207,7 @@ def run_report(store: Store, run: RunRow) -> RunReport:
         missing_query_ids=missing,
         unknown_query_ids=unknown,
         metrics=metrics,
-        slices=_slices(aggregates, _slice_sizes(con, run), keys),
+        slices=_slices(aggregates, _slice_sizes(con, run), keys, _slice_performance(con, run, NOW)),
         **vars(_blocks(store, run)),
         readings=_other_variants(store, run),
         formulas=_formulas_used(store, run),
@@ -251,7 +252,10 @@ def _metrics(values: Values, keys: list[str]) -> dict[str, Metric]:
 
 
 def _slices(
-    aggregates: Mapping[tuple[str, str], Values], sizes: Mapping[tuple[str, str], int], keys: list[str]
+    aggregates: Mapping[tuple[str, str], Values],
+    sizes: Mapping[tuple[str, str], int],
+    keys: list[str],
+    performance: Mapping[tuple[str, str], SlicePerformance],
 ) -> dict[str, dict[str, Slice]]:
     return {
         name: {
@@ -259,11 +263,22 @@ def _slices(
                 n_queries=n,
                 is_small=n < SMALL_SLICE,
                 metrics=_metrics(aggregates.get((name, value), {}), keys),
+                performance=performance.get((name, value), UNSET),
             )
             for (dimension, value), n in sorted(sizes.items())
             if dimension == name
         }
         for name in SLICES
+    }
+
+
+def _slice_performance(con: Connection, run: RunRow, point: Point) -> dict[tuple[str, str], SlicePerformance]:
+    """(slice, slice value) → its times and costs, for slices with any."""
+    names = SlicePerformance.__struct_fields__
+    return {
+        (row["slice"], row["slice_value"]): SlicePerformance(**{name: row[name] for name in names})
+        for row in rows_at(con, "aggregates.slice_performance", run, point) or ()
+        if row["n"] or row["judge_tokens"] is not None or row["judge_cost"] is not None
     }
 
 
@@ -273,7 +288,7 @@ def show_queries(project: Project, run_id: str) -> Iterator[Row]:
         run = find_run(store.con, run_id)
         registry = metrics_of(store, [run.run_key])
         formulas = [one for one in registry.formulas if registry.applies_to(one, run.dataset)]
-        formulas = [*sorted(formulas, key=lambda d: d.name), *registry.scores.values()]
+        formulas = [*sorted(formulas, key=lambda d: d.name), *registry.times, *registry.scores.values()]
         values = shown_per_query(store, run, formulas)
         ranges = _query_ranges(store, run, values)
     for query_id, metrics in values.items():

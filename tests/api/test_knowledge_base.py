@@ -76,8 +76,8 @@ def test_an_unknown_run_is_an_error_with_close_names_and_nothing_is_written(base
 
 def test_what_is_no_aggregate_does_not_get_there(base):
     before = base.read_bytes()
-    with pytest.raises(UsageError, match="mrr is nan"):
-        eval_pipeline.store_aggregate("a", {**AGGREGATE, "mrr": float("nan")}, db=base)
+    with pytest.raises(UsageError, match="mrr is 'x'"):
+        eval_pipeline.store_aggregate("a", {**AGGREGATE, "mrr": "x"}, db=base)
     assert base.read_bytes() == before
 
 

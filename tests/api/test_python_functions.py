@@ -135,12 +135,6 @@ def test_an_unknown_run_is_an_error_with_close_names_and_changes_nothing(setting
     assert documents(settings) == before
 
 
-def test_nan_does_not_get_into_the_store(settings) -> None:
-    aggregate = json.loads(documents(settings)["run-a"])
-    with pytest.raises(UsageError, match="mrr is nan, expected a finite number, or None"):
-        eval_pipeline.store_aggregate("run-a", {**aggregate, "mrr": float("nan")}, db=settings.db)
-
-
 @pytest.mark.parametrize(
     ("change", "words"),
     [

@@ -200,8 +200,8 @@ def test_a_metric_is_also_there_by_the_name_that_it_carries(metric: Any) -> None
 
 
 def test_the_functions_of_spans_are_also_there_in_camel_case_and_a_misspelt_name_is_not() -> None:
-    assert getattr(metrics, "mergeOverlappingSpans") is metrics.merge_overlapping_spans  # noqa: B009
-    assert getattr(metrics, "calculateOverlap") is metrics.calculate_overlap  # noqa: B009
+    assert metrics.mergeOverlappingSpans is metrics.merge_overlapping_spans
+    assert metrics.calculateOverlap is metrics.calculate_overlap
     with pytest.raises(AttributeError, match="chunkrecall"):
         getattr(metrics, "chunkrecall")  # noqa: B009
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-import math
+import json
 
 import pytest
 
+import eval_pipeline
+from eval_pipeline import metrics
 from tests.situations.desk import Desk
 
 SHIPS = (
     "aggregates.extraction_summary",
     "aggregates.latency_summary",
     "aggregates.run_metrics",
+    "aggregates.slice_performance",
+    "facts.found_chunks",
     "metrics.answer_strings",
     "metrics.attribution",
     "metrics.citation_coverage",
@@ -107,3 +111,108 @@ def test_a_five_without_any_citation_counts_as_four(desk: Desk) -> None:
         "three": 3.0,
     }
     assert desk.value("night", "judge_groundedness") == (5 + 4 + 5 + 3) / 4
+
+
+CAMEL_CASE = (
+    *("chunkRecall", "chunkPrecision", "chunkF1", "mergeOverlappingSpans"),
+    *("spanRecall", "spanPrecision", "spanIoU", "calculateOverlap"),
+)
+
+
+def test_the_names_of_the_requirements_are_public() -> None:
+    assert set(CAMEL_CASE) <= set(dir(metrics))
+    assert set(CAMEL_CASE) <= set(metrics.__all__)
+
+
+def test_the_ground_truth_is_taken_by_the_name_of_the_requirements() -> None:
+    # One of two expected chunks is retrieved; half of one hundred characters are covered.
+    assert metrics.chunk_recall.calculate(["a"], groundTruth=["a", "b"]) == 0.5
+    truth, found = metrics.CharacterSpan("d", 0, 100), metrics.CharacterSpan("d", 0, 50)
+    assert metrics.span_recall.calculate([found], groundTruth=[truth]) == 0.5
+    with pytest.raises(TypeError, match="groundTruth"):
+        metrics.chunk_recall.calculate(["a"])
+
+
+@pytest.fixture(scope="module")
+def pair(shared_desk: Desk) -> Desk:
+    """Two runs of two questions; the second run finds one chunk more, at the first rank."""
+    shared_desk.golden(
+        [
+            {"query_id": "q1", "expected_chunk_ids": ["a"], "tags": ["hr"], "category": "factual"},
+            {"query_id": "q2", "expected_chunk_ids": ["b"], "tags": ["it"], "category": "factual"},
+        ]
+    )
+    times = {"total": 300, "retrieval": 40, "generation": 200, "folder_selection": 10, "judge": 50}
+    tokens = {"judge": {"tokens": {"prompt": 1000, "completion": 500}}}
+    slow = {"latency_ms": {"total": 500}, "judge": {"tokens": {"prompt": 2000, "completion": 0}}}
+    config = {"judge_price_per_1k": {"prompt": 0.01, "completion": 0.02}}
+    cases = [
+        {"case_id": "large", "ground_truth": dict.fromkeys("abcdefgh", 1), "extracted": {"a": 1}},
+        {"case_id": "small", "ground_truth": {"a": 1, "b": 2}, "extracted": {"a": 1, "b": 2}},
+    ]
+    for run_id, first, created in (("a", "b", "2026-09-01"), ("b", "a", "2026-09-02")):
+        results = [
+            {"query_id": "q1", "hits_top_k": [first], "latency_ms": times, **tokens},
+            {"query_id": "q2", "hits_top_k": ["b"], **slow},
+        ]
+        folder = shared_desk.run(
+            run_id, results, suite="nightly", created_at=f"{created}T02:00:00Z", config=config
+        )
+        text = "".join(json.dumps(case) + "\n" for case in cases)
+        (folder / "extractions.jsonl").write_text(text, "utf-8")
+    shared_desk.load()
+    return shared_desk
+
+
+def test_deltas_are_also_read_by_the_keys_of_aggregate_json(pair: Desk) -> None:
+    deltas = eval_pipeline.compare_runs("a", "b", db=pair.folder / "data" / "eval.duckdb")["deltas"]
+    (row,) = pair.must("query", "select aggregate_json from runs where run_id = 'b'", "--json").json
+    # The first run finds one of two chunks, the second run both.
+    assert json.loads(row["aggregate_json"])["hit_at_k"]["1"] == 1.0
+    assert deltas["hit_at_k"] == {"1": 0.5, "3": 0.5, "5": 0.5, "10": 0.5}
+    assert deltas["hit@1"] == deltas["mrr"] == 0.5
+    assert deltas["recall_at_k_doc"]["1"] is None
+
+
+def test_an_undefined_number_is_stored_as_null(desk: Desk) -> None:
+    desk.run("night", [{"query_id": "q", "hits_top_k": ["a"]}])
+    desk.load()
+    db = desk.folder / "data" / "eval.duckdb"
+    aggregate = eval_pipeline.compute_aggregate("night", db=db)
+    eval_pipeline.store_aggregate("night", {**aggregate, "citation_coverage": float("nan")}, db=db)
+    (row,) = desk.must("query", "select aggregate_json from runs", "--json").json
+    assert json.loads(row["aggregate_json"])["citation_coverage"] is None
+
+
+def test_latency_and_judge_cost_are_shown_by_tag_and_category(pair: Desk) -> None:
+    slices = pair.must("show", "a", "--json").json["slices"]
+    hr, factual = slices["tag"]["hr"]["performance"], slices["category"]["factual"]["performance"]
+    assert (hr["n"], hr["p50_ms"], hr["p95_ms"]) == (1, 300, 300)
+    # 1,000 tokens read for 0.01 and 500 written for 0.02 per 1,000.
+    assert (hr["judge_tokens"], hr["judge_cost"]) == (1500, 0.02)
+    # 300 and 500 ms: the median lies in the middle, the 95th percentile at 95 % of the way.
+    assert (factual["p50_ms"], factual["p95_ms"]) == (400, 490)
+    assert factual["judge_cost"] == 0.04
+
+
+def test_the_five_times_of_a_test_are_shown_per_query(pair: Desk) -> None:
+    times = {
+        "latency_total_ms": 300,
+        "latency_folder_selection_ms": 10,
+        "latency_retrieval_ms": 40,
+        "latency_generation_ms": 200,
+        "latency_judge_ms": 50,
+    }
+    lines = [json.loads(line) for line in pair.must("show", "a", "--per-query").stdout.splitlines()]
+    (first,) = [line["metrics"] for line in lines if line["query_id"] == "q1"]
+    assert {key: first.get(key) for key in times} == times
+    assert {key: pair.per_query("a", key).get("q1") for key in times} == times
+
+
+def test_the_page_of_a_question_shows_its_times(pair: Desk) -> None:
+    pair.must("report", "--site", "site")
+    pages = [path.read_text("utf-8") for path in (pair.folder / "site").rglob("*.html")]
+    (page,) = [page for page in pages if "question</title>" in page and ">q1<" in page]
+    for value in ("300", "200", "50", "40", "10"):
+        assert f">{value}.0000<" in page or f">{value}<" in page
+    assert "latency_generation_ms" in page.replace("<wbr>", "")

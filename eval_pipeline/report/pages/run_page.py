@@ -249,12 +249,14 @@ def _numbers(dimension: str, values: SliceValues, material: RunMaterial, labels:
         Column(dimension),
         Column("queries", is_number=True),
         *(Column(key, is_number=True) for key in keys),
+        *(Column(name, is_number=True) for name in ("p50 ms", "p95 ms", "judge cost")),
     ]
     rows: list[list[Child]] = [
         [
             _data_text(label, most=80),
             f"{values[label].n_queries:,}{FEW if values[label].is_small else ''}",
             *(_cell(values[label].metrics[key]) for key in keys),
+            *(value(getattr(values[label].performance, name, None)) for name in _PERFORMANCE),
         ]
         for label in labels
     ]
@@ -262,6 +264,9 @@ def _numbers(dimension: str, values: SliceValues, material: RunMaterial, labels:
     if any(values[label].is_small for label in labels):
         caption += f" {FEW} few queries: a single one moves a value by more than a tenth."
     return data_table(f"slice-{dimension}-numbers", caption, columns, rows)
+
+
+_PERFORMANCE = ("p50_ms", "p95_ms", "judge_cost")
 
 
 def _cell(entry: Metric) -> str:
