@@ -210,14 +210,19 @@ def load_config(path: Path) -> Config:
     formulas = values.get("formulas", {})
     if values.get("variants", {}).get("literal"):
         literal = {name: {**entry, **formulas.get(name, {})} for name, entry in LITERAL.items()}
-        values["formulas"] = {**literal, **{name: one for name, one in formulas.items() if name not in literal}}
+        values["formulas"] = {
+            **literal,
+            **{name: one for name, one in formulas.items() if name not in literal},
+        }
     return Config(path, **{table: values.get(table, {}) for table in TABLES})
 
 
 def _check_variants(entries: Mapping[str, Any], path: Path) -> None:
     for name, value in entries.items():
         if name != "literal" or not isinstance(value, bool):
-            raise InvalidConfig(f"{path}: [variants] {name} is {value!r}; allowed is: literal = true or false")
+            raise InvalidConfig(
+                f"{path}: [variants] {name} is {value!r}; allowed is: literal = true or false"
+            )
 
 
 def _check_baselines(entries: Mapping[str, Any], path: Path) -> None:

@@ -18,7 +18,9 @@ _PRINTED = re.compile(r"\s*[\[(].*[\])]\s*\Z", re.DOTALL)
 _NUMBERS = re.compile(r"\s*[-+]?[\d.]+(e[-+]?\d+)?(\s+[-+]?[\d.]+(e[-+]?\d+)?)*\s*")
 _ARRAY = re.compile(r"array\((\[.*?\])(?:, dtype=[^)]*)?\)", re.DOTALL)
 PRINTED_BYTES = 16 << 20
-NO_DOCUMENT = "The hits name no document: it is the part of the chunk id before the last '#', else the chunk id."
+NO_DOCUMENT = (
+    "The hits name no document: it is the part of the chunk id before the last '#', else the chunk id."
+)
 
 
 def _literal(text: str) -> Any:

@@ -212,7 +212,9 @@ class _Writer:
 
     def note_documents(self, hits: Any) -> None:
         for hit in hits if isinstance(hits, list) else ():
-            chunk_id, doc_id = (hit.get("chunk_id"), hit.get("doc_id")) if isinstance(hit, dict) else (hit, hit)
+            chunk_id, doc_id = (
+                (hit.get("chunk_id"), hit.get("doc_id")) if isinstance(hit, dict) else (hit, hit)
+            )
             if not isinstance(chunk_id, str) or not isinstance(doc_id, str):
                 continue
             if doc_id != chunk_id:

@@ -218,7 +218,9 @@ def _print_states(report: RunReport) -> None:
 
 def _print_slices(report: RunReport, keys: list[str]) -> None:
     # More would leave no room for the names of the slices.
-    timed = any(entry.performance is not UNSET for values in report.slices.values() for entry in values.values())
+    timed = any(
+        entry.performance is not UNSET for values in report.slices.values() for entry in values.values()
+    )
     keys = list(dict.fromkeys(keys))[: 2 if timed else 3]
     times = {"p50 ms": "p50_ms", "p95 ms": "p95_ms"} if timed else {}
     rows = [

@@ -36,6 +36,9 @@ PART_HEADLINES: Final = (
     PartHeadline(
         "extraction macro F1", "extraction.macro_f1", EXTRACTION, "macro_f1", "eval_count", is_share=True
     ),
+    PartHeadline(
+        "extraction micro F1", "extraction.micro_f1", EXTRACTION, "micro_f1", "eval_count", is_share=True
+    ),
     PartHeadline("latency p50 (ms)", "latency_p50_ms", LATENCY, "total_p50_ms", "total_n"),
     PartHeadline("latency p95 (ms)", "latency_p95_ms", LATENCY, "total_p95_ms", "total_n"),
 )

@@ -250,7 +250,11 @@ def cites_every_note(answer: Row, supports: list[Row], readings: Readings) -> bo
 def judge_scores(case: Case) -> Scores:
     grounded, answer = judge_score(case.result, "groundedness"), answer_of(case.result)
     claims = answer is not None and abstention_of(case.result) is not True
-    if grounded is not None and claims and not any((answer or {}).get(f) for f in ("citations", "references")):
+    if (
+        grounded is not None
+        and claims
+        and not any((answer or {}).get(f) for f in ("citations", "references"))
+    ):
         grounded = min(grounded, 4.0)
     return {
         "judge_groundedness": grounded,

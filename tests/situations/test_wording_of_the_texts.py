@@ -209,10 +209,27 @@ def test_the_five_times_of_a_test_are_shown_per_query(pair: Desk) -> None:
     assert {key: pair.per_query("a", key).get("q1") for key in times} == times
 
 
-def test_the_page_of_a_question_shows_its_times(pair: Desk) -> None:
+@pytest.fixture(scope="module")
+def site(pair: Desk) -> dict[str, str]:
+    """The pages of the site by their title."""
     pair.must("report", "--site", "site")
-    pages = [path.read_text("utf-8") for path in (pair.folder / "site").rglob("*.html")]
-    (page,) = [page for page in pages if "question</title>" in page and ">q1<" in page]
-    for value in ("300", "200", "50", "40", "10"):
-        assert f">{value}.0000<" in page or f">{value}<" in page
-    assert "latency_generation_ms" in page.replace("<wbr>", "")
+    texts = [path.read_text("utf-8") for path in (pair.folder / "site").rglob("*.html")]
+    return {
+        text.partition("<title>")[2].partition("</title>")[0]: text.replace("<wbr>", "") for text in texts
+    }
+
+
+def test_the_page_of_a_question_shows_its_times(site: dict[str, str]) -> None:
+    (page,) = [text for title, text in site.items() if title.startswith("q1 ")]
+    assert "latency_generation_ms" in page
+    for value in ("300.0000", "200.0000", "50.0000", "40.0000", "10.0000"):
+        assert f">{value}<" in page
+
+
+def test_the_page_of_a_suite_shows_macro_and_micro_f1(site: dict[str, str]) -> None:
+    # One of eight fields and two of two are right: the mean of the F1s, and the F1 of the pooled counts.
+    (page,) = [text for title, text in site.items() if title.startswith("nightly")]
+    macro = (2 * (1 / 8) / (1 + 1 / 8) + 1) / 2
+    micro = 2 * (3 / 10) / (1 + 3 / 10)
+    assert f"{macro:.4f}" in page and "extraction.macro_f1" in page
+    assert f"{micro:.4f}" in page and "extraction.micro_f1" in page

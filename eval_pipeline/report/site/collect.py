@@ -177,10 +177,11 @@ def _read_asked(
 
 
 def _metrics_shown(registry: Registry) -> dict[str, Definition]:
-    """The headlines of questions, and the first few scores of others, each with its formula."""
-    known = registry.keys()
+    """The headlines of questions, their times, and the first few scores of others, each with its formula."""
+    times = {key: one for one in registry.times for key in one.keys}
+    known = registry.keys() | times
     scores = list(registry.scores)[:SCORES_SHOWN]
-    return {key: known[key] for key in (*OF_QUERIES, *scores) if key in known}
+    return {key: known[key] for key in (*OF_QUERIES, *times, *scores) if key in known}
 
 
 def _label_states(
