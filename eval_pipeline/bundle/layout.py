@@ -39,12 +39,16 @@ class Original:
 
 @dataclass(frozen=True)
 class GoldenFile:
-    """A golden set; `called` is the file that it was made from, where it was."""
+    """A golden set; `called` is the file that it was made from, where it was.
+
+    Without `is_declared` the file only looks like a golden set, so it does not replace another one unasked.
+    """
 
     dataset: str
     path: Path
     called: Path | None = None
     original: Original | None = None
+    is_declared: bool = True
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from eval_pipeline.cli.output import (
     shortened,
     unlabelled_sentence,
 )
-from eval_pipeline.errors import UsageError
+from eval_pipeline.errors import RefusedError, UsageError
 from eval_pipeline.words import count
 
 if TYPE_CHECKING:
@@ -72,7 +72,9 @@ SHOWN = 3
 )
 @click.option("--golden", is_flag=True, help="Of a file take the labels alone.")
 @click.option(
-    "--replace-labels", is_flag=True, help="Labels of a results file take the place of the golden set."
+    "--replace-labels",
+    is_flag=True,
+    help="Labels replace the golden set, also if they come from a results file or lack many of its queries.",
 )
 @click.option(
     "--to",
@@ -150,7 +152,11 @@ def _load(call: _Call) -> None:
         _say_what_is_left(report)
         sys.exit(INTERRUPTED)
     end_where_failed(summary.failed if summary else {})
-    if report.quarantined:
+    if report.refused:
+        raise RefusedError(" ".join(report.refused))
+    if report.is_empty:
+        say(f"{', '.join(map(str, call.paths))}: nothing in it could be loaded.")
+    if report.quarantined or report.is_empty:
         sys.exit(QUARANTINED)
 
 
@@ -230,7 +236,6 @@ class _Call:
             "--chunker": self.chunker,
             "--to": self.target,
             "--golden": self.golden or None,
-            "--replace-labels": self.replace_labels or None,
         }
         return [name for name, value in named.items() if value is not None]
 
@@ -304,7 +309,9 @@ def _loaded(call: _Call, found: _Found) -> tuple[LoadReport, list[FileReport]]:
     from eval_pipeline.loading.file import RunNamed, load_results_file
     from eval_pipeline.loading.others import load_files
 
-    options = LoadOptions(dry_run=call.dry_run, no_text=call.no_text)
+    options = LoadOptions(
+        dry_run=call.dry_run, no_text=call.no_text, replace_labels=call.replace_labels
+    )
     if found.as_it_is is not None:
         run_id = call.run_id or name_of_file(found.as_it_is)
         run = RunNamed(run_id, call.dataset or "", call.created_at, call.suite)

@@ -30,6 +30,7 @@ from eval_pipeline.records import CASES, ArchiveChunk, ExpectedCase, GoldenRow
 from eval_pipeline.store.kept import KeptFile
 from eval_pipeline.store.open import Connection, transaction
 from eval_pipeline.store.project import Store
+from eval_pipeline.words import count
 
 
 def load_golden_set(load: Load, golden: GoldenFile) -> None:
@@ -43,6 +44,7 @@ def load_golden_set(load: Load, golden: GoldenFile) -> None:
         content = load.hash_as_taken(delivered)
         load.tell_all(near_misses(golden.path, GoldenRow))
         found, kept = _read_golden_set(load, golden, content)
+        _refuse_loss(load, golden, found)
     except InputRejected as rejected:
         load.report.rejected.append(golden.dataset)
         problem = _problem_of_rejection(golden.called or golden.path, rejected)
@@ -80,6 +82,7 @@ def load_golden_set(load: Load, golden: GoldenFile) -> None:
         if not _write_source(load, [kept, *originals], write):
             return
         load.before.golden_sets[golden.dataset] = content
+        load.before.queries[golden.dataset] = frozenset(row.query_id for row in found.rows)
     load.report.golden_sets.append(golden.dataset)
     load.report.warnings += warnings
     _report_problems(load, found.problems)
@@ -122,20 +125,32 @@ def _read_golden_set(load: Load, golden: GoldenFile, content: str) -> tuple[Gold
         target = load.keeping.staged / kept.name
         problems = write_without_texts("golden_set", golden.path, target)
         found = GoldenSet(read_golden_set(target, inverted_spans=load.inverted_spans).rows, problems)
-        _refuse_emptied(load, golden, found)
         return found, load.keeping.keep_staged(kept) if load.options.keeps else kept
     found = read_golden_set(golden.path, inverted_spans=load.inverted_spans)
-    _refuse_emptied(load, golden, found)
     return found, load.keeping.keep(golden.path, kept) if load.options.keeps else kept
 
 
-def _refuse_emptied(load: Load, golden: GoldenFile, found: GoldenSet) -> None:
-    """An export that was cut off before its first row would take every label away."""
-    if not found.rows and not found.problems and load.before.golden_sets.get(golden.dataset):
-        raise InputRejected(
-            "the file holds no query, and would take the place of a golden set that holds some; `eval-pipeline forget "
-            "DATASET` drops one on purpose"
-        )
+def _refuse_loss(load: Load, golden: GoldenFile, found: GoldenSet) -> None:
+    """Raise InputRejected for a file that would take more than a tenth of the queries out of the golden set in force.
+
+    A file that only looks like a golden set replaces none, whatever it contains.
+    """
+    options, known = load.options, load.before.queries.get(golden.dataset)
+    if options.rebuilding or not known:
+        return
+    lost = known.difference(row.query_id for row in found.rows)
+    if found.rows and (options.replace_labels or (golden.is_declared and len(lost) * 10 <= len(known))):
+        return
+    unread = f" ({count(len(found.problems), 'row')} cannot be read)" if found.problems else ""
+    reason = f"the golden set of {golden.dataset} would lose {len(lost):,} of the {len(known):,} queries in force{unread}"
+    if not golden.is_declared and len(lost) * 10 <= len(known):
+        reason = f"{golden.dataset} has a golden set already, and this file was not declared as one with --golden"
+    advice = "add --replace-labels to replace it" if found.rows else f"`forget {golden.dataset}` removes a golden set"
+    if not options.replace_labels:
+        runs = sum(dataset == golden.dataset for dataset in load.before.runs.datasets.values())
+        path = golden.called or golden.path
+        load.report.refused.append(f"{path}: {reason}. {count(runs, 'run')} would be scored again; {advice}.")
+    raise InputRejected(f"{reason}; {advice}")
 
 
 def load_archive(load: Load, archive: ArchiveFile) -> None:

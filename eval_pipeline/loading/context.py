@@ -17,7 +17,7 @@ from eval_pipeline.loading._case_lists import current_list_hash
 from eval_pipeline.loading._dry_run import StoredRuns, stored_runs
 from eval_pipeline.loading.deliveries import _add_quarantine
 from eval_pipeline.loading.lint import Finding
-from eval_pipeline.loading.write_labels import _current_golden_hash
+from eval_pipeline.loading.write_labels import _current_golden_hash, current_queries
 from eval_pipeline.store.inspection import inspecting
 from eval_pipeline.store.kept import Keeping, KeptFile
 from eval_pipeline.store.open import Connection, transaction
@@ -40,11 +40,12 @@ UNFINISHED = ".part"
 class StoreSnapshot:
     """Content hashes of what is there, by name, and the names that no delivery may bring back.
 
-    `golden_sets`, `archives` and `case_lists` are kept up to date by the load, which may meet one twice.
+    `golden_sets`, `queries`, `archives` and `case_lists` are kept up to date by the load, which may meet one twice.
     """
 
     forgotten: Forgotten = field(default_factory=Forgotten)
     golden_sets: dict[str, str | None] = field(default_factory=dict)
+    queries: dict[str, frozenset[str]] = field(default_factory=dict)
     archives: dict[tuple[str | None, str], str | None] = field(default_factory=dict)
     case_lists: dict[str, str | None] = field(default_factory=dict)
     runs: StoredRuns = field(default_factory=StoredRuns)
@@ -67,6 +68,7 @@ def _snapshot_of_store(
         return StoreSnapshot(
             find_forgotten(con, scopes=options.forgotten_scopes),
             {dataset: _current_golden_hash(con, dataset) for dataset in golden},
+            {dataset: current_queries(con, dataset) for dataset in golden},
             {named: current_archive_hash(con, *named) for named in archives},
             {dataset: current_list_hash(con, dataset) for dataset in cases},
             stored_runs(con),
@@ -103,7 +105,8 @@ class LoadReport:
 
     `replaced` are those of the runs of which a part was there before; `runs_left` were not looked at, because somebody
     asked to stop; of those that are `waiting` the dataset has no golden set. Of very many problems only the first are
-    held. `forgotten` names what stayed out because it was forgotten on purpose.
+    held. `forgotten` names what stayed out because it was forgotten on purpose. `refused` explains which golden sets
+    did not replace the ones in force; `incomplete` lists run folders without a run.json.
     """
 
     golden_sets: list[str] = field(default_factory=list)
@@ -121,6 +124,14 @@ class LoadReport:
     runs_left: int = 0
     waiting: list[str] = field(default_factory=list)
     case_lists: list[str] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+    incomplete: list[Path] = field(default_factory=list)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the paths contained nothing that could be loaded, was loaded before, or stays out on purpose."""
+        loaded = (self.golden_sets, self.archives, self.runs, self.case_lists, self.forgotten, self.rejected)
+        return not any(loaded) and not self.unchanged and not self.stopped
 
 
 @dataclass(frozen=True)
@@ -129,6 +140,7 @@ class LoadOptions:
 
     The files of `read_again` are read although the store has their bytes: the rules by which rows are taken changed.
     `rebuilding`: what comes was kept before; it is not kept once more, and comes in although its texts were forgotten.
+    `replace_labels`: golden sets may lose queries.
     """
 
     dry_run: bool = False
@@ -136,6 +148,7 @@ class LoadOptions:
     texts_again: bool = True
     read_again: frozenset[Path] = frozenset()
     rebuilding: bool = False
+    replace_labels: bool = False
 
     @property
     def keeps(self) -> bool:

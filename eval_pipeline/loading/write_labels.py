@@ -88,6 +88,16 @@ def _current_golden_hash(con: Connection, dataset: str) -> str | None:
     return found[0] if found and not is_emptied(con, GOLDEN_SET, found[1]) else None
 
 
+def current_queries(con: Connection, dataset: str) -> frozenset[str]:
+    """The queries of the golden set in force; none if the dataset has no golden set."""
+    rows = con.execute(
+        "select query_id from ledger.golden_sets_in_force join raw.datasets using (dataset_key) "
+        "join labels.queries using (golden_key) join raw.query_ids using (query_key) where dataset_id = ?",
+        [dataset],
+    ).fetchall()
+    return frozenset(query_id for (query_id,) in rows)
+
+
 def _write_golden_set(store: Store, golden: GoldenDelivery) -> None:
     """Make this golden set the one that scores; call it inside a transaction."""
     con = store.con
