@@ -13,7 +13,7 @@ from typing import Any
 
 from eval_pipeline.computing.measure import measure
 from eval_pipeline.formulas.registry import Registry
-from eval_pipeline.loading.context import LoadReport
+from eval_pipeline.loading.context import LoadOptions, LoadReport
 from eval_pipeline.loading.load import load_bundles
 from eval_pipeline.settings import Settings, load_settings
 from tests.projects import open_reader, open_writer, project_of
@@ -68,11 +68,12 @@ def hits(*chunk_ids: str) -> list[Row]:
 
 
 def load(settings: Settings, *paths: Path, on: int = 1) -> LoadReport:
-    """Into a store that may not be there yet: a copy of an empty one is made sooner."""
+    """Into a store that may not be there yet: a copy of an empty one is made sooner. Golden sets may lose queries."""
     if not settings.db.exists():
         settings.db.parent.mkdir(parents=True, exist_ok=True)
         settings.db.write_bytes(_empty_store())
-    return load_bundles(list(paths), project_of(settings, now=day(on)))
+    options = LoadOptions(replace_labels=True)
+    return load_bundles(list(paths), project_of(settings, now=day(on)), options=options)
 
 
 @cache

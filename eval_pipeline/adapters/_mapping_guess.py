@@ -240,13 +240,15 @@ def _guess_hits(guess: Guess, rows: Sequence[Row], values: dict[str, list[Any]])
     free = {place: found for place, found in values.items() if place != query}
     scalars = {place: found for place, found in free.items() if not isinstance(_opened(found[0]), list)}
     one_id = _named(scalars, [name for name in HIT_FIELDS["chunk_id"] if name != "id"])
-    if one_id is not None and len(set(map(str, ids))) < len(ids):
+    place, items = _list_of_hits(rows, free)
+    has_order = _named(scalars, (*HIT_FIELDS["rank"], *HIT_FIELDS["score"])) is not None
+    # Each question may have a single hit: then the ids of the questions do not repeat.
+    if one_id is not None and (len(set(map(str, ids))) < len(ids) or (place is None and has_order)):
         guess.rows = "hit"
         _guess_hit_fields(guess, scalars, n_hits=len(rows))
         _guess_order(guess, scalars)
         _note_missing_document(guess)
         return
-    place, items = _list_of_hits(rows, free)
     if place is None and _guess_numbered(guess, free):
         return
     if place is None:

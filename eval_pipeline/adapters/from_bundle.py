@@ -7,6 +7,8 @@ from pathlib import Path
 
 from eval_pipeline.adapters._head import Head, look_at
 from eval_pipeline.adapters._lines import rows_of
+from eval_pipeline.adapters._mapping_guess import FIELDS, LISTS
+from eval_pipeline.adapters._names import plain_name
 from eval_pipeline.adapters.tool import (
     CERTAIN,
     LabelRow,
@@ -19,11 +21,15 @@ from eval_pipeline.adapters.tool import (
     Tool,
 )
 from eval_pipeline.adapters.writing import LABELS
-from eval_pipeline.records import Result
+from eval_pipeline.records import GoldenRow, Result
 
 OWN = frozenset(Result.__struct_fields__) - {"query_id", "error", "answer"}
 OTHERS = {"elapsed_ms"}
 RESULTS = "results of the bundle's own form"
+RESULTS_AND_LABELS = f"{RESULTS}, with labels"
+GOLDEN_FIELDS = frozenset((*GoldenRow.__struct_fields__, "question"))
+# Columns with these names, written plainly, contain results.
+RESULT_NAMES = frozenset((*LISTS, *(name for names in FIELDS.values() for name in names), "scores", "run"))
 # Rows of which nothing but the query id is known are taken so where nobody else knows more.
 LAST = 0.1
 
@@ -34,22 +40,19 @@ def recognise(head: Head) -> Seen | None:
         return None
     names = head.columns
     if "query_id" in names and names & OWN and not names & OTHERS:
-        return Seen(CERTAIN, RESULTS)
+        return Seen(CERTAIN, RESULTS_AND_LABELS if names & LABELS else RESULTS)
     if _is_golden(names):
         return Seen(CERTAIN, "a golden set of the bundle's own form")
     return Seen(LAST, RESULTS) if "query_id" in names else None
 
 
 def _is_golden(names: set[str]) -> bool:
-    return bool(names & {"query_id", "id"} and names & (LABELS - {"reference"})) and not names & {
-        "hits_top_k",
-        "answer",
-        "run",
-    }
+    has_results = any(plain_name(name) in RESULT_NAMES for name in names - GOLDEN_FIELDS)
+    return bool(names & {"query_id", "id"} and names & (LABELS - {"reference"})) and not has_results
 
 
 def read(path: Path, options: ReadOptions) -> Iterator[Piece]:
-    """The rows as they are."""
+    """The rows as they are, and the labels in rows of results."""
     is_golden = options.golden or _is_golden(look_at(path).columns)
     for number, row in rows_of(path):
         if isinstance(row, ResultRow):
@@ -57,6 +60,9 @@ def read(path: Path, options: ReadOptions) -> Iterator[Piece]:
         elif is_golden:
             yield LabelRow(_golden(row), number)
         else:
+            labels = {name: row[name] for name in row.keys() & GOLDEN_FIELDS if row[name] is not None}
+            if labels.keys() & LABELS:
+                yield LabelRow(_golden(labels), number)
             yield ResultRow(row, number)
 
 

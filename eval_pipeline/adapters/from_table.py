@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from eval_pipeline.adapters._answers import labels_in, question_in
 from eval_pipeline.adapters._head import Head
 from eval_pipeline.adapters._names import QUERY_IDS, plain_name
 from eval_pipeline.adapters._values import NO_DOCUMENT
-from eval_pipeline.adapters.mapped_rows import mapped_rows
+from eval_pipeline.adapters.mapped_rows import _id, _value, mapped_rows
 from eval_pipeline.adapters.mapping import RowMapping, check_mapping
 from eval_pipeline.adapters.proposal import Proposal, propose_mapping
 from eval_pipeline.adapters.tables import own_rows
@@ -64,8 +64,6 @@ def read(path: Path, options: ReadOptions) -> Iterator[Piece]:
     for remark in proposal.unsure:
         if remark != NO_DOCUMENT:  # The writer reports it for files of every tool.
             yield Remark(f"not sure: {remark}")
-    for name in proposal.unused:
-        yield Unused(name)
     rows, saying = 0, 0
     for line in mapped_rows(path, mapping, scattered=options.scattered):
         if line.record is None:
@@ -80,18 +78,22 @@ def read(path: Path, options: ReadOptions) -> Iterator[Piece]:
             f"{path} was taken for a table of your own, and none of its {count(rows, 'row')} has a hit, an answer, "
             "a score or an error"
         )
-    yield from _labels(path, mapping)
+    yield from _labels(path, mapping, proposal.unused)
 
 
-def _labels(path: Path, mapping: RowMapping) -> Iterator[Piece]:
-    """Labels and questions in the same rows."""
+def _labels(path: Path, mapping: RowMapping, others: Sequence[str]) -> Iterator[Piece]:
+    """Labels and questions in the same rows, then those of the other columns that contain no labels."""
     query = mapping.of("result")["query_id"]
+    used: set[str] = set()
     for line in own_rows(path, mapping.file):
-        if line.record is not None and query.place:
-            found = labels_in(line.record)
-            if found:
-                row = {"query_id": line.record.get(query.place), "query": question_in(line.record), **found}
-                yield LabelRow(row, line.number)
+        found = labels_in(line.record)
+        if line.record is not None and found:
+            used.update(name for name in others if labels_in({name: line.record.get(name)}))
+            query_id = _id(_value(line.record, query))
+            yield LabelRow({"query_id": query_id, "query": question_in(line.record), **found}, line.number)
+    for name in others:
+        if name not in used:
+            yield Unused(name)
 
 
 PAGE = Page(

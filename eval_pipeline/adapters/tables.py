@@ -212,7 +212,8 @@ def _table(path: Path, form: FileForm) -> Iterator[Line[Row]]:
     names = form.columns
     for number, cells in _cells(path, form.separator):
         if not names:
-            names = tuple(cells)
+            # A frame that was written with its index has a column without a name.
+            names = tuple(name or f"Unnamed: {place}" for place, name in enumerate(cells))
             continue
         if len(cells) != len(names):
             text = shorten(form.separator.join(cells) if len(form.separator) == 1 else " ".join(cells))

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
+from eval_pipeline.bundle._yaml_items import yaml_items
 from eval_pipeline.bundle.files import BLOCK_BYTES, PARQUET, line_blocks
 from eval_pipeline.errors import InputRejected
 from eval_pipeline.records import GoldenRow, Judgement, Record, Result
@@ -49,27 +50,30 @@ _MEANT: dict[type[Record], dict[str, str]] = {
 
 
 def near_misses(path: Path, record: type[Record], held: bytes | None = None) -> list[str]:
-    """A sentence for each such field of a file of JSON Lines, with its rows as far as a block goes."""
-    if path.name.endswith((PARQUET, ".yaml", ".yml")):
+    """A sentence for each such field of JSON Lines or YAML, with its rows as far as a block of lines goes."""
+    if path.name.endswith(PARQUET):
         return []
     try:
-        block = next(line_blocks(path, held), None)
+        sample = {name for names in islice(_names(path, held), SAMPLED_ROWS) for name in names}
     except InputRejected:
         return []
-    lines = block.data[:BLOCK_BYTES].split(b"\n") if block else []
-    sample = {name for names in islice(_names(lines), SAMPLED_ROWS) for name in names}
     meant = {name: field for name in sorted(sample) if (field := _meant(name, record))}
     if not meant:
         return []
-    rows = Counter(name for names in _names(lines) for name in names & meant.keys())
+    rows = Counter(name for names in _names(path, held) for name in names & meant.keys())
     return [
         f"{path.name}: {name} ({rows[name]:,} row{'s' if rows[name] != 1 else ''}) is no field; did you mean {field}?"
         for name, field in meant.items()
     ]
 
 
-def _names(lines: list[bytes]) -> Iterator[set[str]]:
-    for line in lines:
+def _names(path: Path, held: bytes | None) -> Iterator[set[str]]:
+    """The names of the fields of each row."""
+    if path.name.endswith((".yaml", ".yml")):
+        yield from (set(item.value) for item in yaml_items(path) if isinstance(item.value, dict))
+        return
+    block = next(line_blocks(path, held), None)
+    for line in block.data[:BLOCK_BYTES].split(b"\n") if block else []:
         try:
             found = json.loads(line) if line.strip() else None
         except (ValueError, RecursionError):

@@ -141,11 +141,18 @@ def _refuse_loss(load: Load, golden: GoldenFile, found: GoldenSet) -> None:
     lost = known.difference(row.query_id for row in found.rows)
     if found.rows and (options.replace_labels or (golden.is_declared and len(lost) * 10 <= len(known))):
         return
-    unread = f" ({count(len(found.problems), 'row')} cannot be read)" if found.problems else ""
-    reason = f"the golden set of {golden.dataset} would lose {len(lost):,} of the {len(known):,} queries in force{unread}"
+    bad_rows = f" ({count(len(found.problems), 'row')} cannot be read)" if found.problems else ""
+    lost_queries = f"{len(lost):,} of the {len(known):,} queries in force"
+    reason = f"the golden set of {golden.dataset} would lose {lost_queries}{bad_rows}"
     if not golden.is_declared and len(lost) * 10 <= len(known):
-        reason = f"{golden.dataset} has a golden set already, and this file was not declared as one with --golden"
-    advice = "add --replace-labels to replace it" if found.rows else f"`forget {golden.dataset}` removes a golden set"
+        reason = (
+            f"{golden.dataset} has a golden set already, and this file was not declared as one with --golden"
+        )
+    advice = (
+        "add --replace-labels to replace it"
+        if found.rows
+        else f"`forget {golden.dataset}` removes a golden set"
+    )
     if not options.replace_labels:
         runs = sum(dataset == golden.dataset for dataset in load.before.runs.datasets.values())
         path = golden.called or golden.path

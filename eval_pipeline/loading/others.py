@@ -6,7 +6,7 @@ import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from eval_pipeline.adapters.from_bundle import RESULTS
 from eval_pipeline.adapters.taking import Taken, recognise
 from eval_pipeline.adapters.tool import Missing, Order, ReadOptions
 from eval_pipeline.adapters.writing import Made, Wanted, label_documents, write_bundle
-from eval_pipeline.bundle.files import SUFFIXES
+from eval_pipeline.bundle.files import SUFFIXES, stem_of
 from eval_pipeline.bundle.golden import read_golden_set
 from eval_pipeline.bundle.layout import Bundle
 from eval_pipeline.bundle.parts import name_fault, parse_time
@@ -77,6 +77,7 @@ def load_files(
     stop: Callable[[], bool] | None = None,
 ) -> tuple[LoadReport, list[FileReport]]:
     """Load these files of other tools, and bundles beside them."""
+    options = replace(options or LoadOptions(), replace_labels=named.replace_labels)
     with tempfile.TemporaryDirectory(prefix="eval-pipeline-") as scratch:
         made, reports = _made(paths, named, project, Path(scratch))
         report = load_bundles([*bundles, *made], project, progress=progress, options=options, stop=stop)
@@ -281,14 +282,18 @@ def _settle_labels(one: Taken, made: Made, named: FilesNamed, known: _Known) -> 
     """Whether the labels of the file count: those of a file of results take no other's place unasked."""
     if not made.bundle.golden_sets:
         return []
-    is_free = named.replace_labels or named.golden or one.tool.name in LABELS_ONLY or not made.runs
+    is_declared = named.golden or one.tool.name in LABELS_ONLY or stem_of(one.path) == "queries"
+    if not made.runs:
+        made.bundle.golden_sets = [
+            replace(golden, is_declared=is_declared) for golden in made.bundle.golden_sets
+        ]
     rows = known.here.get(made.dataset)
     there: Expected = (
         {row.query_id: frozenset(row.expected_chunk_ids or ()) for row in rows}
         if rows is not None
         else {query_id: chunks for query_id, (_, chunks) in known.stored(made.dataset).items()}
     )
-    if is_free or not there:
+    if named.replace_labels or is_declared or not made.runs or not there:
         return []
     new = read_golden_set(made.bundle.golden_sets[0].path).rows
     differing = sum(

@@ -21,7 +21,7 @@ from eval_pipeline.comparing.gate import gate
 from eval_pipeline.computing.measure import Progress, measure
 from eval_pipeline.documents import UNSET
 from eval_pipeline.errors import StoreError, StoreMissing, UnknownName, UsageError
-from eval_pipeline.loading.context import LoadReport
+from eval_pipeline.loading.context import LoadOptions, LoadReport
 from eval_pipeline.loading.load import load_bundles
 from eval_pipeline.loading.others import FilesNamed, is_bundle, load_files
 from eval_pipeline.planning.named_runs import ANY, Chosen, _in_silence, _looking_at, find_named, is_name
@@ -319,9 +319,11 @@ def _load_labels(place: Project, path: Path, dataset: str) -> None:
                 f"--labels: {path} holds {count(len(found), 'golden set')}; name the file of one"
             )
         golden = GoldenFile(dataset, found[0].path)
-        report = load_bundles([Bundle(path.resolve(), golden_sets=[golden])], place)
+        bundle = Bundle(path.resolve(), golden_sets=[golden])
+        report = load_bundles([bundle], place, options=LoadOptions(replace_labels=True))
     else:
-        report, _ = load_files([path], [], FilesNamed(dataset=dataset, golden=True), place)
+        named = FilesNamed(dataset=dataset, golden=True, replace_labels=True)
+        report, _ = load_files([path], [], named, place)
     _tell_problems(place, path, report)
     if not report.golden_sets and not report.unchanged:
         raise UsageError(

@@ -248,8 +248,8 @@ def test_a_golden_set_that_was_cut_off_before_its_first_row_takes_nothing_away(t
     typed("load", "labels")
     path.write_bytes(b"")
     code, _, err = typed("load", "labels")
-    assert code == 3
-    assert "the file holds no query" in err
+    assert code == 5
+    assert "would lose 1 of the 1 queries in force" in err
     assert ask(settings_in(tmp_path), "select count(*) from labels.queries") == [(1,)]
 
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from tests.situations.desk import Desk
 
-SHIPS = ("metrics.hit_at_k", "metrics.failures", "metrics.empty_results", "aggregates.run_metrics")
+SHIPS = (
+    "metrics.hit_at_k",
+    "metrics.reciprocal_rank",
+    "metrics.failures",
+    "metrics.empty_results",
+    "aggregates.run_metrics",
+)
 
 
 def labels(*numbers: int) -> list[dict[str, object]]:
@@ -43,108 +50,239 @@ def stored_results(desk: Desk, run_id: str) -> int:
     return int(desk.must("query", sql, "--json").json[0]["n"])
 
 
-def desk_with_golden_set(desk: Desk, n_queries: int = 20) -> Desk:
-    """A golden set and two runs are in the store."""
-    desk.golden(labels(*range(n_queries)))
+@pytest.fixture(scope="module")
+def two_runs(shared_desk: Desk) -> Desk:
+    """A golden set of 20 queries and two runs are in the store."""
+    shared_desk.golden(labels(*range(20)))
     for run_id in ("mon", "tue"):
-        desk.run(run_id, results(*range(n_queries)))
-    desk.must("load", "bundle")
-    return desk
+        shared_desk.run(run_id, results(*range(20)))
+    shared_desk.must("load", "bundle")
+    return shared_desk
 
 
-def test_a_golden_set_of_one_row_does_not_replace_a_golden_set_of_twenty(desk: Desk) -> None:
-    desk_with_golden_set(desk)
-    desk.golden(labels(3), bundle="short")
+@pytest.fixture
+def stocked(two_runs: Desk, tmp_path: Path) -> Desk:
+    return two_runs.copy(tmp_path / "stocked")
 
-    output = desk("load", "short")
 
-    assert len(golden_queries(desk)) == 20
+def test_a_golden_set_of_one_row_does_not_replace_a_golden_set_of_twenty(stocked: Desk) -> None:
+    stocked.golden(labels(3), bundle="short")
+
+    output = stocked("load", "short")
+
+    assert len(golden_queries(stocked)) == 20
     assert output.code == 5
     assert "19 of the 20 queries" in output.text and "2 runs" in output.text
     assert "--replace-labels" in output.text
 
 
-def test_a_dry_run_reports_that_a_golden_set_would_lose_queries(desk: Desk) -> None:
-    desk_with_golden_set(desk)
-    desk.golden(labels(3), bundle="short")
+def test_a_dry_run_reports_that_a_golden_set_would_lose_queries(stocked: Desk) -> None:
+    stocked.golden(labels(3), bundle="short")
 
-    output = desk("load", "short", "--dry-run")
+    output = stocked("load", "short", "--dry-run")
 
     assert output.code == 5
     assert "19 of the 20 queries" in output.text and "2 runs" in output.text
-    assert desk.must("quarantine", "--json").json["rows"] == []
+    assert stocked.must("quarantine", "--json").json["rows"] == []
 
 
-def test_a_smaller_golden_set_is_refused_until_replace_labels_accepts_it(desk: Desk) -> None:
-    desk_with_golden_set(desk)
-    desk.golden(labels(3), bundle="short")
-    desk("load", "short")
-    assert len(golden_queries(desk)) == 20
+def test_a_smaller_golden_set_is_refused_until_replace_labels_accepts_it(stocked: Desk) -> None:
+    stocked.golden(labels(3), bundle="short")
+    stocked("load", "short")
+    assert len(golden_queries(stocked)) == 20
 
-    desk.must("load", "short", "--replace-labels")
+    stocked.must("load", "short", "--replace-labels")
 
-    assert golden_queries(desk) == ["q3"]
-    assert desk.must("quarantine", "--json").json["rows"] == []
-
-
-def test_a_golden_set_that_loses_a_tenth_is_loaded(desk: Desk) -> None:
-    desk_with_golden_set(desk)
-    desk.golden([*labels(*range(18)), {"query_id": "new", "expected_chunk_ids": ["c1"]}], bundle="next")
-
-    desk.must("load", "next")
-
-    assert len(golden_queries(desk)) == 19
+    assert golden_queries(stocked) == ["q3"]
+    assert stocked.must("quarantine", "--json").json["rows"] == []
 
 
-def test_a_golden_set_with_bad_rows_does_not_replace_a_good_one(desk: Desk) -> None:
-    desk_with_golden_set(desk, 10)
-    bad = [{"query_id": f"q{number}", "expected_chunk_ids": "c"} for number in range(1, 10)]
-    desk.golden([*labels(0), *bad], bundle="broken")
+def test_a_golden_set_that_loses_a_tenth_is_loaded(stocked: Desk) -> None:
+    stocked.golden([*labels(*range(18)), {"query_id": "new", "expected_chunk_ids": ["c1"]}], bundle="next")
 
-    output = desk("load", "broken")
+    stocked.must("load", "next")
 
-    assert len(golden_queries(desk)) == 10
+    assert len(golden_queries(stocked)) == 19
+
+
+def test_a_golden_set_with_bad_rows_does_not_replace_a_good_one(stocked: Desk) -> None:
+    bad = [{"query_id": f"q{number}", "expected_chunk_ids": "c"} for number in range(1, 20)]
+    stocked.golden([*labels(0), *bad], bundle="broken")
+
+    output = stocked("load", "broken")
+
+    assert len(golden_queries(stocked)) == 20
     assert output.code == 5
-    assert "9 of the 10 queries" in output.text and "9 rows cannot be read" in output.text
+    assert "19 of the 20 queries" in output.text and "19 rows cannot be read" in output.text
 
 
-def test_a_golden_set_without_a_readable_row_does_not_replace_a_good_one(desk: Desk) -> None:
-    desk_with_golden_set(desk, 10)
-    desk.golden([{"query_id": f"q{number}", "expected_chunk_ids": "c"} for number in range(10)], bundle="bad")
+def test_a_golden_set_without_a_readable_row_does_not_replace_a_good_one(stocked: Desk) -> None:
+    stocked.golden(
+        [{"query_id": f"q{number}", "expected_chunk_ids": "c"} for number in range(20)], bundle="bad"
+    )
 
     for options in ((), ("--replace-labels",)):
-        desk("load", "bad", *options)
-        assert len(golden_queries(desk)) == 10
+        stocked("load", "bad", *options)
+        assert len(golden_queries(stocked)) == 20
 
 
-def test_a_smaller_golden_set_in_the_inbox_is_quarantined_once(desk: Desk) -> None:
+def test_a_smaller_golden_set_in_the_inbox_is_quarantined_once(stocked: Desk) -> None:
     from eval_pipeline.loading.inbox import take_in_runs, take_in_sources
     from eval_pipeline.settings import load_settings
     from tests.projects import project_of
 
-    desk_with_golden_set(desk)
-    settings = load_settings({}, db=desk.folder / "data" / "eval.duckdb")
-    project = project_of(replace(settings, inbox=desk.folder / "inbox"))
-    desk.golden(labels(3), bundle="inbox")
+    settings = load_settings({}, db=stocked.folder / "data" / "eval.duckdb")
+    project = project_of(replace(settings, inbox=stocked.folder / "inbox"))
+    stocked.golden(labels(3), bundle="inbox")
     take_in_sources(project)
     for run_id in ("wed", "thu"):
-        desk.run(run_id, results(*range(20)), bundle="inbox")
+        stocked.run(run_id, results(*range(20)), bundle="inbox")
         take_in_runs(project, [run_id])
 
-    assert len(golden_queries(desk)) == 20
-    assert stored_results(desk, "thu") == 20
-    rows = desk.must("quarantine", "--json").json["rows"]
+    assert len(golden_queries(stocked)) == 20
+    assert stored_results(stocked, "thu") == 20
+    rows = stocked.must("quarantine", "--json").json["rows"]
     assert [(row["dataset"], row["line"]) for row in rows] == [("kb", None)]
 
 
-def test_rebuild_loads_a_smaller_golden_set_that_was_accepted(desk: Desk) -> None:
-    desk_with_golden_set(desk)
-    desk.golden(labels(3), bundle="short")
-    desk("load", "short")
-    assert len(golden_queries(desk)) == 20
-    desk.must("load", "short", "--replace-labels")
+def test_rebuild_loads_a_smaller_golden_set_that_was_accepted(stocked: Desk) -> None:
+    stocked.golden(labels(3), bundle="short")
+    stocked("load", "short")
+    assert len(golden_queries(stocked)) == 20
+    stocked.must("load", "short", "--replace-labels")
 
-    desk.must("rebuild", "--yes")
+    stocked.must("rebuild", "--yes")
 
-    assert golden_queries(desk) == ["q3"]
-    assert desk.must("quarantine", "--json").json["rows"] == []
+    assert golden_queries(stocked) == ["q3"]
+    assert stocked.must("quarantine", "--json").json["rows"] == []
+
+
+def test_results_with_label_columns_do_not_replace_the_golden_set(stocked: Desk) -> None:
+    rows = [
+        {
+            "query_id": f"q{number}",
+            "query": f"Question {number}?",
+            "retrieved": [f"c{number}", "c99"],
+            "response": "yes",
+            "expected_chunk_ids": [f"c{number}"],
+        }
+        for number in range(3)
+    ]
+    stocked.lines("night2.jsonl", rows)
+
+    stocked.must("load", "night2.jsonl", "--dataset", "kb")
+
+    assert len(golden_queries(stocked)) == 20
+    assert stored_results(stocked, "night2") == 3
+
+
+def test_answers_beside_required_texts_do_not_replace_the_golden_set(stocked: Desk) -> None:
+    rows = [{"query_id": f"q{number}", "output": "yes", "must_contain": ["yes"]} for number in range(3)]
+    stocked.lines("answers.jsonl", rows)
+
+    stocked.must("load", "answers.jsonl", "--dataset", "kb")
+
+    assert len(golden_queries(stocked)) == 20
+    assert stored_results(stocked, "answers") == 3
+
+
+def test_a_file_of_labels_replaces_a_golden_set_only_if_it_is_declared_as_one(stocked: Desk) -> None:
+    changed = [{"query_id": f"q{number}", "expected_chunk_ids": ["other"]} for number in range(20)]
+    stocked.lines("labels.jsonl", changed)
+
+    output = stocked("load", "labels.jsonl", "--dataset", "kb")
+
+    assert expected_chunks(stocked) == {f"c{number}" for number in range(20)}
+    assert output.code == 5 and "--golden" in output.text and "--replace-labels" in output.text
+    stocked.must("load", "labels.jsonl", "--dataset", "kb", "--golden")
+    assert expected_chunks(stocked) == {"other"}
+
+
+def test_labels_in_results_of_the_bundles_form_are_used(desk: Desk) -> None:
+    rows = [{**row, **label} for row, label in zip(results(0, 1), labels(0, 1), strict=True)]
+    desk.lines("night.jsonl", rows)
+
+    output = desk.must("load", "night.jsonl", "--dataset", "kb")
+
+    assert golden_queries(desk) == ["q0", "q1"]
+    assert stored_results(desk, "night") == 2
+    assert "labels of 2 queries" in output.text
+
+
+def test_labels_of_rows_without_an_id_are_used(desk: Desk) -> None:
+    rows = [
+        {"question": f"Where is {number}?", "retrieved": [f"c{number}"], "expected_chunk_ids": [f"c{number}"]}
+        for number in range(3)
+    ]
+    desk.lines("mine.jsonl", rows)
+
+    output = desk.must("load", "mine.jsonl", "--dataset", "kb")
+
+    assert len(golden_queries(desk)) == 3
+    assert "labels of 3 queries" in output.text
+    scored = "select count(*) as n from ledger.scored_results"
+    assert desk.must("query", scored, "--json").json == [{"n": 3}]
+
+
+def test_rows_with_id_hits_labels_and_answers_are_results(desk: Desk) -> None:
+    rows = [
+        {"id": f"q{number}", "hits": ["c0"], "expected_chunk_ids": [f"c{number}"], "response": "yes"}
+        for number in range(2)
+    ]
+    desk.lines("mine.jsonl", rows)
+
+    output = desk.must("load", "mine.jsonl", "--dataset", "kb")
+
+    assert "2 results of mine and labels of 2 queries" in output.text
+    assert stored_results(desk, "mine") == 2
+    assert golden_queries(desk) == ["q0", "q1"]
+
+
+def test_labels_that_are_used_are_not_reported_as_unused(desk: Desk) -> None:
+    header = "query_id,retrieved,response,expected_chunk_ids,reference,comment\n"
+    desk.text("mine.csv", header + 'q1,["c1"],yes,c1,Yes.,good\n'.replace('["c1"]', '"[""c1""]"'))
+
+    output = desk.must("load", "mine.csv", "--dataset", "kb")
+
+    unused = next(line for line in output.stderr.splitlines() if "not used:" in line)
+    assert "labels of 1 query" in output.text
+    assert "expected_chunk_ids" not in unused and "reference" not in unused
+    assert "comment (1 row)" in unused
+
+
+def test_an_index_column_without_a_name_is_not_called_a_dot(desk: Desk) -> None:
+    desk.text("frame.csv", ",query_id,answer\n0,q1,yes\n1,q2,no\n")
+
+    output = desk.must("load", "frame.csv", "--dataset", "kb")
+
+    unused = next(line for line in output.stderr.splitlines() if "not used:" in line)
+    assert "not used: . " not in unused
+    assert "Unnamed: 0" in unused
+
+
+def test_misspelled_fields_of_a_golden_set_in_yaml_are_reported(desk: Desk) -> None:
+    rows = "- query_id: q1\n  expected_chunks: [c1]\n- query_id: q2\n  expected_chunk_ids: [c2]\n"
+    desk.text("bundle/datasets/kb/queries.yaml", rows)
+
+    output = desk.must("load", "bundle")
+
+    assert "expected_chunks (1 row) is no field; did you mean expected_chunk_ids?" in output.text
+
+
+def test_a_row_per_hit_with_one_hit_for_each_question_is_recognized(desk: Desk) -> None:
+    desk.text("hits.csv", "query_id,chunk_id,rank,score\nq1,c1,1,0.9\nq2,c7,1,0.8\n")
+
+    output = desk.must("load", "hits.csv", "--dataset", "kb")
+
+    assert "2 results of hits" in output.text
+    found = "select chunk_id from raw.hits join raw.chunk_ids using (chunk_key) order by 1"
+    assert [row["chunk_id"] for row in desk.must("query", found, "--json").json] == ["c1", "c7"]
+
+
+def expected_chunks(desk: Desk) -> set[str]:
+    """The expected chunks of the golden set in force."""
+    sql = (
+        "select chunk_id from labels.expected_chunks join ledger.golden_sets_in_force using (golden_key) "
+        "join raw.chunk_ids using (chunk_key)"
+    )
+    return {row["chunk_id"] for row in desk.must("query", sql, "--json").json}
