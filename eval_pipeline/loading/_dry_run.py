@@ -13,29 +13,32 @@ from eval_pipeline.loading._write_parts import PartDelivery
 from eval_pipeline.loading._write_runs import (
     RunDelivery,
     RunRejected,
+    compare_result_counts,
     known_datasets,
     known_parts,
     named_twice,
     other_dataset,
+    result_counts,
 )
 from eval_pipeline.store.open import Connection
 
 
 @dataclass(frozen=True)
 class StoredRuns:
-    """Per run the hash of each part that was taken in, and the dataset it belongs to."""
+    """Per run the hash of each part that was taken in, the dataset it belongs to, and the number of its results."""
 
     parts: dict[str, dict[str, str]] = field(default_factory=dict)
     datasets: dict[str, str] = field(default_factory=dict)
+    n_results: dict[str, int] = field(default_factory=dict)
 
 
 def stored_runs(con: Connection | None) -> StoredRuns:
     """Every run of the store; none where there is no store."""
-    return StoredRuns(known_parts(con), known_datasets(con)) if con else StoredRuns()
+    return StoredRuns(known_parts(con), known_datasets(con), result_counts(con)) if con else StoredRuns()
 
 
-def check_runs(deliveries: Sequence[RunDelivery], stored: StoredRuns) -> set[str]:
-    """Raise RunRejected for the first run that writing would refuse; returns the runs that were there before.
+def check_runs(deliveries: Sequence[RunDelivery], stored: StoredRuns) -> tuple[set[str], list[str]]:
+    """Raise RunRejected for the first run that writing would refuse; returns the runs that were there, and remarks.
 
     What is found good is noted in `stored`, so that a run delivered twice is measured against its first delivery.
     """
@@ -46,12 +49,13 @@ def check_runs(deliveries: Sequence[RunDelivery], stored: StoredRuns) -> set[str
         for part in delivery.parts:
             if part.part == "results":
                 _check_results(delivery, part)
+    remarks = compare_result_counts(deliveries, stored.n_results)
     replaced = {delivery.run.run_id for delivery in deliveries} & stored.parts.keys()
     for delivery in deliveries:
         stored.datasets[delivery.run.run_id] = delivery.run.dataset
         known = stored.parts.setdefault(delivery.run.run_id, {})
         known.update({part.part: part.content_hash for part in delivery.parts})
-    return replaced
+    return replaced, remarks
 
 
 def _check_results(delivery: RunDelivery, part: PartDelivery) -> None:

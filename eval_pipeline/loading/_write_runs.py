@@ -108,13 +108,47 @@ class RunDelivery:
 
 
 class RunRejected(Exception):
-    """Found while writing: this run cannot be taken; the others of the batch can."""
+    """Found while writing: this run cannot be taken; the others of the batch can.
 
-    def __init__(self, run_id: str, part: PartDelivery, rejected: InputRejected) -> None:
+    Its files are kept beside the store if they `may_be_kept`.
+    """
+
+    def __init__(
+        self, run_id: str, part: PartDelivery, rejected: InputRejected, *, may_be_kept: bool = True
+    ) -> None:
         super().__init__(rejected.reason)
         self.run_id = run_id
         self.part = part
         self.rejected = rejected
+        self.may_be_kept = may_be_kept
+
+
+def result_counts(con: Connection) -> dict[str, int]:
+    """The number of stored results of each run that has delivered results."""
+    sql = "select run_id, n_rows from raw.run_parts join raw.runs using (run_key) where part = 'results'"
+    return dict(con.execute(sql).fetchall())
+
+
+def compare_result_counts(deliveries: Sequence[RunDelivery], stored: Mapping[str, int]) -> list[str]:
+    """Raise RunRejected for results without a readable row that would replace stored ones; report fewer results.
+
+    Rejected results are not kept: a rebuild would replay them.
+    """
+    remarks: list[str] = []
+    for delivery in deliveries:
+        run_id, known = delivery.run.run_id, stored.get(delivery.run.run_id, 0)
+        for part in delivery.parts:
+            if part.part != "results" or part.n_rows >= known:
+                continue
+            if not part.n_rows:
+                first = f" (the first: {part.problems[0].reason})" if part.problems else ""
+                reason = (
+                    f"no row can be read{first}, so the {known:,} stored results of {run_id} were not replaced; "
+                    f"`eval-pipeline forget {run_id}` removes them"
+                )
+                raise RunRejected(run_id, part, InputRejected(reason), may_be_kept=False)
+            remarks.append(f"{run_id}: {part.n_rows:,} results replace {known:,}")
+    return remarks
 
 
 def known_parts(con: Connection, run_ids: Sequence[str] | None = None) -> dict[str, dict[str, str]]:

@@ -32,7 +32,15 @@ from eval_pipeline.formulas.polars.facts.judgements import without_words
 from eval_pipeline.loading._dry_run import StoredRuns, check_runs, stored_runs
 from eval_pipeline.loading._left_out import leave_out_runs, leave_out_written
 from eval_pipeline.loading._write_parts import PartDelivery, read_added
-from eval_pipeline.loading._write_runs import RunDelivery, RunRejected, beside, known_parts, write_runs
+from eval_pipeline.loading._write_runs import (
+    RunDelivery,
+    RunRejected,
+    beside,
+    compare_result_counts,
+    known_parts,
+    result_counts,
+    write_runs,
+)
 from eval_pipeline.loading.context import Load, _keep_original, _quarantine, _report_problems
 from eval_pipeline.loading.lint import _note_results
 from eval_pipeline.records import Judgement, Record, Result, Run
@@ -402,7 +410,8 @@ def _write_batch(load: Load, batch: Sequence[RunDelivery], stored: StoredRuns) -
     while remaining:
         try:
             if load.options.dry_run:
-                replaced = check_runs(remaining, stored)
+                replaced, remarks = check_runs(remaining, stored)
+                load.tell_all(remarks)
             else:
                 remaining, replaced = _write(load, remaining)
             break
@@ -413,7 +422,7 @@ def _write_batch(load: Load, batch: Sequence[RunDelivery], stored: StoredRuns) -
                 load,
                 [_problem_of_rejection(path, found.rejected, run_id=found.run_id)],
                 content=found.part.content_hash,
-                kept=load.staged.pop(found.run_id, ()),
+                kept=load.staged.pop(found.run_id, ()) if found.may_be_kept else (),
             )
             remaining = [delivery for delivery in remaining if delivery.run.run_id != found.run_id]
     for delivery in batch:
@@ -427,17 +436,21 @@ def _write_batch(load: Load, batch: Sequence[RunDelivery], stored: StoredRuns) -
 def _write(load: Load, batch: Sequence[RunDelivery]) -> tuple[list[RunDelivery], set[str]]:
     """What was new and is written, and the runs among it that were there before."""
     run_ids = [delivery.run.run_id for delivery in batch]
+    remarks: list[str] = []
     with load.project.write() as store:
         with transaction(store.con):
             load.keeping.begin_batch(store.con)
-            stored = StoredRuns(known_parts(store.con, run_ids))
+            stored = StoredRuns(known_parts(store.con, run_ids), n_results=result_counts(store.con))
             new = _still_new(load, leave_out_written(load, store.con, batch), stored)
             if new:
                 write_runs(store, new)
+                if not load.options.rebuilding:
+                    remarks = compare_result_counts(new, stored.n_results)
                 run_ids = [delivery.run.run_id for delivery in new]
                 load.report.warnings += _note_results(store, run_ids)
                 load.keeping.place(store.con, _to_keep(load, new))
         load.keeping.confirm()
+    load.tell_all(remarks)
     return new, {delivery.run.run_id for delivery in new} & stored.parts.keys()
 
 

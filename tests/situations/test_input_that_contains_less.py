@@ -286,3 +286,31 @@ def expected_chunks(desk: Desk) -> set[str]:
         "join raw.chunk_ids using (chunk_key)"
     )
     return {row["chunk_id"] for row in desk.must("query", sql, "--json").json}
+
+
+def test_empty_results_do_not_replace_stored_ones(stocked: Desk) -> None:
+    stocked.run("mon", [], bundle="cut")
+
+    output = stocked("load", "cut")
+
+    assert stored_results(stocked, "mon") == 20
+    assert output.code == 3
+    assert "20 stored results of mon were not replaced" in output.text
+
+
+def test_results_in_which_every_row_is_bad_do_not_replace_stored_ones(stocked: Desk) -> None:
+    stocked.run("mon", [{"query_id": 1}, {"query_id": 2}], bundle="bad")
+
+    assert "20 stored results of mon were not replaced" in stocked("load", "bad", "--dry-run").text
+    assert stocked("load", "bad").code == 3
+    assert stored_results(stocked, "mon") == 20
+    stocked.must("rebuild", "--yes")
+    assert stored_results(stocked, "mon") == 20
+
+
+def test_fewer_results_than_before_are_reported_with_both_counts(stocked: Desk) -> None:
+    stocked.run("mon", results(*range(7)), bundle="part")
+
+    for options in (("--dry-run",), ()):
+        assert "mon: 7 results replace 20" in stocked.must("load", "part", *options).text
+    assert stored_results(stocked, "mon") == 7
