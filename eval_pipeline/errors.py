@@ -10,6 +10,7 @@ EvalPipelineError
 ├── StoreError               the DuckDB file cannot be used                    exit code 2
 │   ├── StoreBusy            somebody else held it for too long
 │   ├── StoreMissing         there is no store yet
+│   │   └── StoreLost        the store is missing, and deliveries to it are kept    exit code 5, as RefusedError
 │   ├── StoreDamaged         the file is no DuckDB file, or is broken
 │   └── StoreForeign         another program's database, or one of another version
 │       ├── NotAStore        another program's, or of another format: every command leaves it alone
@@ -100,6 +101,10 @@ class StoreBusy(StoreError):
 
 class StoreMissing(StoreError):
     """There is no store at this path."""
+
+
+class StoreLost(StoreMissing, RefusedError):
+    """The store is missing although deliveries to it are kept: an empty one would hide that."""
 
 
 class StoreDamaged(StoreError):

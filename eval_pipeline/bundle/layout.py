@@ -19,6 +19,7 @@ ADDED_PARTS = ("judgements", "requests")
 INDEX_REPORT = "index_report"
 # The file of another tool that a run or a golden set was made from, where deliveries are kept.
 ORIGINAL = "original"
+NO_RUN_FILE = "run.json is missing, so the run was not loaded. Write it last; see docs/bundle.md."
 PART_SUFFIXES = (*SUFFIXES, ".json", ".yaml", ".yml")
 
 
@@ -89,7 +90,10 @@ class RunFolder:
 
 @dataclass
 class Bundle:
-    """The files of one bundle; `root` is its folder without links in the way."""
+    """The files of one bundle; `root` is its folder without links in the way.
+
+    `incomplete` are the folders of runs without a run.json.
+    """
 
     root: Path
     golden_sets: list[GoldenFile] = field(default_factory=list)
@@ -97,6 +101,7 @@ class Bundle:
     archives: list[ArchiveFile] = field(default_factory=list)
     runs: list[RunFolder] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
+    incomplete: list[Path] = field(default_factory=list)
 
 
 def find_bundle(root: Path) -> Bundle:
@@ -119,6 +124,7 @@ def find_bundle(root: Path) -> Bundle:
                 _add_run(bundle, folder)
             else:
                 _note_what_is_no_file(bundle, folder, run_id=folder.name)
+                bundle.incomplete.append(folder)
         if not any((root / part).is_dir() for part in ("datasets", "inventories", "runs")):
             raise UsageError(
                 f"{root} is no bundle: expected datasets/, inventories/ or runs/ in it, or a run.json"

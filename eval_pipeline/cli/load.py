@@ -7,7 +7,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -97,6 +97,9 @@ SHOWN = 3
     is_flag=True,
     help="Neither store nor keep what was asked, said, retrieved or extracted, nor errors and reasons in words.",
 )
+@click.option(
+    "--new", is_flag=True, help="Start an empty store beside the kept deliveries of one that is missing."
+)
 @with_store
 @as_json
 def command(**given: Any) -> None:
@@ -121,6 +124,7 @@ def command(**given: Any) -> None:
     With --write-back the database is asked first whether it can be written. All aggregates are written in one
     transaction, and no other column; runs that cannot be computed are left as they are, and named.
     """
+    given["project"] = replace(given["project"], may_start_new=given.pop("new"))
     with _here(given.pop("paths")) as paths:
         _load(_Call(paths=paths, **given))
 
@@ -309,9 +313,7 @@ def _loaded(call: _Call, found: _Found) -> tuple[LoadReport, list[FileReport]]:
     from eval_pipeline.loading.file import RunNamed, load_results_file
     from eval_pipeline.loading.others import load_files
 
-    options = LoadOptions(
-        dry_run=call.dry_run, no_text=call.no_text, replace_labels=call.replace_labels
-    )
+    options = LoadOptions(dry_run=call.dry_run, no_text=call.no_text)
     if found.as_it_is is not None:
         run_id = call.run_id or name_of_file(found.as_it_is)
         run = RunNamed(run_id, call.dataset or "", call.created_at, call.suite)

@@ -10,10 +10,10 @@ from eval_pipeline.defs.resources import StoreResource
 from eval_pipeline.defs.sensors import (
     _ending_requests,
     _look,
+    _not_loaded,
     _nothing_there,
     _run_requests,
     _why_not,
-    _without_inbox,
 )
 from eval_pipeline.errors import InvalidConfig
 from eval_pipeline.loading.inbox import look_into, take_in_sources
@@ -43,7 +43,7 @@ def nightly(jobs: Jobs, names: frozenset[str], config: Config) -> dg.ScheduleDef
         look = _look(context.instance, store, inbox, registry)
         requests = _run_requests(context.instance, look, names, registry)
         requests = requests or _ending_requests(context.instance, store, registry)
-        return requests or dg.SkipReason(f"{look.nothing_to_do}{_without_inbox(store.settings)}")
+        return requests or dg.SkipReason(f"{look.nothing_to_do}{_not_loaded(store.settings, inbox)}")
 
     try:
         return dg.schedule(

@@ -65,6 +65,7 @@ from eval_pipeline.loading.inbox import (
 )
 from eval_pipeline.report.pages.writing import due_pages
 from eval_pipeline.settings import PACKAGE, Settings, missing_places, product_version, shipped_sql
+from eval_pipeline.store.open import refuse_lost_store
 from eval_pipeline.store.project import Store
 
 LAUNCHES_PER_TICK = 10
@@ -110,11 +111,11 @@ def new_runs(jobs: Jobs, names: frozenset[str]) -> dg.SensorDefinition:
         busy = _why_not(context.instance, store)
         if busy:
             return dg.SensorResult(skip_reason=busy, cursor=context.cursor)
-        no_inbox = _without_inbox(store.settings)
         inbox = look_into(store.settings.inbox)
+        not_loaded = _not_loaded(store.settings, inbox)
         seen = digest([inbox.signature, *_stamps(store.settings)])
         if seen == context.cursor:
-            return dg.SensorResult(skip_reason=f"{NOTHING_NEW}{no_inbox}", cursor=seen)
+            return dg.SensorResult(skip_reason=f"{NOTHING_NEW}{not_loaded}", cursor=seen)
         if not store.settings.db.exists() and not inbox.runs and not inbox.sources:
             return dg.SensorResult(skip_reason=_nothing_there(store.settings))
         registry = store.project().definitions()
@@ -122,7 +123,7 @@ def new_runs(jobs: Jobs, names: frozenset[str]) -> dg.SensorDefinition:
         requests = _source_requests(context.instance, look.sources)
         requests = requests or _run_requests(context.instance, look, names, registry)
         if not requests:
-            return dg.SensorResult(skip_reason=f"{look.nothing_to_do}{no_inbox}", cursor=seen)
+            return dg.SensorResult(skip_reason=f"{look.nothing_to_do}{not_loaded}", cursor=seen)
         return dg.SensorResult(run_requests=requests[:LAUNCHES_PER_TICK], cursor=context.cursor)
 
     return watch
@@ -250,13 +251,18 @@ def _why_not(instance: dg.DagsterInstance, store: StoreResource) -> str | None:
     missing = missing_places(store.settings)
     if missing:
         return f"nothing is launched: {'; '.join(missing)}"
+    refuse_lost_store(store.settings.db)
     fail_dead_runs(instance, now=store.project().clock())
     under_way = runs_under_way(instance)
     return f"{under_way} runs are under way" if under_way else None
 
 
-def _without_inbox(settings: Settings) -> str:
-    return "" if settings.inbox.is_dir() else f"; there is no inbox at {settings.inbox}"
+def _not_loaded(settings: Settings, inbox: Inbox) -> str:
+    """What cannot be loaded from the inbox, as the end of a sentence."""
+    if not settings.inbox.is_dir():
+        return f"; there is no inbox at {settings.inbox}"
+    shown = ", ".join(map(str, inbox.incomplete[:3])) + (", …" if len(inbox.incomplete) > 3 else "")
+    return f"; not loaded, because run.json is missing: {shown}" if shown else ""
 
 
 def _nothing_there(settings: Settings) -> str:
@@ -276,7 +282,7 @@ def _stamps(settings: Settings) -> list[str]:
 
 def _stamp(path: Path) -> str:
     found = path.stat() if path.exists() else None
-    return f"{path} {found.st_size} {found.st_mtime_ns}" if found else str(path)
+    return f"{path} {found.st_size} {found.st_mtime_ns} {found.st_ino}" if found else str(path)
 
 
 def _look(instance: dg.DagsterInstance, store: StoreResource, inbox: Inbox, registry: Registry) -> Look:

@@ -106,7 +106,7 @@ class LoadReport:
     `replaced` are those of the runs of which a part was there before; `runs_left` were not looked at, because somebody
     asked to stop; of those that are `waiting` the dataset has no golden set. Of very many problems only the first are
     held. `forgotten` names what stayed out because it was forgotten on purpose. `refused` explains which golden sets
-    did not replace the ones in force; `incomplete` lists run folders without a run.json.
+    did not replace the ones in force.
     """
 
     golden_sets: list[str] = field(default_factory=list)
@@ -125,7 +125,6 @@ class LoadReport:
     waiting: list[str] = field(default_factory=list)
     case_lists: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
-    incomplete: list[Path] = field(default_factory=list)
 
     @property
     def is_empty(self) -> bool:

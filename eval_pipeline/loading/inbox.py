@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from eval_pipeline.bundle.files import SUFFIXES, content_hash, stem_of
-from eval_pipeline.bundle.layout import Bundle, case_files, find_bundle
+from eval_pipeline.bundle.layout import NO_RUN_FILE, Bundle, case_files, find_bundle
 from eval_pipeline.bundle.parts import name_fault, parse_time, read_run
 from eval_pipeline.bundle.texts import textless_hash
 from eval_pipeline.errors import InputRejected
@@ -23,7 +23,7 @@ from eval_pipeline.loading.load import load_bundles
 from eval_pipeline.loading.write_labels import _current_golden_hash
 from eval_pipeline.records import CASES
 from eval_pipeline.store.frozen import parts_without_texts
-from eval_pipeline.store.open import Connection
+from eval_pipeline.store.open import Connection, first_value
 from eval_pipeline.store.project import Project
 from eval_pipeline.store.tombstones import Forgotten, find_forgotten
 
@@ -51,12 +51,16 @@ class SourceFile:
 
 @dataclass(frozen=True)
 class Inbox:
-    """A look at the inbox: complete run folders by name, golden sets and archives, and signatures of it all."""
+    """A look at the inbox: complete run folders by name, golden sets and archives, and signatures of it all.
+
+    `incomplete` are the folders of runs without a run.json.
+    """
 
     runs: Mapping[str, Path] = field(default_factory=dict)
     run_signatures: Mapping[str, str] = field(default_factory=dict)
     sources: Sequence[SourceFile] = ()
     signature: str = ""
+    incomplete: Sequence[Path] = ()
 
     @property
     def misnamed_runs(self) -> list[Path]:
@@ -89,15 +93,19 @@ def look_into(inbox: Path) -> Inbox:
     runs: dict[str, Path] = {}
     signatures: dict[str, str] = {}
     sources: list[SourceFile] = []
+    incomplete: list[Path] = []
     for root in _bundle_roots(inbox):
         for folder in _folders(root / "runs"):
             stamps = _stamps(folder)
             if any(name == "run.json" for name, *_ in stamps):
                 runs[folder.name] = folder
                 signatures[folder.name] = digest([str(folder), *map(str, stamps)])
+            else:
+                incomplete.append(folder)
         sources += _sources_of(root)
     stamped = [f"{source.path} {_stamp(source.path.stat())}" for source in sources]
-    return Inbox(runs, signatures, sources, digest([*map(str, sorted(signatures.items())), *stamped]))
+    signature = digest([*map(str, sorted(signatures.items())), *stamped])
+    return Inbox(runs, signatures, sources, signature, incomplete)
 
 
 def _bundle_roots(inbox: Path) -> list[Path]:
@@ -172,6 +180,7 @@ def waiting_runs(con: Connection, inbox: Inbox, run_ids: Collection[str] | None 
     """The run folders with a new or changed part, by name."""
     known = _known_run_files(con)
     forgotten = find_forgotten(con)
+    store_id = _store_id(con)
     found: list[WaitingRun] = []
     for run_id, folder in sorted(inbox.runs.items()):
         if (run_ids is not None and run_id not in run_ids) or name_fault(run_id):
@@ -179,7 +188,7 @@ def waiting_runs(con: Connection, inbox: Inbox, run_ids: Collection[str] | None 
         if _stays_out(forgotten, run_id, folder):
             continue
         if _is_waiting(folder, known.get(run_id, {})):
-            signature = inbox.run_signatures[run_id]
+            signature = digest([inbox.run_signatures[run_id], store_id])
             found.append(WaitingRun(run_id, folder, _created_at(folder), signature))
     return found
 
@@ -190,6 +199,11 @@ def forgotten_in(con: Connection, inbox: Inbox) -> list[str]:
     runs = [run_id for run_id, folder in inbox.runs.items() if _stays_out(forgotten, run_id, folder)]
     datasets = [source.dataset for source in inbox.sources if source.dataset in forgotten.datasets]
     return sorted({*runs, *(dataset for dataset in datasets if dataset)})
+
+
+def _store_id(con: Connection) -> str:
+    """A text that differs between stores, so that work done for one store is not taken as done for another."""
+    return str(first_value(con, "select min(applied_at) from main.schema_migrations"))
 
 
 def _stays_out(forgotten: Forgotten, run_id: str, folder: Path) -> bool:
@@ -267,7 +281,9 @@ def waiting_sources(con: Connection, inbox: Inbox) -> WaitingSources:
     datasets = {source.dataset for source in named if source.dataset and source.chunker_version is None}
     versions = {source.chunker_version for source in named if source.chunker_version}
     folders = tuple(dict.fromkeys(source.folder for source in waiting))
-    signature = digest([f"{source.path} {_stamp(source.path.stat())}" for source in waiting])
+    signature = digest(
+        [_store_id(con), *(f"{source.path} {_stamp(source.path.stat())}" for source in waiting)]
+    )
     return WaitingSources(tuple(sorted(datasets)), tuple(sorted(versions)), folders, signature)
 
 
@@ -303,7 +319,7 @@ def take_in_runs(project: Project, run_ids: Collection[str]) -> LoadReport:
         sources = waiting_sources(store.con, inbox) if runs else WaitingSources()
     misnamed = inbox.misnamed_runs if runs else []
     folders = dict.fromkeys([*sources.folders, *misnamed, *(run.path for run in runs)])
-    return _load(list(folders), project)
+    return _load(list(folders), inbox, project)
 
 
 def take_in_sources(project: Project) -> LoadReport:
@@ -311,11 +327,14 @@ def take_in_sources(project: Project) -> LoadReport:
     inbox = look_into(project.settings.inbox)
     with project.write() as store:
         folders = waiting_sources(store.con, inbox).folders
-    return _load(folders, project)
+    return _load(folders, inbox, project)
 
 
-def _load(folders: Sequence[Path], project: Project) -> LoadReport:
+def _load(folders: Sequence[Path], inbox: Inbox, project: Project) -> LoadReport:
     """Load what waits; what was taken in without its texts stays without them, because nobody asked for them."""
+    if project.notify:
+        for folder in inbox.incomplete:
+            project.notify(f"{folder}: {NO_RUN_FILE}")
     if not folders:
         return LoadReport()
     return load_bundles(folders, project, options=LoadOptions(texts_again=False))

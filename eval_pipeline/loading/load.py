@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from eval_pipeline.bundle.files import stem_of
-from eval_pipeline.bundle.layout import Bundle, RunFolder, find_bundle
+from eval_pipeline.bundle.layout import NO_RUN_FILE, Bundle, RunFolder, find_bundle
 from eval_pipeline.config import load_config
 from eval_pipeline.loading._archives import current_archive_hash
 from eval_pipeline.loading._case_lists import current_list_hash, note_cases
@@ -156,6 +156,7 @@ def load_bundles(
         )
         for bundle in bundles:
             _quarantine(load, bundle.problems)
+            load.tell_all([f"{folder}: {NO_RUN_FILE}" for folder in bundle.incomplete])
             leave_out_sources(load, bundle)
             for golden in bundle.golden_sets:
                 load_golden_set(load, golden)

@@ -140,9 +140,13 @@ class KeptDelivery:
     @property
     def has_lost_manifest(self) -> bool:
         """Whether nothing says what was delivered, though it was written; while a load places its files it is not."""
+        return self.number > 0 and not self.is_being_placed and not (self.path / MANIFEST).exists()
+
+    @property
+    def is_being_placed(self) -> bool:
+        """Whether the commit that relies on its files is not confirmed yet."""
         placed = _pending(self.path.parent)
-        is_being_placed = placed is not None and placed["folder"] == self.path.name
-        return self.number > 0 and not is_being_placed and not (self.path / MANIFEST).exists()
+        return placed is not None and placed["folder"] == self.path.name
 
     def files(self) -> list[KeptFile] | None:
         """The files that it consists of; None where nothing says so, as in earlier versions."""

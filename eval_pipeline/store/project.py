@@ -30,12 +30,16 @@ class Store:
 
 @dataclass(frozen=True)
 class Project:
-    """Where everything is, what is defined, who is told, and what time it is (UTC, as the store keeps it)."""
+    """Where everything is, what is defined, who is told, and what time it is (UTC, as the store keeps it).
+
+    `may_start_new`: a missing store is created although deliveries to it are kept.
+    """
 
     settings: Settings
     definitions: Definitions
     notify: Notify | None = None
     clock: Clock = utc_now
+    may_start_new: bool = False
 
     @contextmanager
     def read(self, *, for_others: bool = False, guarded: bool = False) -> Iterator[Store]:
@@ -51,7 +55,8 @@ class Project:
         """For reading and writing; created, or brought up to date. `guarded`: formulas that open no other file."""
         from eval_pipeline.store.open import _open_writer
 
-        with _open_writer(self.settings.db, self.clock, self.notify, guarded=guarded) as con:
+        given = (self.settings.db, self.clock, self.notify)
+        with _open_writer(*given, guarded=guarded, may_start_new=self.may_start_new) as con:
             yield Store(con, self.definitions, _standing(self.clock))
 
 

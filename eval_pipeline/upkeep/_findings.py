@@ -52,7 +52,16 @@ def kept_findings(db: Path, con: Connection | None) -> list[Finding]:
     except OSError as error:
         what = f"kept deliveries cannot be read: {error.strerror}"
         return [Finding(what, str(error.filename or kept_folder(db)), ERROR, READABLE)]
-    return [
+    not_loaded = [
+        Finding(
+            f"a kept delivery is not in the store: {', '.join(names)}",
+            str(path),
+            ERROR,
+            f"`eval-pipeline load {path}` loads it, `eval-pipeline rebuild` loads all kept deliveries again",
+        )
+        for path, names in check.not_loaded.items()
+    ]
+    return not_loaded + [
         Finding(
             f"a kept {'original' if one.is_of_original else 'delivery'} is {one.problem} ({stem_of(one.path)})",
             str(one.path),

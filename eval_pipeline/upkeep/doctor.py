@@ -12,7 +12,7 @@ from importlib import metadata
 from pathlib import Path
 
 from eval_pipeline.config import load_config
-from eval_pipeline.errors import EvalPipelineError, NotAStore, StoreBusy, StoreError, StoreNewer
+from eval_pipeline.errors import EvalPipelineError, NotAStore, StoreBusy, StoreError, StoreLost, StoreNewer
 from eval_pipeline.settings import (
     VARIABLES,
     Settings,
@@ -22,6 +22,7 @@ from eval_pipeline.settings import (
     variable,
 )
 from eval_pipeline.store.inspection import inspecting
+from eval_pipeline.store.open import refuse_lost_store
 from eval_pipeline.store.project import Project
 from eval_pipeline.upkeep._dagster_files import dagster_findings
 from eval_pipeline.upkeep._findings import ERROR, WARNING, Finding, kept_findings, read_everything
@@ -155,6 +156,10 @@ def _store_findings(project: Project, environment: dict[str, str]) -> list[Findi
 
 
 def _no_store(settings: Settings) -> Finding:
+    try:
+        refuse_lost_store(settings.db)
+    except StoreLost as lost:
+        return Finding(str(lost), str(settings.db), ERROR, "`eval-pipeline rebuild`")
     mend = "`eval-pipeline load PATH` makes one; --db or EVAL_PIPELINE_DB names another place"
     return Finding("there is no store", str(settings.db), WARNING, mend)
 

@@ -43,12 +43,16 @@ class KeptFinding:
 
 @dataclass
 class KeptCheck:
-    """What was found; of the deliveries that are `unchecked`, of earlier versions, not every checksum is known."""
+    """What was found; of the deliveries that are `unchecked`, of earlier versions, not every checksum is known.
+
+    `not_loaded` are the runs, golden sets and archives of each delivery that the store knows nothing of.
+    """
 
     deliveries: int = 0
     files: int = 0
     unchecked: int = 0
     findings: list[KeptFinding] = field(default_factory=list)
+    not_loaded: dict[Path, list[str]] = field(default_factory=dict)
 
 
 def verify_kept(db: Path, con: Connection | None = None) -> KeptCheck:
@@ -73,6 +77,9 @@ def verify_kept(db: Path, con: Connection | None = None) -> KeptCheck:
         seen = seen.union(*map(_names_of, [*listed, *unlisted]))
         for one in listed:
             check.findings += _compared(delivery, one)
+        names = _not_in_ledger(delivery, listed, ledger) if ledger else []
+        if names and not delivery.is_being_placed:
+            check.not_loaded[delivery.path] = names
         answers = [_asked(delivery, one, ledger) for one in unlisted]
         check.unchecked += UNKNOWN in answers
         for known in (one for one in answers if isinstance(one, _Damaged)):
@@ -82,6 +89,21 @@ def verify_kept(db: Path, con: Connection | None = None) -> KeptCheck:
         check.findings += _missing(db, ledger, seen)
     check.findings += _without_document(db, check.findings, ledger)
     return check
+
+
+def _not_in_ledger(delivery: KeptDelivery, listed: Sequence[KeptFile], ledger: _Ledger) -> list[str]:
+    """What was delivered, and was neither loaded, quarantined nor forgotten since."""
+    quarantined = {one.owner for one in listed if one.content_hash in ledger.quarantined}
+    names: dict[str, None] = {}
+    for one in listed:
+        # The document of a run is kept with each of its deliveries, also if it is not new.
+        if one.part in ("run", ORIGINAL) or one.owner in quarantined or delivery.time is None:
+            continue
+        is_known = _names_of(one) & ledger.files.keys() or (_name_of(one), delivery.time) in ledger.at
+        if not is_known and not ledger.was_forgotten_since(one, delivery.time):
+            owner = f"run {one.run_id}" if one.run_id else f"{one.part.replace('_', ' ')} of {one.dataset}"
+            names[owner] = None
+    return list(names)
 
 
 @dataclass(frozen=True)
@@ -137,6 +159,7 @@ class _Ledger:
     runs_at: frozenset[tuple[str | None, dt.datetime]]
     standing: dict[Name, KeptFile]
     forgotten: dict[tuple[str, str], dt.datetime]
+    quarantined: frozenset[str]
 
     def was_forgotten_since(self, one: KeptFile, time: dt.datetime) -> bool:
         """Whether `forget` has written the file anew, or removed it."""
@@ -146,7 +169,7 @@ class _Ledger:
 
 
 def _read_ledger(con: Connection) -> _Ledger:
-    ledger = _Ledger({}, {}, frozenset(), {}, {})
+    ledger = _Ledger({}, {}, frozenset(), {}, {}, frozenset())
     runs_at = set()
     for part, dataset, run_id, version, content, time, stands in con.execute(
         "select part, dataset_id, run_id, chunker_version, content_hash, delivered_at, superseded_at is null "
@@ -163,7 +186,8 @@ def _read_ledger(con: Connection) -> _Ledger:
         "select kind, name, max(forgotten_at) from ledger.tombstones group by all"
     ).fetchall():
         ledger.forgotten[kind, name] = time
-    return replace(ledger, runs_at=frozenset(runs_at))
+    rows = con.execute("select distinct content_hash from ledger.quarantine").fetchall()
+    return replace(ledger, runs_at=frozenset(runs_at), quarantined=frozenset(content for (content,) in rows))
 
 
 def _usual_name(part: str, dataset: str | None, run_id: str | None, version: str | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -314,3 +315,78 @@ def test_fewer_results_than_before_are_reported_with_both_counts(stocked: Desk) 
     for options in (("--dry-run",), ()):
         assert "mon: 7 results replace 20" in stocked.must("load", "part", *options).text
     assert stored_results(stocked, "mon") == 7
+
+
+def test_a_bundle_whose_only_run_has_no_run_file_is_not_loaded_with_success(desk: Desk) -> None:
+    (desk.run("mon", results(0)) / "run.json").unlink()
+
+    output = desk("load", "bundle")
+
+    assert output.code == 3
+    assert "bundle/runs/mon: run.json is missing" in output.text
+
+
+def test_a_run_folder_without_a_run_file_is_named_beside_runs_that_are_loaded(desk: Desk) -> None:
+    desk.golden(labels(0))
+    desk.run("mon", results(0))
+    (desk.run("tue", results(0)) / "run.json").unlink()
+
+    for code in ("Loaded 1 run", "2 parts unchanged"):
+        output = desk.must("load", "bundle")
+        assert code in output.text
+        assert "bundle/runs/tue: run.json is missing" in output.text
+
+
+def test_an_empty_bundle_is_not_loaded_with_success(desk: Desk) -> None:
+    (desk.folder / "bundle" / "runs").mkdir(parents=True)
+
+    output = desk("load", "bundle")
+
+    assert output.code == 3
+    assert "bundle: nothing in it could be loaded" in output.text
+
+
+def test_a_missing_store_beside_kept_deliveries_is_not_replaced_by_an_empty_one(stocked: Desk) -> None:
+    (stocked.folder / "data" / "eval.duckdb").unlink()
+    stocked.run("wed", results(0), bundle="next")
+
+    for words in (("load", "next"), ("forget", "mon", "--yes"), ("run",), ("show", "mon")):
+        output = stocked(*words)
+        assert output.code != 0, words
+        assert "rebuild" in output.text and "--new" in output.text, words
+        assert not (stocked.folder / "data" / "eval.duckdb").exists()
+    stocked.must("load", "next", "--new")
+    assert stored_results(stocked, "wed") == 1
+
+
+def test_a_missing_store_is_rebuilt_from_kept_deliveries(stocked: Desk) -> None:
+    (stocked.folder / "data" / "eval.duckdb").unlink()
+    stocked.run("wed", results(0), bundle="next")
+    stocked("load", "next")
+
+    stocked.must("rebuild")
+
+    assert stored_results(stocked, "mon") == 20
+
+
+def test_doctor_reports_deliveries_that_the_store_does_not_have(stocked: Desk) -> None:
+    store = stocked.folder / "data" / "eval.duckdb"
+    before = store.read_bytes()
+    stocked.run("wed", results(0), bundle="next")
+    stocked.must("load", "next")
+    store.write_bytes(before)
+
+    findings = stocked("doctor", "--json").json["findings"]
+
+    missing = [finding for finding in findings if "not in the store" in finding["what"]]
+    assert len(missing) == 1 and "run wed" in missing[0]["what"]
+    assert "load" in missing[0]["mend"]
+
+
+def test_doctor_reports_rows_of_the_ledger_without_a_kept_delivery(stocked: Desk) -> None:
+    for folder in (stocked.folder / "data" / "eval.duckdb.deliveries").glob("d*"):
+        shutil.rmtree(folder)
+
+    findings = stocked("doctor", "--json").json["findings"]
+
+    assert any("is missing" in finding["what"] for finding in findings)
