@@ -61,9 +61,11 @@ DEEPEST = 4
 
 
 def answer_in(value: Any) -> Row:
-    """The answer that an output holds, with what it cites."""
+    """The answer that an output holds, with what it cites; a text that is there is an answer, also if it is empty."""
     value = opened(value)
     text = text_in(value, ANSWERS)
+    if text is None:
+        text = text_in(value, ANSWERS, may_be_blank=True)
     found: Row = {} if text is None else {"text": text}
     cited = _first(value, CITED) if isinstance(value, dict) else None
     citations = [citation_of(one) for one in listed(cited) or [] if one]
@@ -80,23 +82,24 @@ def question_in(value: Any) -> str | None:
     return text_in(opened(value), QUESTIONS)
 
 
-def text_in(value: Any, names: tuple[str, ...], depth: int = 0) -> str | None:
+def text_in(value: Any, names: tuple[str, ...], depth: int = 0, *, may_be_blank: bool = False) -> str | None:
     """The text that stands under the first of these names; of an object with a single text that one."""
     value = opened(value) if depth else value
     if isinstance(value, str):
-        return as_text(value)
+        return value if may_be_blank else as_text(value)
     if depth > DEEPEST:
         return None
     if isinstance(value, dict):
         for name in names:
-            found = text_in(value.get(name), names, depth + 1) if value.get(name) is not None else None
+            inner = value.get(name)
+            found = None if inner is None else text_in(inner, names, depth + 1, may_be_blank=may_be_blank)
             if found is not None:
                 return found
-        texts = [one for one in value.values() if isinstance(one, str) and one.strip()]
+        texts = [one for one in value.values() if isinstance(one, str) and (may_be_blank or one.strip())]
         return texts[0] if len(texts) == 1 and len(value) == 1 else None
     if isinstance(value, list) and value and all(isinstance(one, dict) for one in value):
         said = [one for one in value if one.get("role") in ("user", "assistant", "human", "ai")] or value
-        return text_in(dict(said[-1]), names, depth + 1)
+        return text_in(dict(said[-1]), names, depth + 1, may_be_blank=may_be_blank)
     return None
 
 

@@ -113,7 +113,7 @@ def _pieces(row: Row, number: int) -> Iterator[Piece]:
             )
             for place, hit in enumerate(hits)
         ]
-    if as_text(row.get("generated_texts")):
+    if isinstance(row.get("generated_texts"), str):
         result["answer"] = {"text": row["generated_texts"]}
     metrics = {
         name: score_of(value)

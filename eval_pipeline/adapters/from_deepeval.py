@@ -83,7 +83,7 @@ def _metadata(case: Row) -> Row:
 def _result(case: Row) -> Row:
     hits, _ = _hits(case)
     found: Row = {} if hits is None else {"hits_top_k": hits}
-    if as_text(case.get("actualOutput")) is not None:
+    if isinstance(case.get("actualOutput"), str):
         found["answer"] = {"text": case["actualOutput"]}
     seconds = as_number(case.get("completionTime"))
     if seconds is not None:

@@ -114,9 +114,11 @@ def _pieces(trace: str, roots: list[Row], observed: list[Row], scores: list[Row]
         None,
     )
     # What the trace itself says counts; older exports have it in a folder of its own.
+    own = roots[0] if roots else {}
     whole: Row = {
+        **own,
         **(root or {}),
-        **{name: value for name, value in (roots[0] if roots else {}).items() if value not in (None, "")},
+        **{name: value for name, value in own.items() if value not in (None, "")},
     }
     metadata = _object(whole.get("metadata"))
     query_id = as_id(metadata.get("query_id")) or trace

@@ -86,7 +86,7 @@ def _batch(path: Path) -> Iterator[Piece]:
                 continue
             asked[question] += 1
             row = found.setdefault((question, asked[question]), {"scores": {}})
-            if as_text(one.get("response")):
+            if isinstance(one.get("response"), str):
                 row["answer"] = {"text": one["response"]}
             hits = side_by_side(None, listed(one.get("contexts")))
             if hits:

@@ -206,9 +206,8 @@ def _asked(row: Row) -> Any:
 
 
 def _answered(row: Row) -> Any:
-    return next(iter(_of_spans(row, "mlflow.spanOutputs")), None) or next(
-        (row[name] for name in ANSWERED if row.get(name)), None
-    )
+    found = [*_of_spans(row, "mlflow.spanOutputs")[:1], *(row.get(name) for name in ANSWERED)]
+    return next(filter(None, found), next((one for one in found if isinstance(one, str)), None))
 
 
 def _is_cut(row: Row) -> bool:

@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from eval_pipeline.adapters._answers import answer_in, labels_in, retrieved_in, text_in
+from eval_pipeline.adapters._answers import ANSWERS, answer_in, labels_in, retrieved_in, text_in
 from eval_pipeline.adapters._head import Head, look_at
 from eval_pipeline.adapters._json_items import Skeleton
 from eval_pipeline.adapters._lines import document_items, rows_of
@@ -200,7 +200,13 @@ def _result(row: Row, metadata: Row) -> Row:
         found["error"] = as_text(row.get("error")) or as_text(response.get("error")) or "error"
     else:
         output = response.get("output")
-        found |= answer_in({**metadata, "answer": output} if isinstance(output, str) else output)
+        if isinstance(output, str):
+            # An empty output is the answer, whatever the metadata contains.
+            found |= answer_in(
+                {name: metadata[name] for name in metadata.keys() - ANSWERS} | {"answer": output}
+            )
+        else:
+            found |= answer_in(output)
         found |= retrieved_in(output) or retrieved_in(response.get("metadata")) or retrieved_in(metadata)
     latency = as_number(row.get("latencyMs"))
     if latency is not None:

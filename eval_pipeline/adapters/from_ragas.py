@@ -154,7 +154,8 @@ def read(path: Path, _options: ReadOptions) -> Iterator[Piece]:
 
 def _result(row: Row, hits: list[Row] | None, said: str | None) -> Row:
     found: Row = {} if hits is None else {"hits_top_k": hits}
-    answer = as_text(row.get("response")) or said
+    response = row.get("response")
+    answer = as_text(response) or said or (response if isinstance(response, str) else None)
     return found | ({"answer": {"text": answer}} if answer is not None else {})
 
 

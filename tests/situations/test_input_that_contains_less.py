@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -390,3 +392,96 @@ def test_doctor_reports_rows_of_the_ledger_without_a_kept_delivery(stocked: Desk
     findings = stocked("doctor", "--json").json["findings"]
 
     assert any("is missing" in finding["what"] for finding in findings)
+
+
+def langsmith(number: int, answer: str) -> dict[str, object]:
+    run = {"id": f"run{number}", "inputs": {"question": f"Q{number}?"}, "outputs": {"answer": answer}}
+    return {"run": run, "example": {"id": f"q{number}", "inputs": {"question": f"Q{number}?"}}}
+
+
+def promptfoo(number: int, answer: str) -> dict[str, object]:
+    return {
+        "gradingResult": None,
+        "promptIdx": 0,
+        "testIdx": number,
+        "provider": {"id": "demo"},
+        "success": True,
+        "vars": {"question": f"Q{number}?"},
+        "testCase": {
+            "vars": {"question": f"Q{number}?"},
+            "metadata": {"query_id": f"q{number}", "text": "x"},
+        },
+        "metadata": {"result": "not the answer"},
+        "prompt": {"raw": f"Q{number}?"},
+        "response": {"output": answer},
+    }
+
+
+def ragas(number: int, answer: str) -> dict[str, object]:
+    return {"query_id": f"q{number}", "user_input": f"Q{number}?", "response": answer}
+
+
+def mlflow(number: int, answer: str) -> dict[str, object]:
+    return {"trace_id": f"q{number}", "request": f"Q{number}?", "response": answer, "words/value": 1.0}
+
+
+def otlp(number: int, answer: str) -> dict[str, object]:
+    texts = {"openinference.span.kind": "CHAIN", "input.value": f"Q{number}?", "output.value": answer}
+    span = {
+        "traceId": f"q{number}",
+        "spanId": f"s{number}",
+        "attributes": [{"key": key, "value": {"stringValue": text}} for key, text in texts.items()],
+    }
+    return {"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]}
+
+
+def phoenix(number: int, answer: str) -> dict[str, object]:
+    return {
+        "context.trace_id": f"q{number}",
+        "context.span_id": f"s{number}",
+        "parent_id": None,
+        "span_kind": "CHAIN",
+        "attributes.input.value": f"Q{number}?",
+        "attributes.output.value": answer,
+    }
+
+
+ANSWERS = ("", "", "yes", "")
+
+
+def share_of_empty_answers(desk: Desk, path: str) -> dict[str, float]:
+    """The shares of empty answers and of errors after a file with `ANSWERS` was loaded as the run `night`."""
+    desk.must("load", path, "--dataset", "kb", "--run-id", "night")
+    desk.load("nothing")
+    sql = "select metric, value, n from run_metrics where slice = '' and metric in ('empty_response_rate', 'error_rate')"
+    return {row["metric"]: row["value"] for row in desk.must("query", sql, "--json").json if row["n"] == 4}
+
+
+@pytest.mark.parametrize("row", [langsmith, promptfoo, ragas, mlflow, otlp, phoenix])
+def test_an_empty_answer_in_a_file_of_a_tool_is_an_answer(desk: Desk, row: Any) -> None:
+    (desk.folder / "nothing" / "runs").mkdir(parents=True)
+    desk.lines("night.jsonl", [row(number, answer) for number, answer in enumerate(ANSWERS)])
+
+    assert share_of_empty_answers(desk, "night.jsonl") == {"empty_response_rate": 0.75, "error_rate": 0.75}
+
+
+def test_an_empty_answer_in_a_deepeval_run_is_an_answer(desk: Desk) -> None:
+    (desk.folder / "nothing" / "runs").mkdir(parents=True)
+    cases = [
+        {"name": f"q{number}", "input": f"Q{number}?", "actualOutput": answer, "metricsData": []}
+        for number, answer in enumerate(ANSWERS)
+    ]
+    desk.text("night.json", json.dumps({"testCases": cases}))
+
+    assert share_of_empty_answers(desk, "night.json") == {"empty_response_rate": 0.75, "error_rate": 0.75}
+
+
+def test_an_empty_answer_in_a_langfuse_export_is_an_answer(desk: Desk) -> None:
+    (desk.folder / "nothing" / "runs").mkdir(parents=True)
+    traces = [
+        {"id": f"q{number}", "timestamp": "2026-09-01T00:00:00Z", "input": f"Q{number}?", "output": answer}
+        for number, answer in enumerate(ANSWERS)
+    ]
+    desk.lines("export/traces/0.jsonl", traces)
+
+    assert share_of_empty_answers(desk, "export") == {"empty_response_rate": 0.75, "error_rate": 0.75}
