@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import dagster as dg
 import pytest
 
+from eval_pipeline.defs.jobs import make_jobs
+from eval_pipeline.defs.resources import StoreResource
+from eval_pipeline.defs.sensors import new_runs
+from eval_pipeline.loading.inbox import take_in_runs, take_in_sources
+from eval_pipeline.settings import load_settings
+from tests.defs.ticks import NAMES, Watch, record
+from tests.projects import open_writer, project_of
 from tests.situations.desk import Desk
 
 SHIPS = (
@@ -130,10 +139,6 @@ def test_a_golden_set_without_a_readable_row_does_not_replace_a_good_one(stocked
 
 
 def test_a_smaller_golden_set_in_the_inbox_is_quarantined_once(stocked: Desk) -> None:
-    from eval_pipeline.loading.inbox import take_in_runs, take_in_sources
-    from eval_pipeline.settings import load_settings
-    from tests.projects import project_of
-
     settings = load_settings({}, db=stocked.folder / "data" / "eval.duckdb")
     project = project_of(replace(settings, inbox=stocked.folder / "inbox"))
     stocked.golden(labels(3), bundle="inbox")
@@ -485,3 +490,70 @@ def test_an_empty_answer_in_a_langfuse_export_is_an_answer(desk: Desk) -> None:
     desk.lines("export/traces/0.jsonl", traces)
 
     assert share_of_empty_answers(desk, "export") == {"empty_response_rate": 0.75, "error_rate": 0.75}
+
+
+@pytest.fixture
+def watched(stocked: Desk) -> Iterator[Watch]:
+    """The sensor of the inbox of a store with a golden set and two runs, which are computed."""
+    stocked.load("bundle")
+    settings = replace(
+        load_settings({}, db=stocked.folder / "data" / "eval.duckdb"),
+        inbox=stocked.folder / "inbox",
+        config=stocked.folder / "eval-pipeline.toml",
+        dagster_home=stocked.folder / "dagster_home",
+    )
+    settings.inbox.mkdir()
+    with dg.DagsterInstance.ephemeral() as instance:
+        yield Watch(new_runs(make_jobs(), NAMES), instance, StoreResource.of(settings))
+
+
+def run_events(watch: Watch) -> str:
+    """Tick until nothing is requested; every requested run is recorded as done. Returns why nothing is left."""
+    for _ in range(5):
+        requests, reason = watch.tick()
+        if not requests:
+            return str(reason)
+        for request in requests:
+            record(watch.instance, request)
+    raise AssertionError("the sensor requests runs again and again")
+
+
+def test_the_sensor_names_a_run_folder_without_a_run_file(stocked: Desk, watched: Watch) -> None:
+    (stocked.run("wed", results(0), bundle="inbox") / "run.json").unlink()
+
+    reasons = [run_events(watched), run_events(watched)]
+
+    assert all("run.json is missing" in reason and "inbox/runs/wed" in reason for reason in reasons)
+
+
+def test_the_sensor_does_not_replace_a_missing_store_by_an_empty_one(stocked: Desk, watched: Watch) -> None:
+    store = stocked.folder / "data" / "eval.duckdb"
+    store.unlink()
+    stocked.run("wed", results(0), bundle="inbox")
+
+    with pytest.raises(Exception, match=r"rebuild") as failed:
+        watched.tick()
+    assert "deliveries" in str(failed.value)
+    assert not store.exists()
+
+
+def test_the_sensor_launches_a_run_again_for_another_store(stocked: Desk, watched: Watch) -> None:
+    store = stocked.folder / "data" / "eval.duckdb"
+    run_events(watched)
+    aside = store.rename(store.with_name("aside.duckdb"))
+    with open_writer(store.with_name("empty.duckdb")):
+        pass
+    store.with_name("empty.duckdb").rename(store)
+    stocked.run("wed", results(*range(20)), bundle="inbox")
+    assert any("wed" in str(request.tags) for request in recorded(watched))
+    aside.replace(store)
+
+    assert any("wed" in str(request.tags) for request in recorded(watched))
+
+
+def recorded(watch: Watch) -> list[dg.RunRequest]:
+    """The runs that one tick requests, recorded as done."""
+    requests, _ = watch.tick()
+    for request in requests:
+        record(watch.instance, request)
+    return requests
