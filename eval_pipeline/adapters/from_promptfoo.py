@@ -200,13 +200,9 @@ def _result(row: Row, metadata: Row) -> Row:
         found["error"] = as_text(row.get("error")) or as_text(response.get("error")) or "error"
     else:
         output = response.get("output")
-        if isinstance(output, str):
-            # An empty output is the answer, whatever the metadata contains.
-            found |= answer_in(
-                {name: metadata[name] for name in metadata.keys() - ANSWERS} | {"answer": output}
-            )
-        else:
-            found |= answer_in(output)
+        # No text in the metadata takes the place of an empty output.
+        about = {**metadata, **dict.fromkeys(ANSWERS), "answer": output}
+        found |= answer_in(about if isinstance(output, str) else output)
         found |= retrieved_in(output) or retrieved_in(response.get("metadata")) or retrieved_in(metadata)
     latency = as_number(row.get("latencyMs"))
     if latency is not None:

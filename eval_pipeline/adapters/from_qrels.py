@@ -126,7 +126,7 @@ PAGE = Page(
     ),
     ids="the first column",
     notes=(
-        "Takes the place of the golden set of the dataset, as every golden set does that is delivered again.",
+        "Replaces the golden set of the dataset; `--replace-labels` is needed if many of its queries are missing.",
     ),
     example="qrels.txt",
 )

@@ -112,8 +112,9 @@ def command(**given: Any) -> None:
     A file may also lie at an https:// address: it is copied here and read, and named without user, password and query.
 
     The same bytes again change nothing; a part delivered again takes the place of that part. What cannot be taken
-    goes to quarantine (exit code 3) and stops nothing else. Ctrl-C stops after the runs that are being written; the
-    same command then goes on from there.
+    goes to quarantine (exit code 3) and stops nothing else. A golden set that lacks more than a tenth of the queries in
+    force is refused (exit code 5) unless --replace-labels is given. Ctrl-C stops after the runs that are being written;
+    the same command then goes on from there.
 
     With --no-text what needs a text (required and forbidden texts, snippets) is undefined for what is loaded so, and
     rows in quarantine are recorded without their text. It does not remove what was stored before: `forget --text`

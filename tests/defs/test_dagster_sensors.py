@@ -220,7 +220,7 @@ def test_a_changed_golden_set_is_taken_in_and_shows_what_changed(inbox_watch, se
     deliver_run(settings.inbox, "r1")
     take_in(settings, instance, inbox_watch.tick()[0])
     take_in_and_compute(settings, instance, inbox_watch.tick()[0])
-    changed = [{**GOLDEN[0], "expected_chunk_ids": ["z"]}, {"query_id": "q3", "query": "three?"}]
+    changed = [{**GOLDEN[0], "expected_chunk_ids": ["z"]}, GOLDEN[1], {"query_id": "q3", "query": "three?"}]
     deliver_golden(settings.inbox, changed)
     requests, _ = inbox_watch.tick()
     assert [request.partition_key for request in requests] == ["kb"]
@@ -229,7 +229,7 @@ def test_a_changed_golden_set_is_taken_in_and_shows_what_changed(inbox_watch, se
     records = instance.fetch_materializations(dg.AssetKey(["sources", "golden_sets"]), limit=5).records
     assert len(records) == 2
     metadata = records[0].asset_materialization.metadata
-    assert [metadata[name].value for name in ("rows", "added", "removed", "changed")] == [2, 1, 1, 1]
+    assert [metadata[name].value for name in ("rows", "added", "removed", "changed")] == [3, 1, 0, 1]
 
 
 def test_broken_input_is_tried_once_and_not_forever(inbox_watch, golden_inbox, settings, instance):
