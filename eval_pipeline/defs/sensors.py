@@ -65,7 +65,7 @@ from eval_pipeline.loading.inbox import (
 )
 from eval_pipeline.report.pages.writing import due_pages
 from eval_pipeline.settings import PACKAGE, Settings, missing_places, product_version, shipped_sql
-from eval_pipeline.store.open import refuse_lost_store
+from eval_pipeline.store.kept import KeptDelivery
 from eval_pipeline.store.project import Store
 
 LAUNCHES_PER_TICK = 10
@@ -251,7 +251,7 @@ def _why_not(instance: dg.DagsterInstance, store: StoreResource) -> str | None:
     missing = missing_places(store.settings)
     if missing:
         return f"nothing is launched: {'; '.join(missing)}"
-    refuse_lost_store(store.settings.db)
+    KeptDelivery.require_store(store.settings.db)
     fail_dead_runs(instance, now=store.project().clock())
     under_way = runs_under_way(instance)
     return f"{under_way} runs are under way" if under_way else None

@@ -17,7 +17,7 @@ from eval_pipeline.loading._case_lists import current_list_hash
 from eval_pipeline.loading._dry_run import StoredRuns, stored_runs
 from eval_pipeline.loading.deliveries import _add_quarantine
 from eval_pipeline.loading.lint import Finding
-from eval_pipeline.loading.write_labels import _current_golden_hash, current_queries
+from eval_pipeline.loading.write_labels import _current_golden_hash, _current_queries
 from eval_pipeline.store.inspection import inspecting
 from eval_pipeline.store.kept import Keeping, KeptFile
 from eval_pipeline.store.open import Connection, transaction
@@ -68,7 +68,7 @@ def _snapshot_of_store(
         return StoreSnapshot(
             find_forgotten(con, scopes=options.forgotten_scopes),
             {dataset: _current_golden_hash(con, dataset) for dataset in golden},
-            {dataset: current_queries(con, dataset) for dataset in golden},
+            {dataset: _current_queries(con, dataset) for dataset in golden},
             {named: current_archive_hash(con, *named) for named in archives},
             {dataset: current_list_hash(con, dataset) for dataset in cases},
             stored_runs(con),

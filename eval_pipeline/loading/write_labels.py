@@ -88,7 +88,7 @@ def _current_golden_hash(con: Connection, dataset: str) -> str | None:
     return found[0] if found and not is_emptied(con, GOLDEN_SET, found[1]) else None
 
 
-def current_queries(con: Connection, dataset: str) -> frozenset[str]:
+def _current_queries(con: Connection, dataset: str) -> frozenset[str]:
     """The queries of the golden set in force; none if the dataset has no golden set."""
     rows = con.execute(
         "select query_id from ledger.golden_sets_in_force join raw.datasets using (dataset_key) "

@@ -26,9 +26,11 @@ from typing import IO, Any
 
 import portalocker
 
-from eval_pipeline.errors import StoreError
+from eval_pipeline.errors import StoreError, StoreLost
+from eval_pipeline.store.damage import is_there
 from eval_pipeline.store.durable import _to_disk, place_durably
 from eval_pipeline.store.open import Connection, first_row
+from eval_pipeline.words import count
 
 MANIFEST = "manifest.json"
 FORMAT = 1
@@ -121,6 +123,17 @@ class KeptDelivery:
         names = kept_folder(db).iterdir() if kept_folder(db).is_dir() else ()
         number = max((cls(path).number for path in names), default=0) + 1
         return cls(kept_folder(db) / f"d{number:07}.{time.strftime(TIME)}")
+
+    @classmethod
+    def require_store(cls, db: Path) -> None:
+        """Raise StoreLost if the store is missing although deliveries to it are kept."""
+        if is_there(db) or not (n_kept := len(cls.all(db))):
+            return
+        kept = count(n_kept, "delivery", plural="deliveries")
+        raise StoreLost(
+            f"there is no store at {db}, but {kept_folder(db)} contains {kept} to it. Bring the file back, or make it "
+            "again with `eval-pipeline rebuild`; `eval-pipeline load PATH --new` starts an empty store"
+        )
 
     @property
     def number(self) -> int:

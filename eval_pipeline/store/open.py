@@ -14,7 +14,7 @@ from typing import Any
 
 import duckdb
 
-from eval_pipeline.errors import StoreBusy, StoreLost, StoreMissing
+from eval_pipeline.errors import StoreBusy, StoreMissing
 from eval_pipeline.store.checkpoint import (
     _blocks_of,
     _checkpoint_long_log,
@@ -40,7 +40,6 @@ from eval_pipeline.store.lock import (
     writer_lock,
 )
 from eval_pipeline.store.schema import _is_current, _migrate, _refresh_shipped_views
-from eval_pipeline.words import count
 
 Connection = duckdb.DuckDBPyConnection
 # What a statement raises.
@@ -52,41 +51,17 @@ _numbers = itertools.count(1)
 
 
 @contextmanager
-def _open_writer(
-    db: Path, clock: Clock, notify: Notify | None, *, guarded: bool, may_start_new: bool = False
-) -> Iterator[Connection]:
+def _open_writer(db: Path, clock: Clock, notify: Notify | None, *, guarded: bool) -> Iterator[Connection]:
     """As `Project.write` says."""
     _refuse_others(db)
     with says_what_failed(db):
         db.parent.mkdir(parents=True, exist_ok=True)
         with writer_lock(db, clock, notify=notify):
             if not is_there(db):
-                if not may_start_new:
-                    refuse_lost_store(db)
                 _make_new(db, clock)
             with _connect(db, read_only=False, guarded=guarded) as con:
                 _say_migrated(db, _make_current(con, clock), notify)
                 yield con
-
-
-def refuse_lost_store(db: Path) -> None:
-    """Raise StoreLost if the store is missing although deliveries to it are kept."""
-    if not is_there(db) and (lost := _lost_store(db)):
-        raise StoreLost(lost)
-
-
-def _lost_store(db: Path) -> str | None:
-    """What to do about a missing store; None if no delivery to it is kept."""
-    from eval_pipeline.store.kept import KeptDelivery, kept_folder
-
-    n_kept = len(KeptDelivery.all(db))
-    if not n_kept:
-        return None
-    kept = count(n_kept, "delivery", plural="deliveries")
-    return (
-        f"there is no store at {db}, but {kept_folder(db)} contains {kept} to it. Bring the file back, or make it "
-        "again with `eval-pipeline rebuild`; `eval-pipeline load PATH --new` starts an empty store"
-    )
 
 
 def _make_new(db: Path, clock: Clock) -> None:
@@ -142,8 +117,7 @@ def _open_reader(
     _refuse_others(db)
     if not is_there(db):
         raise StoreMissing(
-            _lost_store(db)
-            or f"there is no store at {db}: `eval-pipeline load PATH` makes one, "
+            f"there is no store at {db}: `eval-pipeline load PATH` makes one, "
             "--db or EVAL_PIPELINE_DB names another place"
         )
     while True:

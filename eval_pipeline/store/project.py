@@ -44,8 +44,10 @@ class Project:
     @contextmanager
     def read(self, *, for_others: bool = False, guarded: bool = False) -> Iterator[Store]:
         """The store for the length of a query or two; `for_others` than this package by itself, `guarded` as below."""
+        from eval_pipeline.store.kept import KeptDelivery
         from eval_pipeline.store.open import _open_reader
 
+        KeptDelivery.require_store(self.settings.db)
         given = (self.settings.db, self.clock, self.notify, self.settings.patience)
         with _open_reader(*given, for_others=for_others, guarded=guarded) as con:
             yield Store(con, self.definitions, _standing(self.clock))
@@ -53,10 +55,12 @@ class Project:
     @contextmanager
     def write(self, *, guarded: bool = False) -> Iterator[Store]:
         """For reading and writing; created, or brought up to date. `guarded`: formulas that open no other file."""
+        from eval_pipeline.store.kept import KeptDelivery
         from eval_pipeline.store.open import _open_writer
 
-        given = (self.settings.db, self.clock, self.notify)
-        with _open_writer(*given, guarded=guarded, may_start_new=self.may_start_new) as con:
+        if not self.may_start_new:
+            KeptDelivery.require_store(self.settings.db)
+        with _open_writer(self.settings.db, self.clock, self.notify, guarded=guarded) as con:
             yield Store(con, self.definitions, _standing(self.clock))
 
 

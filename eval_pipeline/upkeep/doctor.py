@@ -22,7 +22,7 @@ from eval_pipeline.settings import (
     variable,
 )
 from eval_pipeline.store.inspection import inspecting
-from eval_pipeline.store.open import refuse_lost_store
+from eval_pipeline.store.kept import KeptDelivery
 from eval_pipeline.store.project import Project
 from eval_pipeline.upkeep._dagster_files import dagster_findings
 from eval_pipeline.upkeep._findings import ERROR, WARNING, Finding, kept_findings, read_everything
@@ -157,7 +157,7 @@ def _store_findings(project: Project, environment: dict[str, str]) -> list[Findi
 
 def _no_store(settings: Settings) -> Finding:
     try:
-        refuse_lost_store(settings.db)
+        KeptDelivery.require_store(settings.db)
     except StoreLost as lost:
         return Finding(str(lost), str(settings.db), ERROR, "`eval-pipeline rebuild`")
     mend = "`eval-pipeline load PATH` makes one; --db or EVAL_PIPELINE_DB names another place"
