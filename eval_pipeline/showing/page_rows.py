@@ -205,11 +205,12 @@ def versions_behind(con: Connection, run_keys: Sequence[int]) -> dict[int, dict[
 
 
 def labels_behind(con: Connection, run_keys: Sequence[int]) -> dict[int, dict[str, str]]:
-    """run_key → formula → the hash of the labels that its values rest on."""
+    """run_key → formula → the hash of the labels behind its values; not for runs of another chunker."""
     found: dict[int, dict[str, str]] = {}
     for run_key, definition, labels_hash in con.execute(
         "select run_key, definition, labels_hash from ledger.cells "
-        "where source = '' and starts_with(definition, 'metrics.') and run_key in (select unnest(?))",
+        "where source = '' and starts_with(definition, 'metrics.') and run_key in (select unnest(?)) "
+        "and golden_key not in (select variant_key from ledger.label_chunkers where variant_key is not null)",
         [list(run_keys)],
     ).fetchall():
         found.setdefault(run_key, {})[definition.split(".", 1)[1]] = labels_hash

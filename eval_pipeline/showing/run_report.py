@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 
 from eval_pipeline.documents import UNSET, Document, Help, ScoreCoverage, UnsetType
-from eval_pipeline.showing.undefined import _NO_GOLDEN_SET
+from eval_pipeline.showing.undefined import _NO_GOLDEN_SET, OTHER_LABELS
 
 Number = float | None
 Count = int | None
@@ -373,6 +373,11 @@ class RunReport(Document, frozen=True):
         """`120 of 200`, if more than 2 % of the answers that need this score have none; else None."""
         found = self.score_coverage.get(metric) if isinstance(self.score_coverage, dict) else None
         return found.in_words if found else None
+
+    @property
+    def why_not_by_ids(self) -> str | None:
+        """Why metrics of chunk ids have no value where the labels hold ids of another chunker, or None."""
+        return next((why for why in self.undefined.values() if why.startswith(OTHER_LABELS)), None)
 
     @property
     def why_unlabelled(self) -> str | None:

@@ -68,6 +68,8 @@ class _Part:
         )
 
 
+# How the reason begins that labels hold no ids of the run's chunker.
+OTHER_LABELS: Final = ("labels name chunks of", "chunk ids of the labels")
 # What the name of a metric ends with that matches by characters what another matches by ids of chunks.
 SPAN: Final = "_span"
 RESULTS, ARCHIVES = "raw.results", "raw.archives"

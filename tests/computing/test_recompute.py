@@ -311,8 +311,8 @@ def test_a_cells_row_says_when_and_from_what_it_was_made(settings):
 def test_a_question_asked_between_computing_and_recording_changes_nothing_that_is_recorded(
     settings, registry, monkeypatch
 ):
-    def compute_and_ask(con, store, *given):
-        rows = derived.compute(con, store, *given)
+    def compute_and_ask(con, store, *given, **options):
+        rows = derived.compute(con, store, *given, **options)
         con.execute(f'use "{store}"')
         states.find_states(con, [])
         con.execute(f"use {CATALOGUE}")

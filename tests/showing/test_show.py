@@ -10,11 +10,9 @@ import pytest
 from click.testing import CliRunner
 
 from eval_pipeline.cli.main import cli, main
-from eval_pipeline.documents import as_json
 from eval_pipeline.planning.apply import pin_older
 from eval_pipeline.planning.plan import Selection
 from eval_pipeline.settings import Settings, shipped_sql
-from eval_pipeline.showing.show import show_run
 from tests.bundle_files import compute, day, hits, load, settings_in, write_golden, write_run
 from tests.projects import project_of
 
@@ -168,28 +166,3 @@ def test_neither_can_the_name_of_a_file_that_an_error_repeats(
     assert left.value.code == 2
     said = capsys.readouterr().err
     assert "clear␛[2J" in said and "\x1b" not in said
-
-
-def test_what_a_run_of_another_chunker_cannot_find_is_marked(two_chunkers: Settings) -> None:
-    db = str(two_chunkers.db)
-    report = show_run(project_of(two_chunkers), "other")
-    assert "hit@5" in report.unnamed
-    assert "unnamed" not in as_json(show_run(project_of(two_chunkers), "own"))
-    for command in (["show", "other"], ["runs"]):
-        said = CliRunner().invoke(cli, [*command, "--db", db]).output
-        assert "0.0000*" in said
-        assert "* an artefact, not a measurement: the labels name chunks of another chunker" in said
-    assert "*" not in CliRunner().invoke(cli, ["show", "own", "--no-slices", "--db", db]).output
-
-
-@pytest.fixture
-def two_chunkers(tmp_path: Path) -> Settings:
-    bundle = tmp_path / "bundle"
-    write_golden(bundle, [{"query_id": "q", "expected_chunk_ids": ["doc/1"], "expected_doc_ids": ["doc"]}])
-    for run_id, hit in (("own", "doc/1"), ("other", "doc/w1")):
-        answers = [{"query_id": "q", "hits_top_k": hits(hit)}]
-        write_run(bundle, run_id, answers, config={"chunker_version": run_id})
-    settings = settings_in(tmp_path)
-    load(settings, bundle)
-    compute(settings, definitions=["metrics.hit_at_k", "aggregates.run_metrics"])
-    return settings

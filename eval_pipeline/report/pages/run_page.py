@@ -474,7 +474,7 @@ def _metric_table(material: RunMaterial) -> Html:
     return _join(
         data_table("metrics", "Mean over the queries that each metric applies to.", columns, groups),
         _failed(failed, material) if failed else None,
-        _undefined(undefined) if undefined else None,
+        _undefined(undefined, material.document.why_not_by_ids) if undefined else None,
     )
 
 
@@ -505,7 +505,7 @@ def _failed(metrics: Sequence[MetricFacts], material: RunMaterial) -> Html:
     )
 
 
-def _undefined(metrics: Sequence[MetricFacts]) -> Html:
+def _undefined(metrics: Sequence[MetricFacts], why_not_by_ids: str | None) -> Html:
     rows = [
         [
             metric_name(one.key),
@@ -520,6 +520,7 @@ def _undefined(metrics: Sequence[MetricFacts]) -> Html:
     return _join(
         tag("h3", "Undefined here"),
         tag("p", "These are null, not 0: nothing in this run is what they ask about."),
+        tag("p", "Metrics of chunk ids: ", _data_text(why_not_by_ids), ".") if why_not_by_ids else None,
         data_table("undefined", "Metrics without a query to apply to.", columns, rows),
     )
 
