@@ -19,7 +19,7 @@ SHIPS = (
     *("metrics.hit_at_k", "metrics.hit_at_k_span", "metrics.reciprocal_rank", "metrics.reciprocal_rank_span"),
     *("metrics.recall_at_k_chunk", "metrics.ndcg", "metrics.failures", "metrics.refusal_correctness"),
 )
-QUERIES = range(200)
+QUERIES = range(120)
 
 
 def place(doc: int, start: int) -> Row:
@@ -62,7 +62,7 @@ def pieces(chunk: Callable[[int, int], Row]) -> list[Row]:
     return [chunk(doc, number) for doc in QUERIES for number in range(5)]
 
 
-def add_runs(desk: Desk, *names: str) -> None:
+def add_runs(desk: Desk, *names: str, dataset: str = "kb") -> None:
     """One run of the labels' chunker and two of another, of which the second has its hits reversed."""
     runs = {
         "own": ("v1", results(old_chunk, [0, 1, 2, 3, 4])),
@@ -71,8 +71,10 @@ def add_runs(desk: Desk, *names: str) -> None:
     }
     for day, (name, (chunker, rows)) in enumerate(runs.items(), start=1):
         if not names or name in names:
+            run_id = name if dataset == "kb" else f"{dataset}-{name}"
             created_at = f"2026-09-{day:02}T02:00:00Z"
-            desk.run(name, rows, config={"chunker_version": chunker}, suite="nightly", created_at=created_at)
+            config = {"chunker_version": chunker}
+            desk.run(run_id, rows, dataset=dataset, config=config, suite="nightly", created_at=created_at)
 
 
 def two_chunkers(desk: Desk) -> Desk:
@@ -80,6 +82,73 @@ def two_chunkers(desk: Desk) -> Desk:
     desk.inventory("v1", pieces(old_chunk))
     desk.inventory("v2", pieces(new_chunk))
     add_runs(desk)
+    return desk
+
+
+def shared(doc: int, number: int, width: int) -> Row:
+    """An id that both chunkers use, for chunks of another width."""
+    span = {"start": width * number, "end": width * (number + 1)}
+    return {"chunk_id": f"d{doc}#{number}", "doc_id": f"d{doc}", "source_spans": [span]}
+
+
+def shared_ids(desk: Desk, dataset: str, *, long_documents: int = len(QUERIES), **fields: object) -> None:
+    """Labels name d#3 of the narrow chunker (characters 150 to 200), which the wide one has in long documents only."""
+    narrow = [shared(doc, number, 50) for doc in QUERIES for number in range(4)]
+    wide = [shared(doc, number, 100) for doc in QUERIES for number in range(4 if doc < long_documents else 2)]
+    labels = [{"query_id": f"q{doc}", "expected_chunk_ids": [f"d{doc}#3"], **fields} for doc in QUERIES]
+    desk.golden(labels, dataset=dataset)
+    desk.inventory("narrow", narrow, dataset=dataset)
+    desk.inventory("wide", wide, dataset=dataset)
+    for name, width, number in (("narrow", 50, 3), ("wide", 100, 3), ("wide-right", 100, 1)):
+        hits = [
+            {"query_id": f"q{doc}", "hits_top_k": [shared(doc, 0, width), shared(doc, number, width)]}
+            for doc in QUERIES
+        ]
+        config = {"chunker_version": name.split("-")[0]}
+        desk.run(f"{dataset}-{name}", hits, dataset=dataset, config=config)
+
+
+def values_of(desk: Desk, metric: str, *runs: str) -> list[float | None]:
+    return [desk.value(run, metric) for run in runs]
+
+
+@pytest.fixture(scope="module")
+def both(shared_desk: Desk) -> Desk:
+    """Every situation that tests only read, each as a dataset of its own."""
+    desk = two_chunkers(shared_desk)
+    desk.run("again", results(new_chunk, [0, 1, 2, 4, 3]), config={"chunker_version": "v2"}, suite="by hand")
+    shared_ids(desk, "partly", long_documents=60)
+    shared_ids(desk, "disputed")
+    shared_ids(desk, "settled")
+    desk.text("eval-pipeline.toml", '[datasets.settled]\nlabels_of = "narrow"\n')
+    shared_ids(desk, "declared", chunker_version="wide")
+    shared_ids(desk, "yaml")
+    (desk.folder / "bundle/datasets/yaml/queries.jsonl").unlink()
+    rows = "".join(f'  - {{query_id: q{doc}, expected_chunk_ids: ["d{doc}#3"]}}\n' for doc in QUERIES)
+    desk.text("bundle/datasets/yaml/queries.yaml", f"chunker_version: wide\nqueries:\n{rows}")
+    labels = [{"query_id": f"q{doc}", "expected_chunk_ids": [f"d{doc}#3"]} for doc in QUERIES]
+    desk.golden(labels, dataset="unlisted")
+    for day, chunker in enumerate(("narrow", "wide"), start=1):
+        hits = [{"query_id": f"q{doc}", "hits_top_k": [f"d{doc}#3"]} for doc in QUERIES]
+        desk.run(
+            f"unlisted-{chunker}",
+            hits,
+            dataset="unlisted",
+            config={"chunker_version": chunker},
+            created_at=f"2026-09-0{day}T00:00:00Z",
+        )
+    grades = [{"query_id": f"q{doc}", "grades": {f"d{doc}-0": 2, f"d{doc}-1": 1}} for doc in QUERIES]
+    desk.golden(grades, dataset="graded")
+    desk.inventory("v1", pieces(old_chunk), dataset="graded")
+    add_runs(desk, "own", "first", dataset="graded")
+    # The evidence is in piece 2, whatever the expected chunk covers.
+    gold = golden_rows(ground_truth_spans=[{"doc_id": "d0", "start": 200, "end": 300}])
+    desk.golden(gold, dataset="gold")
+    desk.inventory("v1", pieces(old_chunk), dataset="gold")
+    add_runs(desk, "own", "first", dataset="gold")
+    unplaced = [{"query_id": f"q{doc}", "expected_chunk_ids": [f"d{doc}-0"]} for doc in QUERIES]
+    desk.golden(unplaced, dataset="unplaced")
+    add_runs(desk, dataset="unplaced")
     desk.load()
     return desk
 
@@ -88,11 +157,6 @@ def compute_stale(desk: Desk) -> None:
     """What `run --all` does, without Dagster."""
     settings = load_settings({}, db=desk.folder / "data" / "eval.duckdb")
     measure(project_of(replace(settings, config=desk.folder / "eval-pipeline.toml")), reasons=None)
-
-
-@pytest.fixture(scope="module")
-def both(shared_desk: Desk) -> Desk:
-    return two_chunkers(shared_desk)
 
 
 def test_a_gate_fails_when_a_new_chunker_finds_everything_later(both: Desk) -> None:
@@ -126,11 +190,13 @@ def test_expected_chunks_are_matched_by_the_characters_of_their_own_inventory(bo
 
 
 def test_the_list_of_runs_shows_values_by_characters_and_no_marks(both: Desk) -> None:
-    listed = {run["run_id"]: run["headline"] for run in both.must("runs", "--json").json["runs"]}
+    listed = {
+        run["run_id"]: run["headline"] for run in both.must("runs", "--dataset", "kb", "--json").json["runs"]
+    }
     assert listed["reversed"]["mrr_span"] == 0.2
     assert listed["reversed"]["mrr"] is None
     assert listed["own"]["mrr"] == 1.0
-    assert "*" not in both.must("runs").text
+    assert "*" not in both.must("runs", "--dataset", "kb").text
 
 
 def test_the_page_of_a_run_of_another_chunker_leads_with_values_by_characters(both: Desk) -> None:
@@ -142,88 +208,45 @@ def test_the_page_of_a_run_of_another_chunker_leads_with_values_by_characters(bo
     assert ">not found<" not in page
 
 
-def test_no_difference_is_claimed_of_a_metric_without_values(desk: Desk) -> None:
-    add_runs(desk, "own", "first")
-    desk.run("again", results(new_chunk, [0, 1, 2, 4, 3]), config={"chunker_version": "v2"})
-    desk.golden(golden_rows())
-    desk.inventory("v1", pieces(old_chunk))
-    desk.load()
-    output = desk.must("compare", "first", "again")
+def test_no_difference_is_claimed_of_a_metric_without_values(both: Desk) -> None:
+    output = both.must("compare", "first", "again")
     assert "hit@5 by" not in output.text
     assert "mrr by" not in output.text
 
 
-def shared(doc: int, number: int, width: int) -> Row:
-    """An id that both chunkers use, for chunks of another width."""
-    span = {"start": width * number, "end": width * (number + 1)}
-    return {"chunk_id": f"d{doc}#{number}", "doc_id": f"d{doc}", "source_spans": [span]}
-
-
-def shared_ids(desk: Desk, *, long_documents: int, labels: list[Row] | None = None) -> None:
-    """Labels name d#3 of the narrow chunker (characters 150 to 200), which the wide one has in long documents only."""
-    narrow = [shared(doc, number, 50) for doc in QUERIES for number in range(4)]
-    wide = [shared(doc, number, 100) for doc in QUERIES for number in range(4 if doc < long_documents else 2)]
-    rows = [{"query_id": f"q{doc}", "expected_chunk_ids": [f"d{doc}#3"]} for doc in QUERIES]
-    desk.golden(labels or rows)
-    desk.inventory("narrow", narrow)
-    desk.inventory("wide", wide)
-    for name, width, number in (("narrow", 50, 3), ("wide", 100, 3), ("wide-right", 100, 1)):
-        hits = [
-            {"query_id": f"q{doc}", "hits_top_k": [shared(doc, 0, width), shared(doc, number, width)]}
-            for doc in QUERIES
-        ]
-        desk.run(name, hits, config={"chunker_version": name.split("-")[0]})
-
-
-def test_an_id_that_another_chunker_uses_too_is_not_found(desk: Desk) -> None:
-    shared_ids(desk, long_documents=100)
-    desk.load()
+def test_an_id_that_another_chunker_uses_too_is_not_found(both: Desk) -> None:
+    runs = ("partly-narrow", "partly-wide", "partly-wide-right")
     # The same id at characters 300 to 400 is another text; characters 150 to 200 are in the wide piece 1.
-    assert [desk.value(run, "hit@5") for run in ("narrow", "wide", "wide-right")] == [1.0, None, None]
-    assert [desk.value(run, "hit@5_span") for run in ("wide", "wide-right")] == [0.0, 1.0]
+    assert values_of(both, "hit@5", *runs) == [1.0, None, None]
+    assert values_of(both, "hit@5_span", *runs[1:]) == [0.0, 1.0]
 
 
-def test_the_user_is_asked_when_two_inventories_have_the_ids_at_different_characters(desk: Desk) -> None:
-    shared_ids(desk, long_documents=len(QUERIES))
-    output = desk.must("load", "bundle")
-    desk.load()
-    assert "labels_of" in output.text
-    assert [desk.value(run, "hit@5") for run in ("narrow", "wide")] == [None, None]
-    undefined = desk.must("show", "narrow", "--json").json["undefined"]["hit@5"]
-    assert "[datasets.kb]" in undefined
+def test_the_user_is_asked_when_two_inventories_have_the_ids_at_different_characters(both: Desk) -> None:
+    assert values_of(both, "hit@5", "disputed-narrow", "disputed-wide") == [None, None]
+    undefined = both.must("show", "disputed-narrow", "--json").json["undefined"]["hit@5"]
+    assert "[datasets.disputed]" in undefined
+    (finding,) = both.must(
+        "query", "select * from lint where rule = 'labels_of_several_chunkers'", "--json"
+    ).json
+    assert "labels_of" in finding["finding"]
 
 
-def test_labels_of_settles_whose_ids_the_labels_hold(desk: Desk) -> None:
-    shared_ids(desk, long_documents=len(QUERIES))
-    desk.text("eval-pipeline.toml", '[datasets.kb]\nlabels_of = "narrow"\n')
-    desk.load()
-    assert [desk.value(run, "hit@5") for run in ("narrow", "wide")] == [1.0, None]
+def test_labels_of_settles_whose_ids_the_labels_hold(both: Desk) -> None:
+    assert values_of(both, "hit@5", "settled-narrow", "settled-wide") == [1.0, None]
 
 
-def test_a_changed_labels_of_makes_values_stale_until_they_are_computed(desk: Desk) -> None:
-    shared_ids(desk, long_documents=len(QUERIES))
-    desk.text("eval-pipeline.toml", '[datasets.kb]\nlabels_of = "narrow"\n')
-    desk.load()
-    desk.text("eval-pipeline.toml", '[datasets.kb]\nlabels_of = "wide"\n')
-    states = {run["run_id"]: run["state"] for run in desk.must("runs", "--json").json["runs"]}
-    assert states["narrow"] == "stale"
+def test_a_changed_labels_of_makes_values_stale_until_they_are_computed(both: Desk, tmp_path: Path) -> None:
+    desk = both.copy(tmp_path / "copy")
+    desk.text("eval-pipeline.toml", '[datasets.settled]\nlabels_of = "wide"\n')
+    listed = desk.must("runs", "--dataset", "settled", "--json").json["runs"]
+    assert {run["run_id"]: run["state"] for run in listed}["settled-narrow"] == "stale"
     compute_stale(desk)
-    assert [desk.value(run, "hit@5") for run in ("narrow", "wide")] == [None, 1.0]
+    assert values_of(desk, "hit@5", "settled-narrow", "settled-wide") == [None, 1.0]
 
 
-@pytest.mark.parametrize("form", ["rows", "yaml"])
-def test_a_golden_set_declares_its_chunker(desk: Desk, form: str) -> None:
-    rows = [
-        {"query_id": f"q{doc}", "expected_chunk_ids": [f"d{doc}#3"], "chunker_version": "wide"}
-        for doc in QUERIES
-    ]
-    shared_ids(desk, long_documents=len(QUERIES), labels=rows)
-    if form == "yaml":
-        (desk.folder / "bundle/datasets/kb/queries.jsonl").unlink()
-        queries = "".join(f'  - {{query_id: q{doc}, expected_chunk_ids: ["d{doc}#3"]}}\n' for doc in QUERIES)
-        desk.text("bundle/datasets/kb/queries.yaml", f"chunker_version: wide\nqueries:\n{queries}")
-    desk.load()
-    assert [desk.value(run, "hit@5") for run in ("narrow", "wide")] == [None, 1.0]
+@pytest.mark.parametrize("dataset", ["declared", "yaml"])
+def test_a_golden_set_declares_its_chunker(both: Desk, dataset: str) -> None:
+    assert values_of(both, "hit@5", f"{dataset}-narrow", f"{dataset}-wide") == [None, 1.0]
 
 
 def test_a_golden_set_of_two_chunkers_is_rejected(desk: Desk) -> None:
@@ -236,22 +259,12 @@ def test_a_golden_set_of_two_chunkers_is_rejected(desk: Desk) -> None:
     assert "chunker_version" in output.text
 
 
-def test_without_inventories_the_first_run_that_finds_expected_ids_owns_them(desk: Desk) -> None:
-    desk.golden([{"query_id": f"q{doc}", "expected_chunk_ids": [f"d{doc}#3"]} for doc in QUERIES])
-    for day, chunker in enumerate(("narrow", "wide"), start=1):
-        hits = [{"query_id": f"q{doc}", "hits_top_k": [f"d{doc}#3"]} for doc in QUERIES]
-        desk.run(chunker, hits, config={"chunker_version": chunker}, created_at=f"2026-09-0{day}T00:00:00Z")
-    desk.load()
-    assert [desk.value(run, "hit@5") for run in ("narrow", "wide")] == [1.0, None]
+def test_without_inventories_the_first_run_that_finds_expected_ids_owns_them(both: Desk) -> None:
+    assert values_of(both, "hit@5", "unlisted-narrow", "unlisted-wide") == [1.0, None]
 
 
-def test_grades_belong_to_a_chunker_too(desk: Desk) -> None:
-    rows = [{"query_id": f"q{doc}", "grades": {f"d{doc}-0": 2, f"d{doc}-1": 1}} for doc in QUERIES]
-    desk.golden(rows)
-    desk.inventory("v1", pieces(old_chunk))
-    add_runs(desk, "own", "first")
-    desk.load()
-    assert [desk.value(run, "ndcg@5") for run in ("own", "first")] == [1.0, None]
+def test_grades_belong_to_a_chunker_too(both: Desk) -> None:
+    assert values_of(both, "ndcg@5", "graded-own", "graded-first") == [1.0, None]
 
 
 FORMULA = """\
@@ -279,27 +292,19 @@ group by results.run_key, results.query_key
 def test_a_custom_formula_of_chunk_ids_is_undefined_for_another_chunker(desk: Desk) -> None:
     desk.text("own/metrics/labelled_hit.sql", FORMULA)
     desk.environment["EVAL_PIPELINE_SQL"] = str(desk.folder / "own")
-    two_chunkers(desk)
-    # 200 of 201 queries of the run of the labels' chunker find what is expected.
-    assert desk.value("own", "labelled_hit") == pytest.approx(200 / 201, abs=1e-4)
+    two_chunkers(desk).load()
+    # 120 of 121 queries of the run of the labels' chunker find what is expected.
+    assert desk.value("own", "labelled_hit") == pytest.approx(120 / 121, abs=1e-4)
     assert desk.value("first", "labelled_hit") is None
 
 
-def test_gold_spans_are_preferred_to_the_characters_of_expected_chunks(desk: Desk) -> None:
-    # The evidence is in piece 2, whatever the expected chunk covers.
-    desk.golden(golden_rows(ground_truth_spans=[{"doc_id": "d0", "start": 200, "end": 300}]))
-    desk.inventory("v1", pieces(old_chunk))
-    add_runs(desk, "own", "first")
-    desk.load()
-    assert desk.per_query("first", "mrr_span")["q0"] == pytest.approx(1 / 3)
-    assert desk.value("first", "mrr") is None
+def test_gold_spans_are_preferred_to_the_characters_of_expected_chunks(both: Desk) -> None:
+    assert both.per_query("gold-first", "mrr_span")["q0"] == pytest.approx(1 / 3)
+    assert both.value("gold-first", "mrr") is None
 
 
-def test_a_gate_is_inconclusive_when_no_characters_of_expected_chunks_are_known(desk: Desk) -> None:
-    desk.golden(golden_rows())
-    add_runs(desk)
-    desk.load()
-    output = desk("gate", "reversed", "--baseline", "first", "--json")
+def test_a_gate_is_inconclusive_when_no_characters_of_expected_chunks_are_known(both: Desk) -> None:
+    output = both("gate", "unplaced-reversed", "--baseline", "unplaced-first", "--json")
     rules = {rule["metric"]: rule for rule in output.json["rules"]}
     assert output.json["verdict"] == "inconclusive"
     assert "labels name chunks of v1" in rules["mrr"]["reason"]
@@ -313,11 +318,9 @@ def test_a_rule_about_a_metric_without_a_variant_by_characters_is_inconclusive(b
     assert "labels name chunks of v1" in rule["reason"]
 
 
-def test_comparisons_across_chunkers_take_characters_from_the_labels_own_inventory(desk: Desk) -> None:
+def test_comparisons_across_chunkers_take_characters_from_the_labels_own_inventory(both: Desk) -> None:
     # The wide chunker has d#3 at 300 to 400: a hit there holds nothing of what the labels name.
-    shared_ids(desk, long_documents=100)
-    desk.load()
-    document = desk.must("compare", "narrow", "wide", "--json").json
+    document = both.must("compare", "partly-narrow", "partly-wide", "--json").json
     assert document["counts"]["loss"] == len(QUERIES)
 
 
