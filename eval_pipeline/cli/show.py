@@ -100,7 +100,6 @@ def _print(report: RunReport, *, with_slices: bool, with_undefined: bool) -> Non
         _print_metrics(report, shown)
         _print_bounds(report)
         _print_undefined(report.undefined, is_listed=with_undefined)
-        _print_unscored(report)
     frozen = [name for name, entry in report.formulas.items() if entry.frozen is True]
     if frozen:
         print_line(
@@ -157,16 +156,6 @@ def _print_undefined(undefined: dict[str, str], *, is_listed: bool) -> None:
     others = {key: why for key, why in undefined.items() if not why.startswith("failed: ")}
     if others:
         print_line(filled(f"{in_short(others)}; `--undefined` lists them"))
-
-
-def _print_unscored(report: RunReport) -> None:
-    """Of a score without any number all are; that is said with what is undefined."""
-    unscored = report.unscored if isinstance(report.unscored, dict) else {}
-    partly = {key: n for key, n in unscored.items() if report.metrics[key].n}
-    if partly:
-        shown = [f"{key} {n:,}" for key, n in list(partly.items())[:NAMED]]
-        more = " …" if len(partly) > NAMED else ""
-        print_line(filled(f"unscored, and counted nowhere: {', '.join(shown)}{more}"))
 
 
 def _print_standing(report: RunReport) -> None:

@@ -5,13 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
 from msgspec import field, structs
 
 from eval_pipeline.documents import UNSET, Document, Help, ScoreCoverage, UnsetType
-from eval_pipeline.words import decimal, signed
+from eval_pipeline.words import signed
 
 FORMAT: Final = 1
 MODE: Final = "chunker_version_match"
@@ -21,8 +20,8 @@ FALLBACK: Final = "fallback_doc_span"
 SAYS_IMPLAUSIBLE: Final = " is implausible: "
 # How the warning begins that two runs were matched by id without a word on their chunkers (A3.21).
 UNRECORDED: Final = "no chunker version recorded on either side: matched by id"
-# In `trust`: neither dataset has a golden set.
-UNLABELLED: Final = "no labels"
+# How the trust line begins about datasets without golden sets.
+UNLABELLED: Final = "no labels found"
 ADJUSTMENT: Final = "benjamini_hochberg"
 # What a test says of a difference.
 TESTED: Final = ("ci_low", "ci_high", "p_value", "p_adjusted", "test", "n", "mde", "adjusted_as")
@@ -269,13 +268,9 @@ class PairCoverage(Document, frozen=True, kw_only=True):
         if self.change_low is None or self.change_high is None:
             return f"{counts}; `range` under [{metric}] of eval-pipeline.toml tells how far the others could move it"
         return (
-            f"{counts}; with the scores of the others the change is between {_signed(self.change_low)} and "
-            f"{_signed(self.change_high)}"
+            f"{counts}; with the scores of the others the change is between {signed(self.change_low)} and "
+            f"{signed(self.change_high)}"
         )
-
-
-def _signed(number: float) -> str:
-    return signed(number) if number else decimal(number)
 
 
 class CompareReport(Document, frozen=True, kw_only=True):
@@ -339,9 +334,6 @@ class CompareReport(Document, frozen=True, kw_only=True):
         dict[str, PairCoverage] | UnsetType,
         Help("Metric of scores → how many answers have one, if some that need one have none."),
     ] = UNSET
-    label_fields: Annotated[
-        list[str] | UnsetType, Help("Unused fields of compared files whose names look like labels.")
-    ] = UNSET
     trust: Annotated[
         list[str], Help("What a verdict rests on: queries, labels, definitions, judge, what was recorded.")
     ] = field(default_factory=list)
@@ -364,23 +356,13 @@ class CompareReport(Document, frozen=True, kw_only=True):
     @property
     def why_unlabelled(self) -> str | None:
         """Why retrieval cannot be judged, if neither dataset has a golden set; else None."""
-        if UNLABELLED not in self.trust or self.is_without_results:
-            return None
-        return unlabelled_reason(self.label_fields or ())
+        reasons = () if self.is_without_results else self.trust
+        return next((reason for reason in reasons if reason.startswith(UNLABELLED)), None)
 
     def delta_of(self, metric: str) -> float | None:
         """How far the metric moved; None where it is undefined in either run, or not known at all."""
         delta = self.deltas.get(metric)
         return None if isinstance(delta, str) else delta
-
-
-def unlabelled_reason(label_fields: Sequence[str]) -> str:
-    """Why retrieval cannot be judged, with the fields that may hold the labels."""
-    if not label_fields:
-        return "no labels found"
-    named = ", ".join(f"`{name}`" for name in label_fields)
-    verb, them = ("looks", "it") if len(label_fields) == 1 else ("look", "them")
-    return f"no labels found ({named} {verb} like them: rename or map {them})"
 
 
 class GateRule(Document, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from eval_pipeline.comparing.compare import _fallback_compared
-from eval_pipeline.comparing.documents import GateReport, unlabelled_reason
+from eval_pipeline.comparing.documents import UNLABELLED, GateReport
 from eval_pipeline.comparing.gate_evidence import (
     Change,
     Drift,
@@ -87,24 +87,15 @@ class Evidence:
     drifts: Sequence[Drift]
     extraction: tuple[ExtractionScores | None, ExtractionScores | None]
     missing_cases: str | None = None
-    label_fields: Sequence[str] = ()
     notes: Sequence[str] = ()
     # What was said of either run as a whole, by metric.
     whole: tuple[Mapping[str, float | None], Mapping[str, float | None]] = ({}, {})
 
 
 def gate(
-    project: Project,
-    candidate: str,
-    baseline: str | None,
-    *,
-    config_file: Path | None = None,
-    label_fields: Sequence[str] = (),
+    project: Project, candidate: str, baseline: str | None, *, config_file: Path | None = None
 ) -> GateReport:
-    """The document of `gate CANDIDATE --baseline RUN_ID --json`.
-
-    `label_fields` are unused fields of the runs' files whose names look like labels.
-    """
+    """The document of `gate CANDIDATE --baseline RUN_ID --json`."""
     registry = project.definitions()
     file = _config(config_file, registry)
     config = read_gate(file.gate, registry, path=file.path)
@@ -122,7 +113,7 @@ def gate(
         _refuse_implausible(a, b)
         paired = read_pair(store, a, b)
         config = _rules_by_span(config, paired, registry)
-        evidence = replace(_read_evidence(store, paired, config), label_fields=label_fields)
+        evidence = _read_evidence(store, paired, config)
     return _decide(evidence, evidence.paired.registry, config)
 
 
@@ -352,7 +343,7 @@ def _decide(evidence: Evidence, registry: Registry, config: GateConfig) -> GateR
     notes = [*filter(None, [_matched_by_id(paired)]), *_stale_alike(paired, registry, rules), *evidence.notes]
     obstacles = []
     if all(_is_beside_quality(rule, paired) for rule in rules):
-        why = f"nothing to judge retrieval by: {unlabelled_reason(evidence.label_fields)}"
+        why = f"nothing to judge retrieval by: {UNLABELLED}"
         obstacles = [why if paired.is_unlabelled else "no rule about the quality of results applies"]
     return _document(
         paired.a, paired.b, config, preconditions=obstacles, judged=judged, skipped=skipped, notes=notes

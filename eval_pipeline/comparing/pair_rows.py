@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -86,11 +85,6 @@ class MetricPairs:
         return MetricPairs(
             np.where(in_a, a, self.a), np.where(in_b, b, self.b), self.defined_a | in_a, self.defined_b | in_b
         )
-
-    def mean_change(self, inside: IntArray | slice) -> float | None:
-        """The mean of b − a inside; None if no query there has both values."""
-        moves = (self.b - self.a)[inside][self.on_both[inside]]
-        return math.fsum(moves) / len(moves) if len(moves) else None
 
 
 @dataclass(frozen=True)

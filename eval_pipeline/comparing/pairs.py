@@ -38,7 +38,7 @@ PAIRS: Final = "comparisons.pairs"
 PARENT: Final = "parent"
 BETWEEN: Final = ".."
 # Raise it when the same material gives another comparison: what is stored is then stale.
-VERSION: Final = 2
+VERSION: Final = 3
 # Of every suite and dataset so many runs have their comparisons made and kept current; older ones stay as they are.
 NEWEST_RUNS: Final = 30
 TURN_SECONDS: Final = 1.0

@@ -92,7 +92,8 @@ class Compared:
             for n, unscored in zip(scored, self.unscored, strict=True)
         ]
         a, b = (ScoreCoverage(scored=n, needed=m) for n, m in zip(scored, needed, strict=True))
-        low, high = [one.pairs.mean_change(inside) for one in self.extremes()] or (None, None)
+        changes = [compare_metric(one, groups=None, within=within).delta for one in self.extremes()]
+        low, high = changes or (None, None)
         return PairCoverage(a=a, b=b, change_low=rounded(low), change_high=rounded(high))
 
 

@@ -16,10 +16,9 @@ from msgspec.structs import replace as replace_in
 from eval_pipeline.adapters.writing import name_of_file
 from eval_pipeline.bundle.layout import Bundle, GoldenFile, find_bundle
 from eval_pipeline.comparing.compare import compare
-from eval_pipeline.comparing.documents import CompareReport, GateReport
+from eval_pipeline.comparing.documents import UNLABELLED, CompareReport, GateReport
 from eval_pipeline.comparing.gate import gate
 from eval_pipeline.computing.measure import Progress, measure
-from eval_pipeline.documents import UNSET
 from eval_pipeline.errors import StoreError, StoreMissing, UnknownName, UsageError
 from eval_pipeline.loading.context import LoadOptions, LoadReport
 from eval_pipeline.loading.load import load_bundles
@@ -50,8 +49,8 @@ class Sides:
     old: str | None
     new: str
     is_temporary: bool = False
-    # Unused fields of the files whose names look like labels.
-    label_fields: Sequence[str] = ()
+    # The unused fields of the files whose names look like labels, in words.
+    label_hint: str = ""
 
     def compared(self, *, strict_chunker_version: bool = False) -> CompareReport:
         """The comparison of the two."""
@@ -64,14 +63,12 @@ class Sides:
             found,
             warnings=warnings,
             undefined=undefined if self.is_temporary else found.undefined,
-            label_fields=list(self.label_fields) or UNSET,
+            trust=self._said(found.trust),
         )
 
     def judged(self, config_file: Path | None = None) -> GateReport:
         """Whether the new one is good enough."""
-        found = gate(
-            self.project, self.new, self.old, config_file=config_file, label_fields=self.label_fields
-        )
+        found = gate(self.project, self.new, self.old, config_file=config_file)
         notes = [*self._unlabelled(), *self._said(found.notes)]
         return replace_in(found, preconditions=self._said(found.preconditions), notes=notes)
 
@@ -85,8 +82,10 @@ class Sides:
         return [f"no labels were given for {' and '.join(runs)}; {LABELS_WANTED}"] if runs else []
 
     def _said(self, sentences: list[str]) -> list[str]:
-        """Without the commands for a store that nobody finds again."""
-        return [_COMMAND.sub("", one) for one in sentences] if self.is_temporary else sentences
+        """Without the commands for a store that nobody finds again, and with the fields that may be labels."""
+        if not self.is_temporary:
+            return sentences
+        return [_COMMAND.sub("", one).replace(UNLABELLED, UNLABELLED + self.label_hint) for one in sentences]
 
 
 def _about_labels(reason: str) -> str:
@@ -130,10 +129,10 @@ def side_by_side(
         if runs:
             with _both_readings(left, right):
                 _copy(project, place, runs)
-        label_fields: dict[str, None] = {}
-        a, b = _load_all(place, (left, right), labels, label_fields)
+        unused: list[str] = []
+        a, b = _load_all(place, (left, right), labels, unused)
         measure(place, run_ids={a, b}, reasons=None, progress=progress)
-        yield Sides(place, a, b, is_temporary=True, label_fields=list(label_fields))
+        yield Sides(place, a, b, is_temporary=True, label_hint=_label_hint(unused))
 
 
 def _meant(
@@ -220,12 +219,19 @@ def _copy(project: Project, place: Project, runs: list[str]) -> None:
             find_run(copy.con, run_id)
 
 
-def _load_all(
-    place: Project, sides: tuple[Side, Side], labels: Path | None, label_fields: dict[str, None]
-) -> tuple[str, str]:
-    """What names its dataset comes first: labels and files without one of their own belong to it.
+def _label_hint(unused: Sequence[str]) -> str:
+    """` (`gold_ids` looks like them: rename or map it)`; empty if no unused field looks like labels."""
+    names = dict.fromkeys(f"`{name}`" for name in unused if _LABEL_NAME.search(name))
+    verb, pronoun = ("looks", "it") if len(names) == 1 else ("look", "them")
+    return f" ({', '.join(names)} {verb} like them: rename or map {pronoun})" if names else ""
 
-    Unused fields that look like labels are added to `label_fields`.
+
+def _load_all(
+    place: Project, sides: tuple[Side, Side], labels: Path | None, unused: list[str]
+) -> tuple[str, str]:
+    """Load both sides, first those that name their dataset: labels and files without one belong to it.
+
+    The fields that are not used are added to `unused`.
     """
     names: dict[Side, str] = {
         one: _load_bundle(place, one) for one in sides if isinstance(one, Path) and is_bundle(one)
@@ -236,7 +242,7 @@ def _load_all(
     dataset = _dataset_of(place, known[0]) if known else DATASET
     if labels is not None:
         _load_labels(place, labels, dataset)
-    a, b = (names[one] if one in names else _load_side(place, one, dataset, label_fields) for one in sides)
+    a, b = (names[one] if one in names else _load_side(place, one, dataset, unused) for one in sides)
     return a, b
 
 
@@ -245,12 +251,12 @@ def _dataset_of(place: Project, run_id: str) -> str:
         return find_run(store.con, run_id).dataset
 
 
-def _load_side(place: Project, side: Side, dataset: str, label_fields: dict[str, None]) -> str:
+def _load_side(place: Project, side: Side, dataset: str, unused: list[str]) -> str:
     if isinstance(side, str):
         return side
     run_id = _free_name(place, name_of_file(side))
     report, files = load_files([side], [], FilesNamed(run_id=run_id, dataset=dataset), place)
-    label_fields.update(dict.fromkeys(filter(_LABEL_NAME.search, files[0].unused)))
+    unused += files[0].unused
     return _only_run(place, side, report, files[0].runs)
 
 

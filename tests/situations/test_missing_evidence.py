@@ -150,7 +150,7 @@ def test_a_comparison_prints_the_range_that_missing_scores_leave_open(desk_of_ju
     output = desk_of_judges.must("compare", "all", "part")
     # 80 scores of 5 are unknown in the candidate: with 0 for all of them 80 * -5 / 200, with 5 nothing changes.
     assert "judge_correctness: scored 120 of 200 in part" in output.text
-    assert "between -2.0000 and 0.0000" in output.text.replace("−", "-")
+    assert "between -2.0000 and +0.0000" in output.text.replace("−", "-")
     found = desk_of_judges.must("compare", "all", "part", "--json").json["coverage"]["judge_correctness"]
     assert (found["a"], found["b"]) == ({"scored": 200, "needed": 200}, {"scored": 120, "needed": 200})
     assert (found["change_low"], found["change_high"]) == (-2, 0)
