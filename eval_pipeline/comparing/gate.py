@@ -214,8 +214,8 @@ def _missing_cases(store: Store, paired: Paired) -> str | None:
     """The expected cases that the candidate lacks: if no one declared them, those of earlier runs and the baseline."""
     con, b = store.con, paired.b
     expected = expected_cases(con, store.definitions().config, [b.run_id]).get(b.run_id, ExpectedCases())
-    before, after = (held_cases(con, run.run_key) or {} for run in (paired.a, b))
-    if expected.n is None or (expected.said_by == EARLIER and not expected.missing):
+    before, after = (held_cases(con, run.run_key) for run in (paired.a, b))
+    if before and after and (expected.n is None or expected.said_by == EARLIER) and not expected.missing:
         expected = ExpectedCases(len(before), [case for case in before if case not in after], EARLIER)
     return expected.in_words
 
