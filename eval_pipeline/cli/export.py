@@ -29,11 +29,18 @@ FORMATS = ("json", "parquet", "trec", "beir", "ragas", "otlp", "mlflow")
     "address of a tracking server.",
 )
 @click.option("--format", "wanted", type=click.Choice(FORMATS), default="json", help="In which form.  [json]")
+@click.option("--force", is_flag=True, help="Also replace JSON files that this program did not write.")
 @choosing
 @with_store
 @as_json
 def command(
-    run_ids: tuple[str, ...], target: str, wanted: str, chosen: Chosen, project: Project, as_json: bool
+    run_ids: tuple[str, ...],
+    target: str,
+    wanted: str,
+    force: bool,
+    chosen: Chosen,
+    project: Project,
+    as_json: bool,
 ) -> None:
     """Write runs to files: their numbers, or what they retrieved and answered for other tools.
 
@@ -61,13 +68,13 @@ def command(
     if run_ids:
         run_ids = tuple(find_named(project, list(run_ids), chosen))
     if len(run_ids) == 1 and wanted == "json":
-        _export_documents(project, run_ids[0], Path(target), as_json=as_json)
+        _export_documents(project, run_ids[0], Path(target), force=force, as_json=as_json)
         return
     from eval_pipeline.exporting.formats import export_runs
 
     if not run_ids and suite is None:
         raise UsageError("export needs a RUN_ID, or --suite NAME; `eval-pipeline runs` names the runs")
-    found = export_runs(project, run_ids, wanted, target, suite=suite)
+    found = export_runs(project, run_ids, wanted, target, suite=suite, force=force)
     if as_json:
         print_json({"format": 1, "run_ids": found.run_ids, "files": found.files, "remarks": found.remarks})
         return
@@ -77,10 +84,10 @@ def command(
         print_line(file)
 
 
-def _export_documents(project: Project, run_id: str, folder: Path, *, as_json: bool) -> None:
+def _export_documents(project: Project, run_id: str, folder: Path, *, force: bool, as_json: bool) -> None:
     from eval_pipeline.exporting.documents import export_run
 
-    paths = export_run(project, run_id, folder)
+    paths = export_run(project, run_id, folder, force=force)
     if as_json:
         print_json({"format": 1, "run_id": run_id, "files": [str(path) for path in paths]})
         return

@@ -113,6 +113,25 @@ def as_json(command: F) -> F:
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")(command)
 
 
+def replacing(command: F) -> F:
+    """--force; and --output is checked before anything is computed."""
+
+    @wraps(command)
+    def with_checked_output(
+        *arguments: Any, output: Path | None, force: bool, project: Project, **others: Any
+    ) -> Any:
+        from eval_pipeline.store.kept import check_overwriting
+
+        if output is not None:
+            check_overwriting(project.settings, output, force=force)
+        return command(*arguments, output=output, project=project, **others)
+
+    option = click.option(
+        "--force", is_flag=True, help="Also replace a file that this program did not write. Stores stay."
+    )
+    return option(with_checked_output)  # type: ignore[return-value]
+
+
 def writing(formats: Sequence[str]) -> Callable[[F], F]:
     """--format and --output: what to write, and where to."""
     form = click.option(
@@ -127,7 +146,7 @@ def writing(formats: Sequence[str]) -> Callable[[F], F]:
         metavar="FILE",
         help="Where to.  [standard output]",
     )
-    return lambda command: form(place(command))
+    return lambda command: form(place(replacing(command)))
 
 
 def selecting(command: F) -> F:

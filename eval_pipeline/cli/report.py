@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from eval_pipeline.cli.options import RUN_ID, with_store
+from eval_pipeline.cli.options import RUN_ID, replacing, with_store
 from eval_pipeline.cli.output import megabytes, print_line, progress_bar, say
 from eval_pipeline.settings import default_file
 from eval_pipeline.words import count
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 @click.option(
     "--no-text", is_flag=True, help="Leave out questions, answers, errors and chunk texts; ids stay."
 )
+@replacing
 @with_store
 def command(
     runs: tuple[str, ...],

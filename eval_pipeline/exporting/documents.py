@@ -16,12 +16,14 @@ from eval_pipeline.computing.history import Row, computed_parameters, computed_r
 from eval_pipeline.documents import as_json
 from eval_pipeline.errors import UsageError
 from eval_pipeline.formulas.definition import PER_QUERY, Definition
+from eval_pipeline.settings import Settings
 from eval_pipeline.showing.blocks import CASES, case_metrics, guide_version
 from eval_pipeline.showing.marks import states_of_run
 from eval_pipeline.showing.plausibility import shown_per_query
 from eval_pipeline.showing.run_report import Extraction
 from eval_pipeline.showing.scores import metrics_of
 from eval_pipeline.showing.show import FORMAT, run_report
+from eval_pipeline.store.kept import check_overwriting
 from eval_pipeline.store.open import Connection
 from eval_pipeline.store.project import Project, Store
 from eval_pipeline.store.runs import RunRow, computed_with, find_run
@@ -38,18 +40,18 @@ Files = dict[str, Callable[[Path], object]]
 Numbers = dict[str, Mapping[str, float | None]]
 
 
-def export_run(project: Project, run_id: str, folder: Path) -> list[Path]:
+def export_run(project: Project, run_id: str, folder: Path, *, force: bool = False) -> list[Path]:
     """Write the run's files into the folder, over earlier ones; returns their paths."""
     with project.read() as store:
         files = _files_of_run(store, find_run(store.con, run_id))
-    return _write_all(folder, files)
+    return _write_all(folder, files, project.settings, force=force)
 
 
 def export_documents(project: Project, run_id: str, folder: Path) -> list[Path]:
     """Write only the run's three documents: its numbers, its configuration and its extraction results."""
     with project.read() as store:
         files = _documents(store, find_run(store.con, run_id))
-    return _write_all(folder, files)
+    return _write_all(folder, files, project.settings)
 
 
 def _files_of_run(store: Store, run: RunRow) -> Files:
@@ -67,7 +69,10 @@ def _documents(store: Store, run: RunRow) -> Files:
     return {METRICS: _as_json(report), CONFIG: _as_json(config), EVAL_RESULTS: _as_json(results)}
 
 
-def _write_all(folder: Path, files: Files) -> list[Path]:
+def _write_all(folder: Path, files: Files, settings: Settings, *, force: bool = False) -> list[Path]:
+    """Write the files. Only JSON documents show by their beginning that this program wrote them."""
+    for name in files:
+        check_overwriting(settings, folder / name, force=force or not name.endswith(".json"))
     try:
         folder.mkdir(parents=True, exist_ok=True)
         return [_write(folder / name, write) for name, write in files.items()]

@@ -10,6 +10,7 @@ from eval_pipeline.errors import UnknownName, UsageError
 from eval_pipeline.exporting import _beir, _mlflow, _otlp, _per_query, _ragas, _trec
 from eval_pipeline.exporting._form import Export, Files, Form, Page
 from eval_pipeline.exporting.documents import _files_of_run, _write_all
+from eval_pipeline.settings import Settings
 from eval_pipeline.showing.page_rows import suite_names
 from eval_pipeline.store.open import Connection
 from eval_pipeline.store.project import Project
@@ -69,6 +70,7 @@ def export_runs(
     target: str,
     *,
     suite: str | None = None,
+    force: bool = False,
 ) -> Exported:
     """Write the runs, or those of a suite, in one of the forms; earlier files of the same names are replaced."""
     with project.read() as store:
@@ -77,13 +79,22 @@ def export_runs(
         if not runs:
             raise UsageError("nothing to export: name a run, or --suite NAME")
         export = Export(store, runs, target)
-        files = _mlflow.log_runs(export) if wanted == MLFLOW else _written(export, _WRITING[wanted].files)
+        if wanted == MLFLOW:
+            files = _mlflow.log_runs(export)
+        else:
+            files = _written(export, _WRITING[wanted].files, project.settings, force=force)
     return Exported([run.run_id for run in runs], files, export.said())
 
 
-def _written(export: Export, files: Callable[[Export], Files]) -> list[str]:
+def _written(
+    export: Export, files: Callable[[Export], Files], settings: Settings, *, force: bool
+) -> list[str]:
     folder = Path(export.target)
-    return [str(path) for name, write in files(export) for path in _write_all(folder, {name: write})]
+    return [
+        str(path)
+        for name, write in files(export)
+        for path in _write_all(folder, {name: write}, settings, force=force)
+    ]
 
 
 def _runs_of_suite(con: Connection, suite: str) -> list[str]:

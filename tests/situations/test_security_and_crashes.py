@@ -6,9 +6,11 @@ import base64
 import contextlib
 import html
 import json
+import shutil
 import sqlite3
 import zlib
 from functools import partial
+from pathlib import Path
 from urllib.parse import quote, quote_plus, unquote, unquote_plus
 
 import pytest
@@ -19,7 +21,10 @@ from tests.evaluating.faulty_server import Say, Seen, completion, serving
 from tests.projects import open_writer
 from tests.situations.desk import Desk
 
-SHIPS = ("metrics.scores", "metrics.hit_at_k", "aggregates.run_metrics")
+SHIPS = (
+    *("facts.chunk_ranks", "facts.found_chunks", "facts.outcomes", "metrics.failures"),
+    *("metrics.hit_at_k", "metrics.reciprocal_rank", "metrics.scores", "aggregates.run_metrics"),
+)
 
 
 def row(query_id: str, **more: object) -> dict[str, object]:
@@ -275,6 +280,84 @@ def test_a_header_that_is_not_valid_is_refused_without_its_value(desk: Desk):
     assert shown.code == 2
     assert "headers" in shown.text
     assert "sk-in-the-file" not in shown.text
+
+
+STORE = Path("data", "eval.duckdb")
+
+
+@pytest.fixture(scope="module")
+def read_only(shared_desk: Desk) -> Desk:
+    """Two runs, for tests that change neither them nor the store."""
+    shared_desk.golden([{"query_id": q, "query": q, "expected_chunk_ids": ["q1"]} for q in ("q1", "q2")])
+    shared_desk.run("monday", [row("q1"), row("q2")], created_at="2026-09-01T00:00:00Z")
+    shared_desk.run("tuesday", [row("q1"), row("q2")], created_at="2026-09-02T00:00:00Z")
+    shared_desk.load()
+    return shared_desk
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("report", "monday", "--output"),
+        ("compare", "monday", "tuesday", "--format", "md", "--output"),
+        ("gate", "tuesday", "--baseline", "monday", "--format", "json", "--output"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_no_output_replaces_a_store_or_what_belongs_to_it(
+    read_only: Desk, tmp_path: Path, words: tuple[str, ...]
+):
+    desk = read_only.copy(tmp_path)
+    copy = shutil.copyfile(desk.folder / STORE, desk.folder / "copy")
+    (manifest,) = desk.folder.glob("data/*.deliveries/*/manifest.json")
+    for target in (manifest, copy, desk.folder / "data" / "eval.duckdb.wal", desk.folder / STORE):
+        before = target.read_bytes() if target.exists() else None
+        output = desk(*words, target)
+        assert output.code == 2, target
+        assert "nothing was written" in output.text
+        assert (target.read_bytes() if target.exists() else None) == before
+
+
+def test_an_output_does_not_replace_a_file_of_somebody_else_unless_forced(read_only: Desk):
+    notes = read_only.text("notes.md", "# What I found\n")
+    refused = read_only("compare", "monday", "tuesday", "--output", notes)
+    assert (refused.code, notes.read_text("utf-8")) == (2, "# What I found\n")
+    assert "--force" in refused.text
+    read_only.must("compare", "monday", "tuesday", "--output", notes, "--force")
+    assert "# What I found" not in notes.read_text("utf-8")
+    forced = read_only("compare", "monday", "tuesday", "--output", STORE, "--format", "md", "--force")
+    assert "nothing was written" in forced.text
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "page.html",
+        "pair.json",
+        "pair.md",
+        "pair.txt",
+        "gate.json",
+        "gate.md",
+        "gate.xml",
+        "gate.txt",
+    ],
+)
+def test_a_nightly_output_replaces_that_of_the_night_before(read_only: Desk, name: str):
+    words = {
+        "page": ("report", "monday"),
+        "pair": ("compare", "monday", "tuesday"),
+        "gate": ("gate", "tuesday", "--baseline", "monday"),
+    }
+    for _ in range(2):
+        assert read_only(*words[name.split(".")[0]], "--output", name).code in (0, 4)
+
+
+def test_an_export_leaves_json_files_of_a_project_alone(read_only: Desk):
+    own = read_only.text("project/config.json", '{"port": 8000}\n')
+    assert read_only("export", "monday", "--to", "project").code == 2
+    assert own.read_text("utf-8") == '{"port": 8000}\n'
+    for _ in range(2):
+        read_only.must("export", "monday", "--to", "exported")
 
 
 def test_ids_and_times_in_a_ragas_file_are_not_scores(desk: Desk):
