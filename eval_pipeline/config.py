@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ipaddress
 import json
-import math
 import re
+import sys
 import tomllib
 import zoneinfo
 from collections.abc import Callable, Collection, Mapping
@@ -190,6 +190,10 @@ def load_config(path: Path) -> Config:
         values = tomllib.loads(path.read_text("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidConfig(f"{path}: not TOML: {error}") from error
+    except ValueError as error:
+        raise InvalidConfig(
+            f"{path}: a number has more than {sys.get_int_max_str_digits():,} digits"
+        ) from error
     except OSError as error:
         raise InvalidConfig(f"{path}: cannot be read: {error.strerror or error}") from error
     unknown = sorted(set(values) - set(TABLES))
@@ -259,7 +263,7 @@ def _check_scores(entries: Mapping[str, Mapping[str, Any]], path: Path) -> None:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
 def _is_range(value: Any) -> bool:

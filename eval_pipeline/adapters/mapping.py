@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import datetime as dt
 import difflib
+import sys
 import tomllib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
@@ -100,6 +101,10 @@ def read_mapping(path: Path, *, data_file: Path) -> RowMapping:
         raise InvalidConfig(f"{path} is not UTF-8 at byte {error.start}") from error
     except tomllib.TOMLDecodeError as error:
         raise InvalidConfig(f"{path} is no TOML: {error}") from error
+    except ValueError as error:
+        raise InvalidConfig(
+            f"{path}: a number has more than {sys.get_int_max_str_digits():,} digits"
+        ) from error
     return check_mapping(document, str(path), data_file=data_file)
 
 
