@@ -69,6 +69,7 @@ class Question:
     repeat: int = 0
     run: str | None = None
     skipped: str | None = None
+    answer: str = ""
 
     def call(self) -> Call:
         """As it is asked: known by everything that could change the answer."""
@@ -144,7 +145,8 @@ class Questions:
                 yield replace(question, skipped=NO_CONTEXT)
             else:
                 body = _body_for(panel.judge, prompt, material)
-                yield replace(question, body=body, run=self._run_id if panel.anew else None)
+                run = self._run_id if panel.anew else None
+                yield replace(question, body=body, run=run, answer=material.answer)
 
 
 class SeveralQuestions:

@@ -191,8 +191,17 @@ def _following(question: Question, raw: str) -> Question | None:
 
     if question.repeat > 0 or question.judge.kind == BASELINE:
         return None
-    status = parse_judgement(question.ask, raw).status
+    status = parse_judgement(question.ask, raw, answer=question.answer).status
     return question.again(is_truncated=status == "truncated") if status in ASKED_AGAIN else None
+
+
+def _only_quotes(question: Question, raw: str) -> bool:
+    """Whether the only score in the reply is a quotation of the judged answer."""
+    from eval_pipeline.formulas.polars.facts.judgements import REPAIRED, UNPARSED, parse_judgement
+
+    if parse_judgement(question.ask, raw).status != REPAIRED:
+        return False
+    return parse_judgement(question.ask, raw, answer=question.answer).status == UNPARSED
 
 
 def judged_rows(
@@ -221,7 +230,8 @@ def _judged(store: CallStore, question: Question, run_id: str, failed: Mapping[s
     kept = store.kept(request)
     if kept is not None:
         body = {"request": request, "body": json.loads(kept.body)}
-        return JudgedRow(_row(question, request, "ok", kept=kept, run_id=run_id), body)
+        status = "unparsed" if _only_quotes(question, kept.raw) else "ok"
+        return JudgedRow(_row(question, request, status, kept=kept, run_id=run_id), body)
     reason = failed.get(request)
     return None if reason is None else JudgedRow(_row(question, request, "error", reason=reason))
 

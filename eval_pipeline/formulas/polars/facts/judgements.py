@@ -20,6 +20,7 @@ VERDICT_OF = {"abstention": "abstained", "conflict": "acknowledged"}
 CUT_OFF = ("length", "max_tokens", "model_context_window_exceeded")
 # An answer with more braces than this is no answer with an object in it.
 MOST_STARTS = 500
+_FENCE = "```"
 # One text of several that an answer is made of.
 TEXT = "text"
 
@@ -63,7 +64,7 @@ class Parsed(NamedTuple):
     },
     grain=["run_key", "judgement_no"],
     about="What each judgement says, read from the answer as it came.",
-    version=1,
+    version=2,
     why="docs/decisions.md#a2-12",
     examples=[
         """{judgements: [{ask: groundedness, raw: '{"score": 4, "unsupported_claims": ["x"]}'}]} => """
@@ -72,6 +73,9 @@ class Parsed(NamedTuple):
         """{judgements: [{ask: correctness, raw: '{"score": 7}'}]} => {status: unparsed, score: null}""",
         """{judgements: [{ask: correctness, raw: '{"score": "4"}'}]} => {status: unparsed, score: null}""",
         """{judgements: [{ask: correctness, raw: '{"score": 4} or {"score": 3}'}]} => {status: unparsed}""",
+        r"""{judgements: [{ask: correctness, raw: "It says {\"score\": 5}.\n```\n{\"score\": 2}\n```"}]} => """
+        "{status: repaired, score: 2}",
+        """{judgements: [{ask: correctness, status: unparsed, raw: 'It says {"score": 5}'}]} => {status: unparsed}""",
         """{judgements: [{ask: abstention, raw: '{"abstained": true}'}]} => {status: ok, verdict: true, score: null}""",
         """{judgements: [{ask: correctness, raw: '{"choices": [{"finish_reason": "length", """
         """"message": {"content": "The answer"}}]}'}]} => {status: truncated, score: null}""",
@@ -100,14 +104,17 @@ def _columns_of(found: Parsed) -> tuple[Any, ...]:
 
 def parse_delivered(ask: str, status: str, raw: str | None) -> Parsed:
     """The same of a judgement with the status it was delivered with: no answer says more than that none came."""
-    if status in (ERROR, "skipped") or (raw is None and status != OK):
+    if status in (ERROR, "skipped", UNPARSED) or (raw is None and status != OK):
         return Parsed(status)
     found = parse_judgement(ask, raw)
     return found._replace(status=REPAIRED) if status == REPAIRED and found.status == OK else found
 
 
-def parse_judgement(ask: str, raw: str | None) -> Parsed:
-    """What a judge said when it was asked this; `raw` is the body that came back."""
+def parse_judgement(ask: str, raw: str | None, *, answer: str = "") -> Parsed:
+    """What a judge said when it was asked this; `raw` is the body that came back.
+
+    An object in prose that also occurs in the judged `answer` is a quotation and not a verdict.
+    """
     if raw is None:
         return Parsed(ERROR)
     try:
@@ -119,7 +126,7 @@ def parse_judgement(ask: str, raw: str | None) -> Parsed:
         found = _fitting(ask, whole) if whole is not None else None
         if found is not None or halted == TRUNCATED:
             return found or Parsed(TRUNCATED)
-        return _one_inside(ask, said) if isinstance(said, str) and whole is None else Parsed(UNPARSED)
+        return _one_inside(ask, said, answer) if isinstance(said, str) and whole is None else Parsed(UNPARSED)
     except RecursionError:
         return Parsed(UNPARSED)
 
@@ -170,26 +177,37 @@ def _of_parts(parts: list[Any]) -> Said:
     return OK, "" if called else "".join(one[TEXT] for one in known if isinstance(one.get(TEXT), str))
 
 
-def _one_inside(ask: str, text: str) -> Parsed:
-    """The one object in a fence or in prose; two that differ say nothing, nor does one that does not fit."""
-    inside = _objects_in(text)
-    found = [_fitting(ask, one) for one in inside or () if _name_of(ask) in one]
+def _one_inside(ask: str, text: str, answer: str) -> Parsed:
+    """The one object in a fence, or else in prose; two that differ say nothing, nor does one that does not fit."""
+    quotable = _without_spaces(answer)
+    inside = [
+        (value, text.count(_FENCE, 0, start) % 2 == 1)
+        for value, start, end in _objects_in(text) or ()
+        if _name_of(ask) in value and _without_spaces(text[start:end]) not in quotable
+    ]
+    fenced = [value for value, is_fenced in inside if is_fenced]
+    found = [_fitting(ask, value) for value in fenced or (value for value, _ in inside)]
     first = found[0] if found else None
     if first is None or any(one != first for one in found):
         return Parsed(UNPARSED)
     return first._replace(status=REPAIRED)
 
 
-def _objects_in(text: str) -> list[dict[str, Any]] | None:
-    """Every outermost object of a text; None of one with too many braces to look at."""
-    found: list[dict[str, Any]] = []
+def _without_spaces(text: str) -> str:
+    return "".join(text.split())
+
+
+def _objects_in(text: str) -> list[tuple[dict[str, Any], int, int]] | None:
+    """Every outermost object of a text with its start and end; None if the text has too many braces."""
+    found: list[tuple[dict[str, Any], int, int]] = []
     place = text.find("{")
     for _ in range(MOST_STARTS):
         if place < 0:
             return found
         try:
-            value, place = DECODER.raw_decode(text, place)
-            found.append(value)
+            value, end = DECODER.raw_decode(text, place)
+            found.append((value, place, end))
+            place = end
         except ValueError:
             place += 1
         place = text.find("{", place)
