@@ -207,7 +207,7 @@ def _asked(row: Row) -> Any:
 
 def _answered(row: Row) -> Any:
     found = [*_of_spans(row, "mlflow.spanOutputs")[:1], *(row.get(name) for name in ANSWERED)]
-    return next(filter(None, found), next((one for one in found if isinstance(one, str)), None))
+    return next(filter(None, found), next((value for value in found if isinstance(value, str)), None))
 
 
 def _is_cut(row: Row) -> bool:

@@ -93,16 +93,16 @@ def verify_kept(db: Path, con: Connection | None = None) -> KeptCheck:
 
 def _not_in_ledger(delivery: KeptDelivery, listed: Sequence[KeptFile], ledger: _Ledger) -> list[str]:
     """What was delivered, and was neither loaded, quarantined nor forgotten since."""
-    quarantined = {one.owner for one in listed if one.content_hash in ledger.quarantined}
+    quarantined = {file.owner for file in listed if file.content_hash in ledger.quarantined}
     names: dict[str, None] = {}
-    for one in listed:
+    for file in listed:
         # The document of a run is kept with each of its deliveries, also if it is not new.
-        if one.part in ("run", ORIGINAL) or one.owner in quarantined or delivery.time is None:
+        if file.part in ("run", ORIGINAL) or file.owner in quarantined or delivery.time is None:
             continue
-        is_known = _names_of(one) & ledger.files.keys() or (_name_of(one), delivery.time) in ledger.at
-        if not is_known and not ledger.was_forgotten_since(one, delivery.time):
-            owner = f"run {one.run_id}" if one.run_id else f"{one.part.replace('_', ' ')} of {one.dataset}"
-            names[owner] = None
+        is_known = _names_of(file) & ledger.files.keys() or (_name_of(file), delivery.time) in ledger.at
+        if not is_known and not ledger.was_forgotten_since(file, delivery.time):
+            source = f"{file.part.replace('_', ' ')} {file.dataset or file.chunker_version}"
+            names[f"run {file.run_id}" if file.run_id else source] = None
     return list(names)
 
 
