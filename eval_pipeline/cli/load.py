@@ -125,7 +125,7 @@ def command(**given: Any) -> None:
     With --write-back the database is asked first whether it can be written. All aggregates are written in one
     transaction, and no other column; runs that cannot be computed are left as they are, and named.
     """
-    given["project"] = replace(given["project"], may_start_new=given.pop("new"))
+    given["project"] = replace(given["project"], is_new=given.pop("new"))
     with _here(given.pop("paths")) as paths:
         _load(_Call(paths=paths, **given))
 

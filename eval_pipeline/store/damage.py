@@ -15,13 +15,17 @@ from eval_pipeline.errors import (
     StoreDamaged,
     StoreError,
     StoreForeign,
+    StoreLost,
     StoreNewer,
 )
 from eval_pipeline.settings import product_version
 from eval_pipeline.store.schema import _applied_numbers, _known_numbers
 from eval_pipeline.store.versions import _is_newer_release, _newest_writer
+from eval_pipeline.words import count
 
 ENOUGH = 4096
+# The folder of kept deliveries has the name of the store's file with this behind.
+_KEPT = ".deliveries"
 SQLITE = b"SQLite format 3\0"
 AN_SQLITE_DATABASE = "an SQLite database"
 BEGINNINGS = (
@@ -84,6 +88,19 @@ def _refuse_other_files(db: Path) -> None:
         more = WHAT_SQLITE_CAN if kind == AN_SQLITE_DATABASE else ""
         raise NotAStore(f"{db} is {kind}, no store of eval-pipeline, {ANOTHER_FILE}{more}")
     raise StoreDamaged(_damaged(db, "it is no DuckDB database, or its beginning was overwritten"))
+
+
+def _refuse_lost(db: Path) -> None:
+    """Raise StoreLost if deliveries are kept beside the place of a store that is missing."""
+    folder = db.with_name(db.name + _KEPT)
+    found = folder.iterdir() if folder.is_dir() else ()
+    n_kept = sum(path.is_dir() and not path.name.startswith(".") for path in found)
+    if n_kept:
+        kept = count(n_kept, "delivery", plural="deliveries")
+        raise StoreLost(
+            f"there is no store at {db}, but {folder} contains {kept} to it. Bring the file back, or make it again "
+            "with `eval-pipeline rebuild`; `eval-pipeline load PATH --new` starts an empty store"
+        )
 
 
 def is_there(db: Path) -> bool:

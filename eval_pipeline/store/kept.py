@@ -26,12 +26,11 @@ from typing import IO, Any
 
 import portalocker
 
-from eval_pipeline.errors import StoreError, StoreLost, UsageError
+from eval_pipeline.errors import StoreError, UsageError
 from eval_pipeline.settings import Settings
-from eval_pipeline.store.damage import is_there
+from eval_pipeline.store.damage import _KEPT, _refuse_lost, is_there
 from eval_pipeline.store.durable import _to_disk, place_durably
 from eval_pipeline.store.open import Connection, first_row
-from eval_pipeline.words import count
 
 MANIFEST = "manifest.json"
 FORMAT = 1
@@ -55,7 +54,7 @@ _DATABASES = re.compile(rb"SQLite format 3\x00|.{8}DUCK", re.DOTALL)
 
 def kept_folder(db: Path) -> Path:
     """Where deliveries to this store are kept."""
-    return db.with_name(db.name + ".deliveries")
+    return db.with_name(db.name + _KEPT)
 
 
 def check_overwriting(settings: Settings, path: Path, *, force: bool = False) -> None:
@@ -163,16 +162,11 @@ class KeptDelivery:
         number = max((cls(path).number for path in names), default=0) + 1
         return cls(kept_folder(db) / f"d{number:07}.{time.strftime(TIME)}")
 
-    @classmethod
-    def require_store(cls, db: Path) -> None:
+    @staticmethod
+    def require_store(db: Path) -> None:
         """Raise StoreLost if the store is missing although deliveries to it are kept."""
-        if is_there(db) or not (n_kept := len(cls.all(db))):
-            return
-        kept = count(n_kept, "delivery", plural="deliveries")
-        raise StoreLost(
-            f"there is no store at {db}, but {kept_folder(db)} contains {kept} to it. Bring the file back, or make it "
-            "again with `eval-pipeline rebuild`; `eval-pipeline load PATH --new` starts an empty store"
-        )
+        if not is_there(db):
+            _refuse_lost(db)
 
     @property
     def number(self) -> int:

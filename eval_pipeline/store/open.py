@@ -24,6 +24,7 @@ from eval_pipeline.store.checkpoint import (
 from eval_pipeline.store.damage import (
     _opening_failed,
     _refuse_foreign,
+    _refuse_lost,
     _refuse_other_files,
     _what_failed,
     is_there,
@@ -51,13 +52,17 @@ _numbers = itertools.count(1)
 
 
 @contextmanager
-def _open_writer(db: Path, clock: Clock, notify: Notify | None, *, guarded: bool) -> Iterator[Connection]:
+def _open_writer(
+    db: Path, clock: Clock, notify: Notify | None, *, guarded: bool, is_new: bool = False
+) -> Iterator[Connection]:
     """As `Project.write` says."""
     _refuse_others(db)
     with says_what_failed(db):
         db.parent.mkdir(parents=True, exist_ok=True)
         with writer_lock(db, clock, notify=notify):
             if not is_there(db):
+                if not is_new:
+                    _refuse_lost(db)
                 _make_new(db, clock)
             with _connect(db, read_only=False, guarded=guarded) as con:
                 _say_migrated(db, _make_current(con, clock), notify)
@@ -116,6 +121,7 @@ def _open_reader(
     """As `Project.read` says."""
     _refuse_others(db)
     if not is_there(db):
+        _refuse_lost(db)
         raise StoreMissing(
             f"there is no store at {db}: `eval-pipeline load PATH` makes one, "
             "--db or EVAL_PIPELINE_DB names another place"

@@ -30,24 +30,19 @@ class Store:
 
 @dataclass(frozen=True)
 class Project:
-    """Where everything is, what is defined, who is told, and what time it is (UTC, as the store keeps it).
-
-    `may_start_new`: a missing store is created although deliveries to it are kept.
-    """
+    """Where everything is, what is defined, who is told, and what time it is (UTC, as the store keeps it)."""
 
     settings: Settings
     definitions: Definitions
     notify: Notify | None = None
     clock: Clock = utc_now
-    may_start_new: bool = False
+    is_new: bool = False  # A missing store is created although deliveries to it are kept.
 
     @contextmanager
     def read(self, *, for_others: bool = False, guarded: bool = False) -> Iterator[Store]:
         """The store for the length of a query or two; `for_others` than this package by itself, `guarded` as below."""
-        from eval_pipeline.store.kept import KeptDelivery
         from eval_pipeline.store.open import _open_reader
 
-        KeptDelivery.require_store(self.settings.db)
         given = (self.settings.db, self.clock, self.notify, self.settings.patience)
         with _open_reader(*given, for_others=for_others, guarded=guarded) as con:
             yield Store(con, self.definitions, _standing(self.clock))
@@ -55,12 +50,11 @@ class Project:
     @contextmanager
     def write(self, *, guarded: bool = False) -> Iterator[Store]:
         """For reading and writing; created, or brought up to date. `guarded`: formulas that open no other file."""
-        from eval_pipeline.store.kept import KeptDelivery
         from eval_pipeline.store.open import _open_writer
 
-        if not self.may_start_new:
-            KeptDelivery.require_store(self.settings.db)
-        with _open_writer(self.settings.db, self.clock, self.notify, guarded=guarded) as con:
+        with _open_writer(
+            self.settings.db, self.clock, self.notify, guarded=guarded, is_new=self.is_new
+        ) as con:
             yield Store(con, self.definitions, _standing(self.clock))
 
 

@@ -17,7 +17,7 @@ PACKAGE = Path(__file__).resolve().parents[2] / "eval_pipeline"
 HELD = {"con", "registry", "settings", "now", "notify", "definitions"}
 # Makes the project out of them.
 MAKER = ("store/project.py", "project_of")
-MOST_LINES = 80
+MOST_LINES = 84
 CLOCKS = {
     "time": {"time", "time_ns"},
     "datetime": {"now", "utcnow", "today"},
@@ -52,6 +52,7 @@ def test_a_project_can_read_and_write_its_store_and_nothing_else():
         "definitions",
         "notify",
         "clock",
+        "is_new",
     ]
     assert [field.name for field in dataclasses.fields(Store)] == ["con", "definitions", "clock"]
     assert len(Path(project.__file__).read_text("utf-8").splitlines()) <= MOST_LINES
