@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, Protocol
 
+from eval_pipeline.errors import InvalidConfig
 from eval_pipeline.evaluating.executor import Call
 from eval_pipeline.evaluating.identity import _request_hash
 from eval_pipeline.evaluating.judges import Material, _body_for, _identity_of, _with_more_tokens
@@ -211,7 +212,7 @@ def panels_of(
     items: Iterable[Item],
 ) -> list[Panel]:
     """Who judges in a suite, the judge that is scored first; with a spot check of items drawn by the run's id."""
-    main = [Panel(judges[name], tuple(prompt(ask) for ask in judges[name].asks)) for name in suite.judges]
+    main = [Panel(judges[name], main_prompts(judges[name], prompt)) for name in suite.judges]
     check = suite.spot_check
     if check is None:
         return main
@@ -223,4 +224,21 @@ def panels_of(
         shared = tuple(prompt(ask) for ask in first.asks if ask in second.asks)
         # The same judge by the same prompt has to be asked again; another one is asked something else anyway.
         return [*main, Panel(second, shared, SPOT_CHECK, frozenset(drawn), anew=second.name == first.name)]
-    return [*main, Panel(first, (prompt(str(check.prompt)),), SPOT_CHECK, frozenset(drawn))]
+    second_prompt = prompt(str(check.prompt))
+    if second_prompt.ask not in first.asks:
+        raise InvalidConfig(
+            f"[suites.{suite.name}] spot_check: prompts/judge/{check.prompt}.md has no ask of [judges.{first.name}]. "
+            f"Add a line `ask: NAME` to its header; allowed: {', '.join(first.asks)}"
+        )
+    return [*main, Panel(first, (second_prompt,), SPOT_CHECK, frozenset(drawn))]
+
+
+def main_prompts(judge: Judge, prompt: Callable[[str], Prompt]) -> tuple[Prompt, ...]:
+    """Return the prompts of the judge's asks; a second prompt for another ask is an error."""
+    prompts = {ask: prompt(ask) for ask in judge.asks}
+    for name, found in prompts.items():
+        if found.ask != name:
+            raise InvalidConfig(
+                f"[judges.{judge.name}] asks: {name!r} is a second prompt for {found.ask!r}; use it in spot_check"
+            )
+    return tuple(prompts.values())

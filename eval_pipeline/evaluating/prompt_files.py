@@ -25,7 +25,7 @@ _NOTHING: Final = "(none)"
 
 @dataclass(frozen=True)
 class Prompt:
-    """What a judge is asked; `version` changes with every byte of the file."""
+    """The prompt for one ask; `version` changes with every byte of its file."""
 
     ask: str
     version: str
@@ -60,17 +60,19 @@ def _delimiter_for(texts: Sequence[str]) -> str:
     return mark
 
 
-def read_prompt(ask: str, own: Path | None) -> Prompt:
-    """The prompt of this ask: one's own file of that name, else the shipped one."""
-    path = own / f"{ask}.md" if own else None
+def read_prompt(name: str, own: Path | None) -> Prompt:
+    """Read the custom prompt of this name, else the shipped one. Its ask is its name unless its header has another."""
+    path = own / f"{name}.md" if own else None
     if path is None or not path.is_file():
-        if ask not in SHIPPED_ASKS:
-            raise InvalidConfig(f"there is no prompt {ask!r}: write {path or 'prompts/judge/' + ask + '.md'}")
-        path = _FOLDER / f"{ask}.md"
-    return _parsed(ask, path)
+        if name not in SHIPPED_ASKS:
+            raise InvalidConfig(
+                f"there is no prompt {name!r}: write {path or 'prompts/judge/' + name + '.md'}"
+            )
+        path = _FOLDER / f"{name}.md"
+    return _parsed(name, path)
 
 
-def _parsed(ask: str, path: Path) -> Prompt:
+def _parsed(name: str, path: Path) -> Prompt:
     try:
         data = path.read_bytes()
         found = _FILE.fullmatch(data.decode("utf-8-sig"))
@@ -81,6 +83,7 @@ def _parsed(ask: str, path: Path) -> Prompt:
             f"{path}: begins with a line ---, version: NAME, schema: {{…}}, and a line --- again"
         )
     version, schema = _header(found["header"], path)
+    ask = _field(found["header"], "ask") or name
     unknown = sorted({one for one in _FIELD.findall(found["text"]) if one not in _NAMES})
     if unknown:
         raise InvalidConfig(
@@ -93,7 +96,7 @@ def _parsed(ask: str, path: Path) -> Prompt:
 
 def _header(text: str, path: Path) -> tuple[str, Mapping[str, Any]]:
     """`version: …` and `schema: …`, whose JSON may go on over further lines."""
-    version = re.search(r"^version:[ \t]*(\S.*?)[ \t]*$", text, re.MULTILINE)
+    version = _field(text, "version")
     schema = re.search(r"^schema:\s*(\{.*\})\s*?(?=^\w+:|\Z)", text, re.MULTILINE | re.DOTALL)
     if version is None or schema is None:
         raise InvalidConfig(f"{path}: its header has a version: NAME, and the schema: {{…}} of the reply")
@@ -105,7 +108,12 @@ def _header(text: str, path: Path) -> tuple[str, Mapping[str, Any]]:
         raise InvalidConfig(
             f'{path}: its schema is that of an object: {{"type": "object", "properties": {{…}}}}'
         )
-    return version[1].strip("\"'"), found
+    return version, found
+
+
+def _field(header: str, name: str) -> str | None:
+    found = re.search(rf"^{name}:[ \t]*(\S.*?)[ \t]*$", header, re.MULTILINE)
+    return found and found[1].strip("\"'")
 
 
 def _enclosed(mark: str, name: str, text: str) -> str:

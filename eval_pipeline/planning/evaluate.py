@@ -137,6 +137,8 @@ def read_setup(project: Project, wish: Wish) -> Setup:
     named = [suite.spot_check.prompt] if suite.spot_check and suite.spot_check.prompt else []
     for ask in [*named, *(ask for judge in judges.values() for ask in judge.asks)]:
         prompt(ask)
+    if suite.judges:
+        panels_of(suite, judges, prompt, run_id="", items=())
     limits = [one for one in (wish.limit, suite.limit) if one is not None]
     limit = min(limits, default=None)
     target = read_target(config, suite.target, variable)

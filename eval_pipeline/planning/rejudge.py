@@ -11,7 +11,7 @@ from pathlib import Path
 
 from eval_pipeline.config import Config, load_config
 from eval_pipeline.errors import UsageError
-from eval_pipeline.evaluating.asked import Item, Panel, Questions, SeveralQuestions, panels_of
+from eval_pipeline.evaluating.asked import Item, Panel, Questions, SeveralQuestions, main_prompts, panels_of
 from eval_pipeline.evaluating.calls import CallStore
 from eval_pipeline.evaluating.judging import ask_judges, judged_rows, plan_judges
 from eval_pipeline.evaluating.run_bundle import (
@@ -255,5 +255,5 @@ def _panels(
     run: RunRow, suite: Suite | None, judges: dict[str, Judge], prompt: PromptOf, items: Sequence[Item]
 ) -> list[Panel]:
     if suite is None:
-        return [Panel(one, tuple(prompt(ask) for ask in one.asks)) for one in judges.values()]
+        return [Panel(one, main_prompts(one, prompt)) for one in judges.values()]
     return panels_of(replace(suite, canary=None), judges, prompt, run_id=run.run_id, items=items)
