@@ -128,9 +128,10 @@ def write_run(
     folder = bundle / "runs" / evaluation.run_id
     folder.mkdir(parents=True, exist_ok=True)
     (folder / _RUN).unlink(missing_ok=True)
+    # The results come last, since they contain the times that the judgements took.
+    _write_judged(folder, judged)
     if results is not None:
         _write(folder / "results.jsonl", map(_line, results))
-    _write_judged(folder, judged)
     said = {**document, "evaluation": asdict(evaluation)}
     _write(folder / _RUN, [json.dumps(said, ensure_ascii=False, indent=2).encode()])
     return bundle

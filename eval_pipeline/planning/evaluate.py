@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import shlex
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -18,6 +19,7 @@ from eval_pipeline.config import Config, load_config
 from eval_pipeline.errors import UsageError
 from eval_pipeline.evaluating.answers import ask_target, plan_target, result_rows
 from eval_pipeline.evaluating.asked import (
+    MAIN,
     FirstAnswer,
     Item,
     Panel,
@@ -29,7 +31,7 @@ from eval_pipeline.evaluating.asked import (
 from eval_pipeline.evaluating.calls import CallStore
 from eval_pipeline.evaluating.endpoint import INTERRUPTED
 from eval_pipeline.evaluating.executor import Counts, Progress
-from eval_pipeline.evaluating.judging import ask_judges, judged_rows, plan_judges, sent_to
+from eval_pipeline.evaluating.judging import JudgedRow, ask_judges, judged_rows, plan_judges, sent_to
 from eval_pipeline.evaluating.prompt_files import Prompt, read_prompt
 from eval_pipeline.evaluating.run_bundle import (
     COMPLETE,
@@ -66,6 +68,7 @@ from eval_pipeline.store.project import Project
 from eval_pipeline.words import rounded_usd
 
 _LIMIT: Final = "limit"
+_SUITE_TIME: Final = "suite_time_ms"
 # Of an answer with its passages, before a target has answered.
 IMAGINED_BYTES: Final = 8000
 # (what is being done, where it stands)
@@ -301,7 +304,11 @@ class _EvaluatedRun:
             return whole
         if plan_target(self.calls, self.setup.target, self.setup.rows, run_id=self.run_id):
             check_listens(self.setup.target)
-        begin_run(self.evaluations, {**self.document, _LIMIT: self.setup.limit})
+        begun = begun_run(self.evaluations, self.run_id)
+        earlier_ms = 0.0 if begun is None else begun.get(_SUITE_TIME)
+        # A process that is killed leaves null: the time it took is not known, nor is that of the suite.
+        self._begin(suite_time_ms=None)
+        started = time.monotonic()
         asked = ask_target(
             self.calls,
             self.setup.target,
@@ -323,7 +330,13 @@ class _EvaluatedRun:
                 stop=stop,
                 progress=tell and partial(tell, "judging"),
             )
-        return self._written(asked, judged, questions)
+        elapsed_ms = (time.monotonic() - started) * 1000
+        suite_time_ms = None if earlier_ms is None else round(earlier_ms + elapsed_ms, 3)
+        self._begin(suite_time_ms=suite_time_ms)
+        return self._written(asked, judged, questions, suite_time_ms=suite_time_ms)
+
+    def _begin(self, *, suite_time_ms: float | None) -> None:
+        begin_run(self.evaluations, {**self.document, _LIMIT: self.setup.limit, _SUITE_TIME: suite_time_ms})
 
     def questions(self, failed: Mapping[str, str], *, imagined: bool = False) -> Questions:
         """What is judged of the answers that there are; `imagined`: and of those that will be."""
@@ -359,7 +372,9 @@ class _EvaluatedRun:
         budget = self.setup.suite.budget_usd
         return None if budget is None else max(0.0, budget - sum(map(self.calls.budgeted, others)))
 
-    def _written(self, asked: Counts, judged: Counts, questions: Questions) -> Evaluation:
+    def _written(
+        self, asked: Counts, judged: Counts, questions: Questions, *, suite_time_ms: float | None
+    ) -> Evaluation:
         stop = asked.stopped or judged.stopped
         totals = self.calls.totals(self.run_id)
         made = {True: 0, False: 0}
@@ -382,13 +397,16 @@ class _EvaluatedRun:
         if stop is not None and stop.kind == INTERRUPTED:
             # Somebody waits for the terminal; whoever goes on writes the bundle out of what is kept.
             return evaluation
+        judge_ms: dict[str, float] = {}
+        results = result_rows(
+            self.calls, self.setup.target, self.setup.rows, run_id=self.run_id, failed=asked.failed
+        )
+        rows = judged_rows(self.calls, questions, run_id=self.run_id, failed=judged.failed)
         write_run(
             self.evaluations,
-            self._as_it_was_judged(questions),
-            results=result_rows(
-                self.calls, self.setup.target, self.setup.rows, run_id=self.run_id, failed=asked.failed
-            ),
-            judged=judged_rows(self.calls, questions, run_id=self.run_id, failed=judged.failed),
+            self._as_it_was_judged(questions) | {_SUITE_TIME: suite_time_ms},
+            judged=_with_times_in(judge_ms, rows),
+            results=(_with_judge_time(row, judge_ms) for row in results),
             evaluation=evaluation,
         )
         return evaluation
@@ -413,6 +431,22 @@ class _EvaluatedRun:
             }
             document["config"] = config
         return document
+
+
+def _with_times_in(judge_ms: dict[str, float], rows: Iterable[JudgedRow]) -> Iterator[JudgedRow]:
+    """Yield the rows, and add up the time of the main judgements that were requested for this run by query."""
+    for row in rows:
+        judged = row.judgement
+        if judged["purpose"] == MAIN and judged["latency_ms"] is not None and not judged["from_cache"]:
+            judge_ms[judged["query_id"]] = judge_ms.get(judged["query_id"], 0.0) + judged["latency_ms"]
+        yield row
+
+
+def _with_judge_time(result: Row, judge_ms: Mapping[str, float]) -> Row:
+    if result["query_id"] not in judge_ms:
+        return result
+    times = {**(result.get("latency_ms") or {}), "judge": round(judge_ms[result["query_id"]], 3)}
+    return {**result, "latency_ms": times}
 
 
 def plan_evaluation(project: Project, setup: Setup, wish: Wish) -> PlannedEvaluation:
