@@ -2,7 +2,7 @@
 -- about: "How often is an answer made up for a question without one? The complement of abstention_accuracy."
 -- family: refusal
 -- headline: []
--- version: 1
+-- version: 2
 -- applies: not answerable and not is_error and is_abstained is not null
 -- scale: binary
 -- range: [0, 1]
@@ -19,20 +19,26 @@
 --   - {answerable: false, answer: {text: "No idea"}, judgements: [{ask: abstention, raw: '{"abstained": true}'}]} => {hallucination_rate_unanswerable: 0}
 --   - {answerable: false, answer: {text: "No idea", abstained: true}, judgements: [{ask: abstention, raw: '{"abstained": false}'}]} => {hallucination_rate_unanswerable: 0}
 
--- What the answer says of itself, else the judgement, else what a judge said with the result.
-with said as (
+-- The answer's own statement, else the judgement. A delivered verdict counts only in a run without such judgements.
+with judged_runs as (
+    select distinct run_key
+    from facts.verdicts
+    where ask = 'abstention' and status <> 'skipped'
+),
+
+said as (
     select
         outcomes.run_key,
         outcomes.query_key,
         outcomes.is_error,
         case
-            when results.abstained is not null or coalesce(judged.status, 'skipped') = 'skipped'
-                then outcomes.is_abstained
+            when results.abstained is not null or judged_runs.run_key is null then outcomes.is_abstained
             else judged.verdict
         end as is_abstained
     from facts.outcomes as outcomes
     inner join raw.results as results
         on outcomes.run_key = results.run_key and outcomes.query_key = results.query_key
+    left join judged_runs on outcomes.run_key = judged_runs.run_key
     left join facts.verdicts as judged
         on
             outcomes.run_key = judged.run_key

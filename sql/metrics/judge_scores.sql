@@ -24,9 +24,22 @@
 --   - {error: "late", judge: {groundedness: {score: 4}, correctness: {score: 4}}} => {judge_groundedness: null, judge_correctness: null}
 --   - {judge: {groundedness: {score: 4}, correctness: {score: 2}}, judgements: [{ask: groundedness, raw: '{"score": 1}'}]} => {judge_groundedness: 1, judge_correctness: 2}
 --   - {judge: {groundedness: {score: 4}}, judgements: [{ask: groundedness, raw: "I cannot say"}]} => {judge_groundedness: null}
+--   - {judge: {groundedness: {score: 4}}, judgements: [{ask: groundedness, status: skipped}]} => {judge_groundedness: 4}
+--   - {judge: {groundedness: {score: 4}}, judgements: [{query_id: another, ask: groundedness, raw: '{"score": 1}'}]} => {judge_groundedness: null}
+
+-- Once a run has judgements for an ask, they alone score it: a row without one has no score.
+with judged as (
+    select
+        run_key,
+        bool_or(ask = 'groundedness') as has_groundedness,
+        bool_or(ask = 'correctness') as has_correctness
+    from facts.verdicts
+    where status <> 'skipped'
+    group by run_key
+),
 
 -- A 5 requires citations: of the answer, or of the contexts that the judge lists for a supported claim.
-with cited as (
+cited as (
     select
         run_key,
         query_key
@@ -38,20 +51,17 @@ with cited as (
     from raw."references"
 ),
 
--- A judgement wins over what came with the result, also one without a score; one that was never asked is none.
 grounded as (
     select
         outcomes.run_key,
         outcomes.query_key,
-        case
-            when coalesce(verdicts.status, 'skipped') = 'skipped' then outcomes.groundedness_score
-            else verdicts.score
-        end as score,
+        case when judged.has_groundedness then verdicts.score else outcomes.groundedness_score end as score,
         outcomes.has_answer
         and not coalesce(outcomes.is_abstained, false)
         and coalesce(verdicts.n_cited, 0) = 0
         and cited.run_key is null as is_uncited
     from facts.outcomes as outcomes
+    left join judged on outcomes.run_key = judged.run_key
     left join facts.verdicts as verdicts
         on
             outcomes.run_key = verdicts.run_key
@@ -64,12 +74,10 @@ select
     outcomes.run_key,
     outcomes.query_key,
     case when grounded.is_uncited and grounded.score > 4 then 4 else grounded.score end as judge_groundedness,
-    case
-        when coalesce(correct.status, 'skipped') = 'skipped' then outcomes.correctness_score
-        else correct.score
-    end as judge_correctness
+    case when judged.has_correctness then correct.score else outcomes.correctness_score end as judge_correctness
 from facts.outcomes as outcomes
 inner join grounded on outcomes.run_key = grounded.run_key and outcomes.query_key = grounded.query_key
+left join judged on outcomes.run_key = judged.run_key
 left join facts.verdicts as correct
     on
         outcomes.run_key = correct.run_key

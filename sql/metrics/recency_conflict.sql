@@ -2,7 +2,7 @@
 -- about: "Is a conflict between an older and a newer note dealt with as asked?"
 -- family: answers
 -- headline: recency_conflict_ok
--- version: 1
+-- version: 2
 -- applies: >-
 --   has_answer and not is_error and n_supports > 0 and case conflict_rule
 --   when 'cite_newer' then n_newer > 0 when 'acknowledge_both' then is_acknowledged is not null
@@ -45,18 +45,22 @@ newer_cited as (
     where matches.source = 'reference' and recency.recency = 'newer'
 ),
 
--- A judgement wins over what came with the result.
+-- A delivered verdict counts only in a run without judgements for this ask.
+judged_runs as (
+    select distinct run_key
+    from facts.verdicts
+    where ask = 'conflict' and status <> 'skipped'
+),
+
 said as (
     select
         outcomes.run_key,
         outcomes.query_key,
         outcomes.has_answer,
         outcomes.is_error,
-        case
-            when coalesce(judged.status, 'skipped') = 'skipped' then outcomes.is_acknowledged
-            else judged.verdict
-        end as is_acknowledged
+        case when judged_runs.run_key is null then outcomes.is_acknowledged else judged.verdict end as is_acknowledged
     from facts.outcomes as outcomes
+    left join judged_runs on outcomes.run_key = judged_runs.run_key
     left join facts.verdicts as judged
         on
             outcomes.run_key = judged.run_key

@@ -12,6 +12,7 @@ from eval_pipeline.formulas.decorator import formula
         "raw.spot_checks": [
             "run_key",
             "check_no",
+            "query_key",
             "first_score",
             "first_binary",
             "second_score",
@@ -22,13 +23,14 @@ from eval_pipeline.formulas.decorator import formula
         "facts.verdicts": ["run_key", "query_key", "ask", "score", "verdict"],
     },
     keys={
+        "query_key": "The question; null if the pair names none",
         "is_comparable": "Both sides have a score from 0 to 5, or both have a verdict of yes or no",
         "disagrees": "The scores are further apart than ${tolerance}, or the verdicts differ; "
         "null when neither can be compared",
     },
     grain=["run_key", "check_no"],
     about="Whether two verdicts about the same answer agree.",
-    version=1,
+    version=2,
     parameters={"tolerance": 1},
     why="docs/decisions.md#a2-21",
     examples=[
@@ -60,6 +62,7 @@ def spot_checks(
     return pairs.select(
         "run_key",
         "check_no",
+        "query_key",
         pl.coalesce(scores_differ, verdicts_differ).is_not_null().alias("is_comparable"),
         pl.max_horizontal(scores_differ, verdicts_differ).alias("disagrees"),
     )
@@ -73,6 +76,7 @@ def second_judgements(judgements: pl.DataFrame, parsed: pl.DataFrame, scored: pl
     return both.sort("run_key", "judgement_no").select(
         "run_key",
         (-pl.col("judgement_no")).alias("check_no"),
+        "query_key",
         pl.col("score_first").alias("first_score"),
         pl.col("verdict_first").alias("first_binary"),
         pl.col("score").alias("second_score"),
