@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 WORDS = {
     "system": "other results from the system",
+    "scorer": "another scorer; what the system did is part of it, since the first scorer did not score B",
     "formula": "another definition",
     "labels": "other labels",
     "data": "the same run delivered anew, or other archives",
@@ -48,8 +49,8 @@ def command(
 ) -> None:
     """Say why METRIC moved between two runs, or for one run between two points of time (--as-of twice).
 
-    The movement is split into system, formula, labels and data; the terms add up exactly, and B A is A B with the
-    other sign. A and B may be @latest, @previous or @baseline.
+    The movement is split into system, scorer, formula, labels and data; the terms add up exactly, and B A is A B
+    with the other sign. A and B may be @latest, @previous or @baseline.
     """
     from eval_pipeline.planning.explain import explain_movement
     from eval_pipeline.planning.named_runs import find_named
@@ -82,9 +83,10 @@ def _print(document: ExplainReport) -> None:
     table(
         ["because of", "change", ""],
         [
-            (term, signed(getattr(document, term)), words)
+            (term, signed(change), words)
             for term, words in WORDS.items()
-            if term != "interaction" or document.interaction
+            if (change := getattr(document, term)) is not None
+            and (change or term not in ("scorer", "interaction"))
         ],
         numbers=["change"],
     )

@@ -92,13 +92,14 @@ def _milliseconds(entry: Latency) -> str:
 
 
 def _judge_lines(report: RunReport) -> Iterator[str]:
-    from eval_pipeline.showing.blocks import UNSTABLE_ABOVE, kappa_words
+    from eval_pipeline.showing.blocks import UNSTABLE_ABOVE, judge_lines, kappa_words
 
     coverage, reliability = report.judge_coverage, report.judge_reliability
     performance = report.performance
     if performance.judge_tokens:
         cost = "" if performance.judge_cost is None else f", cost {performance.judge_cost:,}"
         yield f"judge: {performance.judge_tokens:,} tokens{cost}"
+    yield from (f"judge: {line}" for line in judge_lines(report.judges))
     for ask, statuses in (coverage.judgements or {}).items():
         yield f"judge: {ask}: {each_counted(statuses)}"
     if coverage.inconsistent_n:
@@ -110,7 +111,7 @@ def _judge_lines(report: RunReport) -> Iterator[str]:
     rate = reliability.disagreement_rate
     if rate is not None:
         unstable = ": the judge is unstable" if rate > UNSTABLE_ABOVE else ""
-        pairs = count(reliability.spot_check_n, "spot check")
+        pairs = count(reliability.spot_check_pairs or reliability.spot_check_n, "spot check")
         yield f"judge: {rate:.0%} disagreement in {pairs}{kappa_words(reliability)}{unstable}"
     for problem in report.judge_config_problems:
         yield f"judge: {problem}"

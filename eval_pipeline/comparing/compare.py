@@ -58,6 +58,7 @@ from eval_pipeline.comparing.warnings import (
     _warnings_of,
     chunk_level_metrics,
 )
+from eval_pipeline.computing.judges import differing_asks
 from eval_pipeline.documents import UNSET
 from eval_pipeline.errors import RefusedError
 from eval_pipeline.formulas.registry import Registry
@@ -120,8 +121,9 @@ def _comparison_document(material: Material, registry: Registry, options: Compar
     per_query = judge_queries(facts, causes, options)
     counts = count_kinds(per_query)
     caveats = _caveats_of(paired, registry)
-    # What means nothing across chunkers is not tested.
+    # Metrics that mean something else in the other run are not tested.
     unstable = [] if paired.is_exact else chunk_level_metrics(registry, paired)
+    unstable += [metric for metric in differing_asks(paired.a.judges, paired.b.judges) if metric in caveats]
     cutoffs = _cutoffs_of(registry)
     questions = questions_of(paired.registry, by_span=paired.both.is_by_span)
     tested = _tested(material, questions, untestable=unstable, doubted=caveats)

@@ -44,6 +44,7 @@ from eval_pipeline.comparing.warnings import (
     _about_stale_labels,
     _is_judged,
     _matched_by_id,
+    _scorers_differ,
     _why_unstable,
     chunk_level_metrics,
 )
@@ -272,7 +273,7 @@ def _anchor(
         for run in nights
         if (stored := values.get((rule.metric, run.run_key))) is not None
         and stored.made_with == own.made_with
-        and (run.judge == candidate.judge or not _is_judged(rule.metric))
+        and not asks_of(rule.metric, differing_asks(run.judges, candidate.judges))
         and (run.chunker_version == candidate.chunker_version or rule.metric not in chunk_level)
     ]
     return alike[drift_anchor([value for _, value in alike], limit=rule.margin)][0]
@@ -416,7 +417,8 @@ def _preconditions(
         if run.is_unfinished
     )
     differing = differing_asks(a.judges, b.judges) if asks_queries else []
-    if any(ask in SCORED_ASKS for ask in differing) or any(asks_of(rule.metric, differing) for rule in rules):
+    judged = [rule.metric for rule in rules if not rule.metric.startswith(PREFIX)]
+    if any(ask in SCORED_ASKS for ask in differing) or any(asks_of(metric, differing) for metric in judged):
         yield "the judge configurations differ (model, version, temperature or prompt version)"
 
 
@@ -502,6 +504,8 @@ def _change(rule: Rule, evidence: Evidence, *, is_untold: bool, failed: str | No
     paired = evidence.paired
     if failed:
         return Change(rule, None, None, None, failed)
+    if asks_of(rule.metric, differing_asks(paired.a.judges, paired.b.judges)):
+        return Change(rule, None, None, None, _scorers_differ(paired, rule.metric))
     if is_untold:
         # Chunkers that no run recorded hold nothing up, unless the rule is written down.
         # Documents may tell what chunks do not; where nothing of the family is known, that must not pass.

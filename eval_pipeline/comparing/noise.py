@@ -5,14 +5,14 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Final
 
 from eval_pipeline.comparing.documents import FlakyQuery, IdenticalPairs, NoiseBand
-from eval_pipeline.comparing.pair_rows import ComparedRun
+from eval_pipeline.comparing.pair_rows import JUDGE, ComparedRun
 from eval_pipeline.computing.derived import rank_rows
-from eval_pipeline.computing.judges import Setup, judge_setups
+from eval_pipeline.computing.judges import Setup, scorers, setups_of_run
 from eval_pipeline.showing.plausibility import implausible_runs
 from eval_pipeline.stats import noise_band, pairs_needed_for_band
 from eval_pipeline.store.open import Connection, first_value
@@ -39,7 +39,7 @@ class RecentRun:
     is_last_complete: bool
     chunker_version: str | None
     configuration: str
-    judge: str
+    judges: Mapping[str, Setup] = field(hash=False)
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,8 @@ def recent_runs(
     )
     rows = con.execute(
         "select n.run_key, n.run_id, n.effective_night, r.commit_hash, r.replicate_of, n.is_last_complete, "
-        "r.chunker_version, r.document from main.run_nights n join raw.runs r using (run_key) "
+        f"r.chunker_version, {', '.join(f'r.{name}' for name in JUDGE)}, r.document "
+        "from main.run_nights n join raw.runs r using (run_key) "
         "where n.dataset_key = $dataset and n.suite is not distinct from $suite "
         f"and ({wanted} or list_contains($asked, n.run_key)) "
         f"and {NIGHT_ORDER} <= ($night, $at, $id) order by {NIGHT_ORDER} desc limit $most",
@@ -86,18 +87,19 @@ def recent_runs(
     ).fetchall()
     # Zeros that say nothing would pass for runs that do not move.
     unknown = implausible_runs(con, [row[0] for row in rows]).keys() - asked
-    setups = judge_setups(con, [row[0] for row in rows])
+    known = scorers(con, [row[0] for row in rows])
     return [
-        _recent_run(row[:-1], row[-1], setups.get(row[0])) for row in reversed(rows) if row[0] not in unknown
+        _recent_run(row[:-5], row[-1], setups_of_run(Setup(*row[-5:-1]), known.get(row[0], {})))
+        for row in reversed(rows)
+        if row[0] not in unknown
     ]
 
 
-def _recent_run(columns: Sequence[Any], document: str, setups: Mapping[str, Setup] | None) -> RecentRun:
-    """With its configuration as text that does not depend on the order of keys; who judged it is part of it."""
+def _recent_run(columns: Sequence[Any], document: str, judges: Mapping[str, Setup]) -> RecentRun:
+    """Return the run with its configuration, its scorers among it, as text that is the same for any order of keys."""
     config = json.loads(document).get("config") or {}
-    judge = setups or config.get("judge")
-    whole = {**config, "judgements": setups} if setups else config
-    return RecentRun(*columns, *(json.dumps(part, sort_keys=True) for part in (whole, judge)))
+    whole = json.dumps({**config, "judgements": judges}, sort_keys=True)
+    return RecentRun(*(*columns, whole, judges))
 
 
 def _stored_values(

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from eval_pipeline.bundle.secrets import masked
 from eval_pipeline.computing.derived import rank_rows
-from eval_pipeline.computing.judges import Canary, Setup, canaries, judge_setups, setups_of_run
+from eval_pipeline.computing.judges import Canary, Setup, canaries, scorers, setups_of_run
 from eval_pipeline.formulas.definition import Definition, quoted
 from eval_pipeline.showing.plausibility import Implausible, implausible_runs
 from eval_pipeline.showing.scores import needed_scores
@@ -129,7 +129,7 @@ def find_compared_run(con: Connection, run_id: str) -> ComparedRun:
         suite=row[2],
         config=config,
         judges=setups_of_run(
-            tuple(config[name] for name in JUDGE), judge_setups(con, [run.run_key]).get(run.run_key, {})
+            Setup(*(config[name] for name in JUDGE)), scorers(con, [run.run_key]).get(run.run_key, {})
         ),
         canary=canaries(con, [run.run_key]).get(run.run_key),
         n_golden=_golden_size(con, run.golden_key),

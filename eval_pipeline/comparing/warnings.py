@@ -14,6 +14,7 @@ from eval_pipeline.computing.ledger import FAILED
 from eval_pipeline.config import Config
 from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.registry import Registry
+from eval_pipeline.formulas.scores import PREFIX
 from eval_pipeline.records import SCORED_ASKS
 from eval_pipeline.showing.blocks import problems_of_setups
 from eval_pipeline.showing.plausibility import is_of_chunks
@@ -34,7 +35,6 @@ OF_ANOTHER_KIND: Final = (
     "scores with labels or without)"
 )
 JUDGES_DIFFER: Final = "judge configurations differ"
-JUDGE_SETTINGS: Final = ("model", "version", "temperature", "prompt_version")
 
 
 def _warnings_of(material: Material, registry: Registry, counts: Counts) -> list[str]:
@@ -59,10 +59,20 @@ def _caveats_of(paired: Paired, registry: Registry) -> dict[str, str]:
     """Metric → why its difference does not say what it seems to say."""
     found: dict[str, str] = {}
     differing = differing_asks(paired.a.judges, paired.b.judges)
-    found |= {one.metric: JUDGES_DIFFER for one in paired.compared if asks_of(one.metric, differing)}
+    found |= {
+        one.metric: _scorers_differ(paired, one.metric) if one.metric in differing else JUDGES_DIFFER
+        for one in paired.compared
+        if asks_of(one.metric, differing)
+    }
     if not paired.is_exact and not paired.is_unlabelled:
         found |= dict.fromkeys(chunk_level_metrics(registry, paired), _why_unstable(paired))
     return found
+
+
+def _scorers_differ(paired: Paired, metric: str) -> str:
+    """Return why a delivered score of the two runs is not compared."""
+    settings = _differing_settings(paired.a.judges.get(metric), paired.b.judges.get(metric))
+    return f"scores of different scorers ({settings})"
 
 
 def _why_unstable(paired: Paired) -> str:
@@ -280,6 +290,9 @@ def _about_judges(paired: Paired, config: Config) -> Iterator[str]:
     a, b = paired.a, paired.b
     differing: dict[str, list[str]] = {}
     for ask in differing_asks(a.judges, b.judges):
+        if ask.startswith(PREFIX):
+            yield f"{ask} has {_scorers_differ(paired, ask)}: the change is shown and not tested"
+            continue
         differing.setdefault(_differing_settings(a.judges.get(ask), b.judges.get(ask)), []).append(ask)
     for settings, asks in differing.items():
         about = "" if asks == list(SCORED_ASKS) else f" for {', '.join(asks)}"
@@ -296,10 +309,9 @@ def _about_judges(paired: Paired, config: Config) -> Iterator[str]:
 
 def _differing_settings(a: Setup | None, b: Setup | None) -> str:
     """`version 'v1' and 'v2'`, of a judge that only one run has all of them."""
-    nothing = (None,) * len(JUDGE_SETTINGS)
     return ", ".join(
         f"{name} {_recorded(before)} and {_recorded(after)}"
-        for name, before, after in zip(JUDGE_SETTINGS, a or nothing, b or nothing, strict=True)
+        for name, before, after in zip(Setup._fields, a or Setup(), b or Setup(), strict=True)
         if before != after
     )
 
@@ -413,7 +425,7 @@ def _trust_of(material: Material, registry: Registry) -> list[str]:
     found.append("definitions differ" if differing - {"labels", DELIVERED} else "same definitions")
     found += ["scores of another kind"] if DELIVERED in differing else []
     if not paired.is_without_results:
-        found += [_judges(paired), *_settings(paired)]
+        found += [_judges(paired), *_scorers(paired), *_settings(paired)]
     return found
 
 
@@ -425,11 +437,22 @@ def _in_both(paired: Paired) -> str:
 
 def _judges(paired: Paired) -> str:
     a, b = paired.a.judges, paired.b.judges
-    if differing_asks(a, b):
+    if any(not ask.startswith(PREFIX) for ask in differing_asks(a, b)):
         return "judges differ"
-    return (
-        "same judge" if any(one is not None for setup in a.values() for one in setup) else "no judge recorded"
-    )
+    is_recorded = any(setup != Setup() for ask, setup in a.items() if not ask.startswith(PREFIX))
+    return "same judge" if is_recorded else "no judge recorded"
+
+
+def _scorers(paired: Paired) -> Iterator[str]:
+    """Whether the scores of others that both runs have come from the same scorers."""
+    a, b = paired.a.judges, paired.b.judges
+    common = [ask for ask in a if ask.startswith(PREFIX) and ask in b]
+    differing = [ask for ask in differing_asks(a, b) if ask in common]
+    if differing:
+        yield f"scorers of {_named(differing)} differ"
+    elif common:
+        is_recorded = any(a[ask] != Setup() for ask in common)
+        yield "same scorers" if is_recorded else "scorers not recorded"
 
 
 def _settings(paired: Paired) -> Iterator[str]:

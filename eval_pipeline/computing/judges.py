@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from eval_pipeline.bundle.secrets import masked
 from eval_pipeline.computing.derived import table_columns
+from eval_pipeline.formulas.scores import DELIVERED_SCORES
+from eval_pipeline.formulas.scores import PREFIX as SCORE
 from eval_pipeline.records import SCORED_ASKS
 from eval_pipeline.store.open import Connection, first_value
 from eval_pipeline.store.runs import RunRow
@@ -20,9 +22,30 @@ _ASK_OF: Final = {
     "hallucination_rate_unanswerable": "abstention",
     "recency_conflict_ok": "conflict",
 }
-# Model, version, temperature and prompt version.
-Setup = tuple[Any, ...]
 _PARSED: Final = "('ok', 'repaired')"
+
+
+class Setup(NamedTuple):
+    """The configuration of a judge or of another scorer. Scores of different configurations are not comparable.
+
+    `judge` is a judge's name if no model is known.
+    """
+
+    model: Any = None
+    version: Any = None
+    temperature: Any = None
+    prompt_version: Any = None
+    judge: Any = None
+    source: Any = None
+
+
+class Scorer(NamedTuple):
+    """The judge, rater or program whose scores count for a run; only judges have a name."""
+
+    setup: Setup
+    n: int
+    judge: str | None = None
+    season: str | None = None
 
 
 def _has_judgements(con: Connection) -> bool:
@@ -32,13 +55,16 @@ def _has_judgements(con: Connection) -> bool:
     )
 
 
-# Of the settings of a run.json that speaks of the same model what a judgement does not say itself.
-_SETUPS: Final = """
+# Of the settings of a run.json that speaks of the same model what a judgement does not say itself; all of them for asks
+# of which a run with judgements has delivered scores alone.
+_JUDGES: Final = f"""
 select v.run_key, v.ask,
     list(distinct j.model order by j.model) filter (j.model is not null),
     list(distinct s.version order by s.version) filter (s.version is not null),
     list(distinct s.temperature order by s.temperature) filter (s.temperature is not null),
-    list(distinct j.prompt_version order by j.prompt_version) filter (j.prompt_version is not null)
+    list(distinct j.prompt_version order by j.prompt_version) filter (j.prompt_version is not null),
+    list(distinct j.judge) filter (j.model is null),
+    count(*) filter (v.status in {_PARSED}), any_value(j.judge), any_value(j.season)
 from facts.verdicts v
 join raw.judgements j on j.run_key = v.run_key and j.judgement_no = v.judgement_no
 join raw.runs r on r.run_key = v.run_key
@@ -49,17 +75,37 @@ cross join lateral (
 ) s
 where v.status <> 'skipped' and v.run_key in (select unnest($run_keys))
 group by v.run_key, v.ask
+union all
+select r.run_key, d.ask, [r.judge_model], [r.judge_version], [r.judge_temperature], [r.judge_prompt_version], null,
+    d.n, null, null
+from (
+    unpivot (
+        select run_key, count(judge_groundedness) as groundedness, count(judge_correctness) as correctness
+        from raw.results
+        where run_key in (select run_key from facts.verdicts where status <> 'skipped')
+            and run_key in (select unnest($run_keys))
+        group by run_key
+    ) on groundedness, correctness into name ask value n
+) d
+join raw.runs r on r.run_key = d.run_key
+anti join facts.verdicts v on v.run_key = d.run_key and v.ask = d.ask and v.status <> 'skipped'
+where d.n > 0
 order by all
 """
 
 
-def judge_setups(con: Connection, run_keys: Collection[int]) -> dict[int, dict[str, Setup]]:
-    """Run → ask → the configuration of the judgements that score it; runs without judgements are not there."""
-    if not run_keys or not _has_judgements(con):
-        return {}
-    found: dict[int, dict[str, Setup]] = {}
-    for run_key, ask, *settings in con.execute(_SETUPS, {"run_keys": list(run_keys)}).fetchall():
-        found.setdefault(run_key, {})[ask] = tuple(masked([_one_of(values) for values in settings]))
+def scorers(con: Connection, run_keys: Collection[int]) -> dict[int, dict[str, Scorer]]:
+    """Return run → ask, or metric of a delivered score → the scorer that counts."""
+    found: dict[int, dict[str, Scorer]] = {}
+    rows = con.execute(_JUDGES, {"run_keys": list(run_keys)}).fetchall() if _has_judgements(con) else []
+    for run_key, ask, *settings, n, judge, season in rows:
+        setup = Setup(*masked([_one_of(values) for values in settings]))
+        found.setdefault(run_key, {})[ask] = Scorer(setup, n, judge, season)
+    rows = con.execute(DELIVERED_SCORES, {"run_keys": list(run_keys)}).fetchall() if run_keys else []
+    for run_key, name, models, versions, sources, n, *_ in rows:
+        model, version, source = masked([_one_of(values) for values in (models, versions, sources)])
+        setup = Setup(model=model, version=version, source=source)
+        found.setdefault(run_key, {})[SCORE + name] = Scorer(setup, n)
     return found
 
 
@@ -70,18 +116,24 @@ def _one_of(values: Sequence[Any] | None) -> Any:
     return values[0] if len(values) == 1 else " and ".join(map(str, values))
 
 
-def setups_of_run(delivered: Setup, setups: Mapping[str, Setup]) -> dict[str, Setup]:
-    """Ask → configuration: that of run.json where nobody was asked."""
-    return {**dict.fromkeys(SCORED_ASKS, delivered), **setups}
+def setups_of_run(delivered: Setup, known: Mapping[str, Scorer]) -> dict[str, Setup]:
+    """Return ask → configuration; run.json's for asks without judgements."""
+    return {**dict.fromkeys(SCORED_ASKS, delivered), **{ask: one.setup for ask, one in known.items()}}
 
 
 def differing_asks(a: Mapping[str, Setup], b: Mapping[str, Setup]) -> list[str]:
-    """The asks that two runs were judged by otherwise."""
-    return [ask for ask in dict.fromkeys([*a, *b]) if a.get(ask) != b.get(ask)]
+    """Return the asks, and the delivered scores of both runs, whose scorers have different configurations."""
+    return [
+        ask
+        for ask in dict.fromkeys([*a, *b])
+        if a.get(ask) != b.get(ask) and (not ask.startswith(SCORE) or (ask in a and ask in b))
+    ]
 
 
 def asks_of(metric: str, differing: Sequence[str]) -> list[str]:
     """Those of these asks that stand behind a metric; a judge's own metric of none stands for all that it scores."""
+    if metric.startswith(SCORE):
+        return [ask for ask in differing if ask == metric]
     if not metric.startswith("judge_"):
         return [ask for ask in differing if _ASK_OF.get(metric) == ask]
     own = [ask for ask in SCORED_ASKS if metric.startswith(f"judge_{ask}")]

@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from eval_pipeline.bundle.secrets import masked
 from eval_pipeline.computing.history import run_file
 from eval_pipeline.errors import UsageError
 from eval_pipeline.exporting._form import Export, Page
 from eval_pipeline.exporting._material import Answered, Asked, answered, asked
 from eval_pipeline.exporting.documents import _per_query_numbers
 from eval_pipeline.showing.page_rows import whole_values
+from eval_pipeline.showing.scores import scored_configs
 from eval_pipeline.store.runs import RunRow
 
 TABLE = "eval_results_table.json"
@@ -107,8 +107,9 @@ def metric_name(name: str) -> str:
 
 
 def _parameters(export: Export, run: RunRow) -> dict[str, str]:
-    config = masked(run_file(export.store.con, run).get("config") or {})
-    return {name: text[:LONGEST] for name, text in _flat(config, "").items()}
+    con = export.store.con
+    configs = scored_configs(con, {run.run_key: run_file(con, run)})
+    return {name: text[:LONGEST] for name, text in _flat(configs[run.run_key], "").items()}
 
 
 def _flat(value: Any, place: str) -> dict[str, str]:

@@ -10,7 +10,6 @@ from typing import Any
 import pyarrow as pa
 from msgspec.structs import asdict, replace
 
-from eval_pipeline.bundle.secrets import masked
 from eval_pipeline.computing.derived import table_columns
 from eval_pipeline.computing.history import Row, computed_parameters, computed_rows, run_file
 from eval_pipeline.documents import as_json
@@ -21,7 +20,7 @@ from eval_pipeline.showing.blocks import CASES, case_metrics, guide_version
 from eval_pipeline.showing.marks import states_of_run
 from eval_pipeline.showing.plausibility import shown_per_query
 from eval_pipeline.showing.run_report import Extraction
-from eval_pipeline.showing.scores import metrics_of
+from eval_pipeline.showing.scores import metrics_of, scored_configs
 from eval_pipeline.showing.show import FORMAT, run_report
 from eval_pipeline.store.kept import check_overwriting
 from eval_pipeline.store.open import Connection
@@ -63,8 +62,9 @@ def _files_of_run(store: Store, run: RunRow) -> Files:
 
 def _documents(store: Store, run: RunRow) -> Files:
     report = replace(run_report(store, run), states=states_of_run(store, run))
+    configured = scored_configs(store.con, {run.run_key: run_file(store.con, run)})
     identity = {"format": FORMAT, "run_id": run.run_id, "dataset": run.dataset}
-    config = identity | masked(run_file(store.con, run).get("config") or {}) | identity
+    config = identity | configured[run.run_key] | identity
     results = _eval_results(store, run, report.extraction)
     return {METRICS: _as_json(report), CONFIG: _as_json(config), EVAL_RESULTS: _as_json(results)}
 

@@ -11,6 +11,32 @@ from eval_pipeline.formulas.registry import Registry
 
 PREFIX: Final = "scores."
 
+# Run, name, models, versions, sources, n, `is_binary` and `has_numbers` of the scores of these runs, or (null) of all.
+# Human scores are a metric of their own if a judge or a program also gave scores of that name, as in metrics.scores.
+DELIVERED_SCORES: Final = """
+select run_key,
+    name || case when is_human and not bool_and(is_human) over (partition by run_key, name) then '.human' else '' end,
+    models, versions, sources, n, is_binary, has_numbers
+from (
+    select run_key, name, coalesce(source = 'human', false) as is_human,
+        list(distinct model order by model) filter (model is not null) as models,
+        list(distinct version order by version) filter (version is not null) as versions,
+        list(distinct source order by source) filter (source is not null) as sources,
+        count(coalesce(cast(value as varchar), label)) as n,
+        bool_and(value is null or value in (0, 1)) as is_binary,
+        count(value) > 0 as has_numbers
+    from (
+        select run_key, name, value, label, source, model, version from raw.scores
+        union all
+        select run_key, name, value, label, source, model, version from raw.run_scores
+    )
+    where $run_keys is null
+        or run_key between list_min($run_keys) and list_max($run_keys) and run_key in (select unnest($run_keys))
+    group by run_key, name, is_human
+)
+order by all
+"""
+
 
 class Delivered(NamedTuple):
     """Whether the numbers of a score are 0 and 1 alone, and whether there are any."""

@@ -5,6 +5,8 @@
 # the first point or as it is at the second: up to eight worlds. A term is what a factor changes, as the mean over the
 # orders in which the three could have been changed, so that it does not depend on which point is called the first.
 #
+#     scorer       in place of system, if another judge or evaluator gave the scores of the second run: the old one did
+#                  not score its answers, so that the two cannot be separated
 #     data         each point's value, less what its meaning and labels give for the rows stored now
 #     interaction  0; the whole movement where no order of the changes has values all along
 
@@ -14,7 +16,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
+from msgspec.structs import replace
+
+from eval_pipeline.comparing.pair_rows import find_compared_run
 from eval_pipeline.computing.history import Stored, parse_point, stood_at
+from eval_pipeline.computing.judges import asks_of, differing_asks
 from eval_pipeline.computing.scope import Scope, visible_catalogue
 from eval_pipeline.computing.scratch import Outcome, chain_of, compute_under
 from eval_pipeline.errors import RefusedError, UsageError
@@ -30,7 +36,8 @@ from eval_pipeline.store.project import Project, Store
 from eval_pipeline.store.runs import RunRow, find_run
 
 FACTORS = ("system", "formula", "labels")
-TERMS = (*FACTORS, "data", "interaction")
+TERMS = ("system", "scorer", "formula", "labels", "data", "interaction")
+SCORER = {"system": "scorer"}
 CONTRIBUTORS = 10
 
 
@@ -83,15 +90,23 @@ def explain_movement(
         names = dict(
             store.con.execute(f'select query_key, query_id from "{catalogue}".raw.query_ids').fetchall()
         )
+        judges = [find_compared_run(store.con, run_id).judges for run_id in runs]
     terms = _terms(first, second, worlds)
     contributors, counts = _contributors(worlds, names, terms)
+    own = dict(terms)
+    system: float | None = own.pop("system")
+    if asks_of(key, differing_asks(*judges)):
+        own["scorer"], system = system or 0.0, None
+        counts = {SCORER.get(term, term): n for term, n in counts.items()}
+        contributors = [replace(one, term=SCORER.get(one.term, one.term)) for one in contributors]
     return ExplainReport(
         format=1,
         metric=key,
         run_a=runs[0],
         run_b=runs[1],
         total=second.value - first.value,
-        **terms,
+        system=system,
+        **own,
         a=_point(first, as_of[0]),
         b=_point(second, as_of[1]),
         contributors=contributors,
@@ -210,6 +225,7 @@ def _terms(first: _End, second: _End, worlds: _Worlds) -> dict[str, float]:
     means = {changed: outcome.mean or 0.0 for changed, outcome in worlds.outcomes.items()}
     return {
         **{factor: mean_step(worlds.steps[factor], worlds.n_orders, means) for factor in FACTORS},
+        "scorer": 0.0,
         "data": (start - first.value) + (second.value - end),
         "interaction": 0.0,
     }
@@ -227,7 +243,8 @@ def _contributors(
     for term in FACTORS:
         moved = {names[query]: change for query, change in _changes(worlds, term).items() if change}
         ordered = sorted(
-            moved, key=lambda name: (-round(abs(moved[name]), 12), moved[name] * terms[term] < 0, name)
+            moved,
+            key=lambda name: (-round(abs(moved[name]), 12), moved[name] * terms[term] < 0, name),
         )
         shown += [
             Contributor(query_id=name, term=term, change=moved[name]) for name in ordered[:CONTRIBUTORS]

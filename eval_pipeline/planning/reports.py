@@ -215,7 +215,7 @@ class Contributor(Document, frozen=True):
     """A query that moves a term."""
 
     query_id: Annotated[str, Help("The query.")]
-    term: Annotated[str, Help("`system`, `formula` or `labels`.")]
+    term: Annotated[str, Help("`system`, `scorer`, `formula` or `labels`.")]
     change: Annotated[float, Help("What it adds to the term, unrounded.")]
 
 
@@ -229,7 +229,17 @@ class ExplainReport(Document, frozen=True):
         str, Help("The second run; the same as the first where two points of time are asked about.")
     ]
     total: Annotated[float, Help("The whole movement.")]
-    system: Annotated[float, Help("Because of other results from the system.")]
+    system: Annotated[
+        Number,
+        Help("Because of other results from the system; null if another scorer gave the scores of run B."),
+    ]
+    scorer: Annotated[
+        float,
+        Help(
+            "Because of another judge or evaluator, or another configuration of it, together with the system: the "
+            "first scorer did not score run B."
+        ),
+    ]
     formula: Annotated[float, Help("Because of another definition.")]
     labels: Annotated[float, Help("Because of other labels.")]
     data: Annotated[float, Help("Because the same run was delivered anew, or other archives.")]

@@ -23,9 +23,10 @@ from eval_pipeline.computing.history import (
     run_file,
     still_stands,
 )
-from eval_pipeline.computing.judges import Setup, canaries, judge_setups, judgement_statuses
+from eval_pipeline.computing.judges import Setup, canaries, judgement_statuses, scorers
 from eval_pipeline.config import Config
-from eval_pipeline.documents import UNSET
+from eval_pipeline.documents import UNSET, UnsetType
+from eval_pipeline.formulas.scores import PREFIX
 from eval_pipeline.loading.cases import ExpectedCases
 from eval_pipeline.metrics import EXTRACTION_FORMULA_VERSION
 from eval_pipeline.records import LEXICAL_BASELINE
@@ -42,10 +43,11 @@ from eval_pipeline.showing.run_report import (
     Rates,
     Tokens,
 )
+from eval_pipeline.showing.scores import Scorer, _judges_of_runs
 from eval_pipeline.store.open import Connection, first_value
 from eval_pipeline.store.project import Store
 from eval_pipeline.store.runs import RunRow
-from eval_pipeline.words import rounded
+from eval_pipeline.words import count, rounded
 
 # What such a name stands for changes without notice, so that two runs under it cannot be compared.
 MOVING_ALIAS = re.compile(
@@ -96,14 +98,14 @@ def judge_config_problems(config: Row | None, *, is_judged: bool) -> list[str]:
 
 
 def problems_of_setups(setups: Mapping[str, Setup]) -> list[str]:
-    """The same of the judges that were asked, with the asks that a problem is about where it is not about all."""
+    """Return the problems of the judges of these asks; a problem of some asks names them."""
     found: dict[str, list[str]] = {}
-    for ask, setup in setups.items():
-        judge = dict(zip(NAMES, setup, strict=True))
-        for problem in judge_config_problems({"judge": judge}, is_judged=True):
+    judges = {ask: setup for ask, setup in setups.items() if not ask.startswith(PREFIX)}
+    for ask, setup in judges.items():
+        for problem in judge_config_problems({"judge": setup._asdict()}, is_judged=True):
             found.setdefault(problem, []).append(ask)
     return [
-        problem if len(asks) == len(setups) else f"{problem} ({', '.join(asks)})"
+        problem if len(asks) == len(judges) else f"{problem} ({', '.join(asks)})"
         for problem, asks in found.items()
     ]
 
@@ -115,12 +117,16 @@ def _judge_problems(
 
     Of a run with judgements it is those judges that count, and not what its run.json says.
     """
-    setups, changed = judge_setups(con, list(runs)), canaries(con, list(runs))
+    known, changed = scorers(con, list(runs)), canaries(con, list(runs))
     found = {}
     for run_key, (suite, configured, is_judged) in runs.items():
         found[run_key] = (
-            problems_of_setups(setups[run_key])
-            if run_key in setups
+            problems_of_setups(setups)
+            if (
+                setups := {
+                    a: one.setup for a, one in known.get(run_key, {}).items() if not a.startswith(PREFIX)
+                }
+            )
             else judge_config_problems(configured, is_judged=is_judged)
         )
         alarm = changed[run_key].problem(config.canary_alarm(suite)) if run_key in changed else None
@@ -150,6 +156,7 @@ class RunBlocks:
     judge_coverage: JudgeCoverage
     judge_reliability: JudgeReliability
     judge_config_problems: list[str]
+    judges: dict[str, Scorer] | UnsetType
     extraction: Extraction | None
     indexing: Indexing | None
 
@@ -166,7 +173,9 @@ def run_blocks(
     delivered = delivered_rows(con, run)
     document = run_file(con, run)
     asked = {run.run_key: (document.get("suite"), document.get("config"), judge.get("is_judged", False))}
-    statuses = judgement_statuses(con, run) if still_stands(con, VERDICTS, run, point) else {}
+    is_current = still_stands(con, VERDICTS, run, point)
+    statuses = judgement_statuses(con, run) if is_current else {}
+    judges = _judges_of_runs(con, [run.run_key]).get(run.run_key, {}) if is_current else {}
     return RunBlocks(
         performance=_performance(_only(rows_at(con, "aggregates.latency_summary", run, point)), judge),
         judge_coverage=JudgeCoverage(
@@ -178,6 +187,7 @@ def run_blocks(
         ),
         judge_reliability=_reliability(con, run, point, judge),
         judge_config_problems=_judge_problems(con, config or Config(), asked)[run.run_key],
+        judges=judges or UNSET,
         extraction=_extraction(con, run, point, expected or ExpectedCases())
         if "extractions" in delivered
         else None,
@@ -188,8 +198,13 @@ def run_blocks(
 def _reliability(con: Connection, run: RunRow, point: Point, judge: Row) -> JudgeReliability:
     """No table keeps κ: it is of the scores that stand there, and not said of a point with others."""
     n = judge.get("spot_check_n", 0)
-    found = JudgeReliability(disagreement_rate=judge.get("disagreement_rate"), spot_check_n=n)
-    if n < FEWEST_PAIRS or not still_stands(con, SPOT_CHECKS, run, point):
+    pairs_n = judge.get("spot_check_pairs") or n
+    found = JudgeReliability(
+        disagreement_rate=judge.get("disagreement_rate"),
+        spot_check_n=n,
+        spot_check_pairs=UNSET if pairs_n == n else pairs_n,
+    )
+    if pairs_n < FEWEST_PAIRS or not still_stands(con, SPOT_CHECKS, run, point):
         return found
     pairs = _second_scores(con, run)
     if len(pairs) < FEWEST_PAIRS:
@@ -208,6 +223,19 @@ def _second_scores(con: Connection, run: RunRow) -> list[tuple[float, float]]:
     statement = _SECOND_SCORES if table_columns(con, VERDICTS) else _DELIVERED_SCORES
     pairs = con.execute(statement, {"run": run.run_key}).fetchall()
     return [pair for pair in pairs if all(one is not None and 0 <= one <= _HIGHEST_SCORE for one in pair)]
+
+
+def judge_lines(judges: Mapping[str, Scorer] | UnsetType) -> list[str]:
+    """Return `groundedness: judge words, version 1, 89 scores` for every ask."""
+    return [f"{ask}: {_in_words(one)}" for ask, one in (judges or {}).items() if not ask.startswith(PREFIX)]
+
+
+def _in_words(scorer: Scorer) -> str:
+    known = msgspec.to_builtins(scorer).items()
+    settings = [
+        f"{name.replace('_', ' ')} {value}" for name, value in known if name != "n" and value is not None
+    ]
+    return ", ".join([*settings, count(scorer.n, "score")])
 
 
 def kappa_words(reliability: JudgeReliability) -> str:
@@ -232,14 +260,14 @@ def _uncited_fives(con: Connection, run: RunRow, point: Point) -> int | None:
     if not table_columns(con, OUTCOMES):
         return 0
     judged = (
-        f"(from {VERDICTS} where ask = 'groundedness' and status <> 'skipped')"
+        f"(from {VERDICTS} where run_key = $1 and ask = 'groundedness' and status <> 'skipped')"
         if table_columns(con, VERDICTS)
-        else "(select 0 as run_key, 0 as query_key, null as status, null as score, null as n_cited where false)"
+        else "(select 0 as run_key, 0 as query_key, null as score, null as n_cited where false)"
     )
     n = first_value(
         con,
         f"select count(*) from (from {OUTCOMES} where run_key = $1) o left join {judged} v using (run_key, query_key) "
-        "where case when v.status is null then groundedness_score else v.score end = 5 and has_answer "
+        f"where case when exists {judged} then v.score else groundedness_score end = 5 and has_answer "
         "and not is_error and not coalesce(is_abstained, false) and coalesce(v.n_cited, 0) = 0 "
         "and not exists (from raw.citations c where c.run_key = $1 and c.query_key = o.query_key) "
         'and not exists (from raw."references" r where r.run_key = $1 and r.query_key = o.query_key)',

@@ -16,7 +16,7 @@ from eval_pipeline.showing.blocks import UNSTABLE_ABOVE, _judge_problems
 from eval_pipeline.showing.runs import unknown_runs
 from eval_pipeline.store.open import Connection, first_value
 from eval_pipeline.store.project import Store
-from eval_pipeline.words import decimal
+from eval_pipeline.words import count, decimal
 
 REASONS_NAMED = 3
 JUDGE: Final = "aggregates.judge_summary"
@@ -272,13 +272,13 @@ def unstable_judges(con: Connection, run_ids: Collection[str] | None) -> Faults:
         return {}
     rows = con.execute(_UNSTABLE, {"run_ids": _asked(run_ids), "most": UNSTABLE_ABOVE}).fetchall()
     return {
-        run_id: f"{disagreeing} of {pairs} re-judged items disagree, which is more than {UNSTABLE_ABOVE * 100:g} %"
-        for run_id, disagreeing, pairs in rows
+        run_id: f"{count(disagreeing, 'pair')} of verdicts ({rate:.0%}) disagree, more than {UNSTABLE_ABOVE:.0%}"
+        for run_id, disagreeing, rate in rows
     }
 
 
 _UNSTABLE = """
-select r.run_id, j.n_disagreeing, j.spot_check_n
+select r.run_id, j.n_disagreeing, j.disagreement_rate
 from aggregates.judge_summary j
 join raw.runs r using (run_key)
 where ($run_ids is null or list_contains($run_ids, r.run_id)) and j.disagreement_rate > $most

@@ -14,6 +14,7 @@ from eval_pipeline.errors import UnknownName
 from eval_pipeline.formulas.catalogue import CORE, CORE_BY_SPAN
 from eval_pipeline.showing.run_state import run_states
 from eval_pipeline.showing.runs import part_headlines, run_summaries, runs_of_other_chunkers
+from eval_pipeline.showing.scores import scored_configs
 from eval_pipeline.store.open import Connection, first_value
 from eval_pipeline.store.project import Project, Store
 from eval_pipeline.store.runs import NightRun, RunRow, attempts, find_run
@@ -43,7 +44,10 @@ class ListedRun(Document, frozen=True):
     ]
     headline: Annotated[dict[str, float | None], Help("Metric: its stored value; null where it has none.")]
     config: Annotated[
-        dict[str, Any] | UnsetType, Help("Its configuration as delivered; only of `runs RUN_ID`.")
+        dict[str, Any] | UnsetType,
+        Help(
+            "Its configuration; `judge` and `judges` are what scores it now, as in `show`. Only of `runs RUN_ID`."
+        ),
     ] = UNSET
     commit_hash: Annotated[
         str | UnsetType | None, Help("The commit it was made from, or null; only of `runs RUN_ID`.")
@@ -87,8 +91,9 @@ def list_runs(
         if run_id is not None:
             run = find_run(store.con, run_id)
             (listed,) = _listed(store, list(attempts(store.con, [run_id]).values()))
-            delivered = masked(run_file(store.con, run))
-            config, commit = delivered.get("config") or {}, delivered.get("commit_hash")
+            delivered = run_file(store.con, run)
+            config = scored_configs(store.con, {run.run_key: delivered})[run.run_key]
+            commit = masked(delivered).get("commit_hash")
             return RunList(
                 format=FORMAT,
                 runs=[msgspec.structs.replace(listed, config=config, commit_hash=commit)],
@@ -176,7 +181,14 @@ def _configuration(con: Connection, run: RunRow) -> dict[str, Any]:
         "left join ledger.label_chunkers v on v.variant_key = c.golden_key where c.run_key = ?)",
         [run.run_key],
     )
-    return {**dict(leaves(masked(delivered))), "labels": labels}
+    delivered["config"] = scored_configs(con, {run.run_key: delivered})[run.run_key]
+    # The number of its scores is a result.
+    places = {
+        place: value
+        for place, value in leaves(masked(delivered))
+        if not (place.startswith("config.judges.") and place.endswith(".n"))
+    }
+    return {**places, "labels": labels}
 
 
 def leaves(value: Mapping[str, Any], place: str = "") -> Iterator[tuple[str, Any]]:

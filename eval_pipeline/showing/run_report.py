@@ -7,6 +7,7 @@ from typing import Annotated
 import msgspec
 
 from eval_pipeline.documents import UNSET, Document, Help, ScoreCoverage, UnsetType
+from eval_pipeline.showing.scores import Scorer
 from eval_pipeline.showing.undefined import _NO_GOLDEN_SET, OTHER_LABELS
 
 Number = float | None
@@ -107,7 +108,10 @@ class JudgeReliability(Document, frozen=True):
     disagreement_rate: Annotated[
         Number, Help("Share of the spot checks that disagree with the judge; null without a spot check.")
     ]
-    spot_check_n: Annotated[int, Help("How many spot checks there are.")]
+    spot_check_n: Annotated[int, Help("How many questions were judged a second time.")]
+    spot_check_pairs: Annotated[
+        int | UnsetType, Help("How many pairs of verdicts that gave; only if it is another number.")
+    ] = UNSET
     kappa: Annotated[
         Number | UnsetType,
         Help(
@@ -368,6 +372,13 @@ class RunReport(Document, frozen=True):
         dict[str, Bounds],
         Help("Metric of judged labels: between what it lies, where hits are unjudged; not with `--as-of`."),
     ] = msgspec.field(default_factory=dict)
+    judges: Annotated[
+        dict[str, Scorer] | UnsetType,
+        Help(
+            "Ask, or metric of a delivered score: the scorer whose scores count, and `n`, the number of them. Only for "
+            "runs with judgements or delivered scores."
+        ),
+    ] = UNSET
 
     def coverage_of(self, metric: str) -> str | None:
         """`120 of 200`, if more than 2 % of the answers that need this score have none; else None."""

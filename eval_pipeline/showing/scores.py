@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Annotated, Final
 
+import msgspec
+
+from eval_pipeline.bundle.secrets import masked
 from eval_pipeline.computing.derived import table_columns
-from eval_pipeline.documents import ScoreCoverage
+from eval_pipeline.computing.history import Row
+from eval_pipeline.computing.judges import scorers
+from eval_pipeline.documents import UNSET, Document, Help, ScoreCoverage, UnsetType
 from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.registry import Registry
-from eval_pipeline.formulas.scores import PREFIX, Delivered, score_metric
+from eval_pipeline.formulas.scores import DELIVERED_SCORES, PREFIX, Delivered, score_metric
 from eval_pipeline.records import SCORED_ASKS
 from eval_pipeline.store.open import Connection
 from eval_pipeline.store.project import Store
@@ -41,6 +46,25 @@ where is_scored or not (is_failed or is_abstained or coalesce(is_skipped, false)
 """
 
 
+class Scorer(Document, frozen=True, kw_only=True):
+    """The judge, rater or program that gave scores of a run."""
+
+    judge: Annotated[
+        str | UnsetType | None, Help("Only of judges: its name; null if only run.json names it.")
+    ] = UNSET
+    model: Annotated[str | None, Help("Its model; null if it is not recorded.")]
+    version: Annotated[str | None, Help("Its version; null if it is not recorded.")]
+    prompt_version: Annotated[str | UnsetType | None, Help("Only of judges: the version of its prompt.")] = (
+        UNSET
+    )
+    season: Annotated[str | UnsetType | None, Help("Only of judges: its season.")] = UNSET
+    temperature: Annotated[float | str | UnsetType | None, Help("Only of judges: its temperature.")] = UNSET
+    source: Annotated[
+        str | UnsetType | None, Help("Only of delivered scores: `judge`, `human` or `code`.")
+    ] = UNSET
+    n: Annotated[int, Help("How many scores it gave.")]
+
+
 def metrics_of(store: Store, run_keys: Collection[int] | None = None) -> Registry:
     """The definitions, with the scores that these runs (without a word: all) have values of as metrics of their own.
 
@@ -56,20 +80,63 @@ def metrics_of(store: Store, run_keys: Collection[int] | None = None) -> Registr
 def _score_metrics(
     store: Store, by_name: Definition, run_keys: Collection[int] | None
 ) -> dict[str, Definition]:
-    of_runs = "run_key between $first and $last and run_key in (select unnest($keys)) and "
-    keys = sorted(run_keys or ())
-    if run_keys is not None and not keys:
-        return {}
-    rows = store.con.execute(
-        "select name, bool_and(value is null or value in (0, 1)), count(value) > 0 from ("
-        "select run_key, name, value from raw.scores union all select run_key, name, value from raw.run_scores) "
-        f"where {of_runs if keys else ''}true group by name order by name",
-        {"keys": keys, "first": keys[0], "last": keys[-1]} if keys else {},
-    ).fetchall()
+    wanted = None if run_keys is None else list(run_keys)
+    rows = store.con.execute(DELIVERED_SCORES, {"run_keys": wanted}).fetchall()
+    by_names: dict[str, list[tuple[bool, bool]]] = {}
+    for _, name, *_, is_binary, has_numbers in rows:
+        by_names.setdefault(name, []).append((is_binary, has_numbers))
     return {
-        PREFIX + name: score_metric(store.definitions(), by_name, name, of=Delivered(*delivered))
-        for name, *delivered in rows
+        PREFIX + name: score_metric(
+            store.definitions(),
+            by_name,
+            name,
+            of=Delivered(all(binary for binary, _ in runs), any(numbers for _, numbers in runs)),
+        )
+        for name, runs in sorted(by_names.items())
     }
+
+
+def _judges_of_runs(con: Connection, run_keys: Collection[int]) -> dict[int, dict[str, Scorer]]:
+    """Return run → ask, or metric of a delivered score → the scorer that counts, if anything is recorded of it."""
+    found: dict[int, dict[str, Scorer]] = {}
+    for run_key, known in scorers(con, run_keys).items():
+        for ask, one in known.items():
+            setup = one.setup
+            if not any(value is not None for value in setup) and one.judge is None:
+                continue
+            of_its_kind = {"source": setup.source}
+            if not ask.startswith(PREFIX):
+                of_its_kind = {"judge": one.judge, "season": one.season, "temperature": setup.temperature}
+                of_its_kind["prompt_version"] = setup.prompt_version
+            entry = Scorer(model=setup.model, version=setup.version, n=one.n, **of_its_kind)
+            found.setdefault(run_key, {})[ask] = entry
+    return found
+
+
+def scored_configs(con: Connection, documents: Mapping[int, Row]) -> dict[int, Row]:
+    """Return run → configuration of its run.json, but with the judges that score the run now; secrets masked."""
+    known = _judges_of_runs(con, list(documents))
+    return {
+        run_key: _scored_config(masked(document.get("config") or {}), known.get(run_key, {}))
+        for run_key, document in documents.items()
+    }
+
+
+def _scored_config(config: Row, known: Mapping[str, Scorer]) -> Row:
+    judges = [one for ask, one in known.items() if not ask.startswith(PREFIX)]
+    judge = {}
+    for name in ("model", "version", "temperature", "prompt_version"):
+        values = [value for one in judges if (value := getattr(one, name)) is not None]
+        judge[name] = (
+            " and ".join(dict.fromkeys(map(str, values)))
+            if len(set(values)) > 1
+            else next(iter(values), None)
+        )
+    return (
+        config
+        | ({"judge": judge} if judges else {})
+        | ({"judges": msgspec.to_builtins(known)} if known else {})
+    )
 
 
 def _unscored_of(store: Store, run: RunRow) -> dict[str, int]:

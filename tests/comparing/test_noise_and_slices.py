@@ -92,7 +92,7 @@ def run(number: int, **facts: object) -> RecentRun:
         "is_last_complete": True,
         "chunker_version": "v1",
         "configuration": "{}",
-        "judge": "null",
+        "judges": {},
         **facts,
     }
     return RecentRun(**values)

@@ -88,6 +88,8 @@ def recorded_settings(facts: RunFacts) -> dict[str, str]:
 
 def _settings(settings: Mapping[str, object], before: str) -> Iterator[tuple[str, str]]:
     for name, value in settings.items():
+        if before.startswith("judges.") and name == "n":
+            continue  # The number of its scores is a result.
         if isinstance(value, Mapping):
             yield from _settings(value, f"{before}{name}.")
         elif value is not None:

@@ -22,7 +22,7 @@ from eval_pipeline.report.pages._widgets import (
 from eval_pipeline.report.pages.figures import _figure
 from eval_pipeline.report.pages.html import Child, Html, _data_text, _join, tag
 from eval_pipeline.report.pages.run_charts import _field_chart, _stage_chart, latency_chart
-from eval_pipeline.showing.blocks import UNSTABLE_ABOVE, kappa_words
+from eval_pipeline.showing.blocks import UNSTABLE_ABOVE, judge_lines, kappa_words
 from eval_pipeline.showing.run_report import (
     Coverage,
     Extraction,
@@ -200,7 +200,7 @@ def judge_section(document: RunReport) -> Iterator[Section]:
                     ("tokens", f"{performance.judge_tokens or 0:,}", _cost(performance.judge_cost)),
                 ]
             ),
-            _statuses(coverage),
+            _statuses(document),
             _reliability(reliability),
             _join(tag("h3", "Problems of its configuration"), bullets(_data_text(one) for one in problems))
             if problems
@@ -209,12 +209,12 @@ def judge_section(document: RunReport) -> Iterator[Section]:
     )
 
 
-def _statuses(coverage: JudgeCoverage) -> Html | None:
-    """What became of the answers of judges that were asked."""
-    if not coverage.judgements:
-        return None
-    told = (f"{ask}: {each_counted(statuses)}" for ask, statuses in coverage.judgements.items())
-    return _join(tag("h3", "Judgements"), bullets(_data_text(one) for one in told))
+def _statuses(document: RunReport) -> Html | None:
+    """List the judges, and the judgements by status."""
+    statuses = document.judge_coverage.judgements or {}
+    lines = judge_lines(document.judges)
+    lines += [f"{ask}: {each_counted(counted)}" for ask, counted in statuses.items()]
+    return _join(tag("h3", "Judgements"), bullets(map(_data_text, lines))) if lines else None
 
 
 def _inconsistent(coverage: JudgeCoverage) -> str | None:
@@ -230,7 +230,7 @@ def _rate(rate: float | None) -> str:
 
 
 def _checked(reliability: JudgeReliability) -> str:
-    n = reliability.spot_check_n
+    n = reliability.spot_check_pairs or reliability.spot_check_n
     return f"of {count(n, 'spot check')}{kappa_words(reliability)}" if n else "no spot check"
 
 

@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from eval_pipeline.bundle.secrets import masked
 from eval_pipeline.comparing.documents import CompareReport, GateReport
 from eval_pipeline.comparing.stored import gate_verdicts
 from eval_pipeline.errors import UnknownName, UsageError
@@ -39,7 +38,7 @@ from eval_pipeline.showing.plausibility import (
     shown_per_query,
 )
 from eval_pipeline.showing.runs import PART_HEADLINES, part_headlines
-from eval_pipeline.showing.scores import metrics_of
+from eval_pipeline.showing.scores import metrics_of, scored_configs
 from eval_pipeline.store.open import Connection
 from eval_pipeline.store.project import Project, Store
 from eval_pipeline.store.runs import NightRun, RunRow, attempts, computed_with, find_run
@@ -171,14 +170,15 @@ def _with_questions(store: Store, runs: tuple[RunRow, RunRow], material: PairMat
 
 
 def _queries_of(con: Connection, run: RunRow) -> list[QueryRow]:
-    """Its scored queries; where a judgement scores one, what is said of it is what that judge said."""
+    """Return the run's scored queries; in a run with judgements only these give reasons and claims."""
     judged = page_rows.judged_words(con, run)
     rows = [QueryRow(*row) for row in page_rows.query_rows(con, run)]
+    if not judged:
+        return rows
     return [
-        replace(row, judge_reasoning=judged[row.query_key][0], unsupported_claims=judged[row.query_key][1])
-        if row.query_key in judged
-        else row
+        replace(row, judge_reasoning=reasoning, unsupported_claims=claims)
         for row in rows
+        for reasoning, claims in [judged.get(row.query_key, (None, []))]
     ]
 
 
@@ -233,11 +233,10 @@ def _with_parameters(text: str | None, parameters: Mapping[str, object]) -> str 
 
 
 def _facts(con: Connection, runs: Sequence[RunRow]) -> list[RunFacts]:
-    found = {}
-    for row in page_rows.run_facts(con, [run.run_key for run in runs]):
-        fields = [*row[1:-1], masked(json.loads(row[-1]).get("config") or {})]
-        found[row[0]] = RunFacts(*fields)
-    return [found[run.run_key] for run in runs]
+    run_keys = [run.run_key for run in runs]
+    rows = {row[0]: row[1:] for row in page_rows.run_facts(con, run_keys)}
+    configs = scored_configs(con, {run_key: json.loads(row[-1]) for run_key, row in rows.items()})
+    return [RunFacts(*(*rows[run_key][:-1], configs[run_key])) for run_key in run_keys]
 
 
 def _states(store: Store, runs: Sequence[RunRow]) -> list[dict[str, FormulaState]]:
