@@ -121,12 +121,8 @@ def _judge_problems(
     found = {}
     for run_key, (suite, configured, is_judged) in runs.items():
         found[run_key] = (
-            problems_of_setups(setups)
-            if (
-                setups := {
-                    a: one.setup for a, one in known.get(run_key, {}).items() if not a.startswith(PREFIX)
-                }
-            )
+            problems_of_setups({ask: one.setup for ask, one in known[run_key].items()})
+            if any(one.judge for one in known.get(run_key, {}).values())
             else judge_config_problems(configured, is_judged=is_judged)
         )
         alarm = changed[run_key].problem(config.canary_alarm(suite)) if run_key in changed else None

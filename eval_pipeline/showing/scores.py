@@ -11,7 +11,7 @@ import msgspec
 from eval_pipeline.bundle.secrets import masked
 from eval_pipeline.computing.derived import table_columns
 from eval_pipeline.computing.history import Row
-from eval_pipeline.computing.judges import scorers
+from eval_pipeline.computing.judges import Setup, scorers
 from eval_pipeline.documents import UNSET, Document, Help, ScoreCoverage, UnsetType
 from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.registry import Registry
@@ -47,21 +47,15 @@ where is_scored or not (is_failed or is_abstained or coalesce(is_skipped, false)
 
 
 class Scorer(Document, frozen=True, kw_only=True):
-    """The judge, rater or program that gave scores of a run."""
+    """The judge, rater or program that gave scores of a run; null is not recorded."""
 
-    judge: Annotated[
-        str | UnsetType | None, Help("Only of judges: its name; null if only run.json names it.")
-    ] = UNSET
-    model: Annotated[str | None, Help("Its model; null if it is not recorded.")]
-    version: Annotated[str | None, Help("Its version; null if it is not recorded.")]
-    prompt_version: Annotated[str | UnsetType | None, Help("Only of judges: the version of its prompt.")] = (
-        UNSET
-    )
+    judge: Annotated[str | UnsetType | None, Help("Only of judges: the name of the judge.")] = UNSET
+    model: Annotated[str | None, Help("Its model.")]
+    version: Annotated[str | None, Help("Its version.")]
+    prompt_version: Annotated[str | UnsetType | None, Help("Only of judges: its prompt.")] = UNSET
     season: Annotated[str | UnsetType | None, Help("Only of judges: its season.")] = UNSET
     temperature: Annotated[float | str | UnsetType | None, Help("Only of judges: its temperature.")] = UNSET
-    source: Annotated[
-        str | UnsetType | None, Help("Only of delivered scores: `judge`, `human` or `code`.")
-    ] = UNSET
+    source: Annotated[str | UnsetType | None, Help("Only of others: `judge`, `human` or `code`.")] = UNSET
     n: Annotated[int, Help("How many scores it gave.")]
 
 
@@ -82,18 +76,12 @@ def _score_metrics(
 ) -> dict[str, Definition]:
     wanted = None if run_keys is None else list(run_keys)
     rows = store.con.execute(DELIVERED_SCORES, {"run_keys": wanted}).fetchall()
-    by_names: dict[str, list[tuple[bool, bool]]] = {}
+    found: dict[str, Delivered] = {}
     for _, name, *_, is_binary, has_numbers in rows:
-        by_names.setdefault(name, []).append((is_binary, has_numbers))
-    return {
-        PREFIX + name: score_metric(
-            store.definitions(),
-            by_name,
-            name,
-            of=Delivered(all(binary for binary, _ in runs), any(numbers for _, numbers in runs)),
-        )
-        for name, runs in sorted(by_names.items())
-    }
+        known = found.get(name, Delivered(is_binary=True, has_numbers=False))
+        found[name] = Delivered(known.is_binary and is_binary, known.has_numbers or has_numbers)
+    registry = store.definitions()
+    return {PREFIX + name: score_metric(registry, by_name, name, of=of) for name, of in sorted(found.items())}
 
 
 def _judges_of_runs(con: Connection, run_keys: Collection[int]) -> dict[int, dict[str, Scorer]]:
@@ -102,7 +90,7 @@ def _judges_of_runs(con: Connection, run_keys: Collection[int]) -> dict[int, dic
     for run_key, known in scorers(con, run_keys).items():
         for ask, one in known.items():
             setup = one.setup
-            if not any(value is not None for value in setup) and one.judge is None:
+            if ask.startswith(PREFIX) and setup == Setup():
                 continue
             of_its_kind = {"source": setup.source}
             if not ask.startswith(PREFIX):
@@ -124,19 +112,13 @@ def scored_configs(con: Connection, documents: Mapping[int, Row]) -> dict[int, R
 
 def _scored_config(config: Row, known: Mapping[str, Scorer]) -> Row:
     judges = [one for ask, one in known.items() if not ask.startswith(PREFIX)]
-    judge = {}
+    judge: Row = {}
     for name in ("model", "version", "temperature", "prompt_version"):
-        values = [value for one in judges if (value := getattr(one, name)) is not None]
-        judge[name] = (
-            " and ".join(dict.fromkeys(map(str, values)))
-            if len(set(values)) > 1
-            else next(iter(values), None)
-        )
-    return (
-        config
-        | ({"judge": judge} if judges else {})
-        | ({"judges": msgspec.to_builtins(known)} if known else {})
-    )
+        values = [value for value in dict.fromkeys(getattr(one, name) for one in judges) if value is not None]
+        if values:
+            judge[name] = values[0] if len(values) == 1 else " and ".join(map(str, values))
+    blocks = ({"judge": judge} if judges else {}) | ({"judges": msgspec.to_builtins(known)} if known else {})
+    return config | blocks
 
 
 def _unscored_of(store: Store, run: RunRow) -> dict[str, int]:

@@ -167,7 +167,7 @@ def test_every_output_of_a_rejudged_run_names_the_judge_that_scores_it(rejudged:
 
 def test_diff_shows_that_a_run_was_rejudged(rejudged: Desk) -> None:
     differs = rejudged.must("diff", "before", "monday", "--json").json["differs"]
-    assert differs["config.judge.model"] == ["old-judge", "new-judge"]
+    assert differs.get("config.judge.model") == ["old-judge", "new-judge"]
 
 
 def test_an_abstention_that_only_the_old_judge_saw_does_not_count_in_a_rejudged_run(desk: Desk) -> None:
@@ -290,6 +290,8 @@ def test_scores_of_the_old_judge_that_still_count_are_named_beside_the_new_judge
     folder = desk.run("monday", rows, config={"judge": OLD_JUDGE}).relative_to(desk.folder)
     desk.lines(str(folder / "judgements.jsonl"), [judgement(0)])
     desk.load()
+    configuration = desk.must("runs", "monday").text
+    assert {"new-judge", "old-judge"} <= set(configuration.split())
     judges = desk.must("show", "monday", "--json").json["judges"]
     assert {ask: (judge["model"], judge["n"]) for ask, judge in judges.items()} == {
         "correctness": ("old-judge", 4),
