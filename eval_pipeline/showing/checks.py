@@ -16,7 +16,7 @@ from eval_pipeline.showing.blocks import UNSTABLE_ABOVE, _judge_problems
 from eval_pipeline.showing.runs import unknown_runs
 from eval_pipeline.store.open import Connection, first_value
 from eval_pipeline.store.project import Store
-from eval_pipeline.words import count, decimal
+from eval_pipeline.words import decimal
 
 REASONS_NAMED = 3
 JUDGE: Final = "aggregates.judge_summary"
@@ -268,17 +268,21 @@ order by r.run_id
 
 def unstable_judges(con: Connection, run_ids: Collection[str] | None) -> Faults:
     """Runs whose spot check disagrees with the judge too often (S2.28)."""
-    if not table_columns(con, JUDGE):
+    columns = table_columns(con, JUDGE)
+    if not columns:
         return {}
-    rows = con.execute(_UNSTABLE, {"run_ids": _asked(run_ids), "most": UNSTABLE_ABOVE}).fetchall()
+    # Rows of an earlier version of the definition have only the number of pairs.
+    pairs_n = "coalesce(spot_check_pairs, spot_check_n)" if "spot_check_pairs" in columns else "spot_check_n"
+    values = {"run_ids": _asked(run_ids), "most": UNSTABLE_ABOVE}
+    rows = con.execute(_UNSTABLE.format(pairs=pairs_n), values).fetchall()
     return {
-        run_id: f"{count(disagreeing, 'pair')} of verdicts ({rate:.0%}) disagree, more than {UNSTABLE_ABOVE:.0%}"
-        for run_id, disagreeing, rate in rows
+        run_id: f"{disagreeing} of {pairs} re-judged items disagree, which is more than {UNSTABLE_ABOVE * 100:g} %"
+        for run_id, disagreeing, pairs in rows
     }
 
 
 _UNSTABLE = """
-select r.run_id, j.n_disagreeing, j.disagreement_rate
+select r.run_id, j.n_disagreeing, {pairs}
 from aggregates.judge_summary j
 join raw.runs r using (run_key)
 where ($run_ids is null or list_contains($run_ids, r.run_id)) and j.disagreement_rate > $most
