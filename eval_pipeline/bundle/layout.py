@@ -74,7 +74,8 @@ class RunFolder:
     """A run's folder and the files of its parts.
 
     A file may have been made from another: `called` names that one, `problems` are its rows that did not come along.
-    `original` is to be kept with this run: of several runs of a file, with the first.
+    `original` is to be kept with this run: of several runs of a file, with the first. `place` orders runs of one load
+    that have the same time; runs whose order is unknown share a place.
     """
 
     path: Path
@@ -82,6 +83,7 @@ class RunFolder:
     called: dict[str, Path] = field(default_factory=dict)
     problems: dict[str, list[Problem]] = field(default_factory=dict)
     original: Original | None = None
+    place: int = 0
 
     @property
     def run_file(self) -> Path:

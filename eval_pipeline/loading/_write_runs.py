@@ -105,6 +105,7 @@ class RunDelivery:
     run: Run
     document: str
     parts: list[PartDelivery]
+    place: int = 0
 
 
 class RunRejected(Exception):
@@ -254,14 +255,16 @@ def _write_run_rows(store: Store, deliveries: Sequence[RunDelivery]) -> dict[str
     rows: list[dict[str, object]] = []
     for delivery, dataset_key in zip(deliveries, dataset_keys, strict=True):
         run = delivery.run
-        run_key, known_dataset, loaded_at = known.get(run.run_id, (next_key, dataset_key, store.clock()))
+        run_key, known_dataset, loaded_at, place = known.get(
+            run.run_id, (next_key, dataset_key, store.clock(), delivery.place)
+        )
         if known_dataset != dataset_key:
             raise RunRejected(run.run_id, delivery.parts[0], other_dataset(run))
         next_key += run_key == next_key
         keys[run.run_id] = run_key
         rows.append(
             {"run_key": run_key, "run_id": run.run_id, "dataset_key": dataset_key, **_run_values(run)}
-            | {"document": delivery.document, "first_loaded_at": loaded_at}
+            | {"document": delivery.document, "first_loaded_at": loaded_at, "place_in_load": place}
         )
     if known:
         con.execute(
@@ -273,12 +276,13 @@ def _write_run_rows(store: Store, deliveries: Sequence[RunDelivery]) -> dict[str
     return keys
 
 
-def _known_runs(con: Connection, run_ids: list[str]) -> dict[str, tuple[int, int, dt.datetime]]:
+def _known_runs(con: Connection, run_ids: list[str]) -> dict[str, tuple[int, int, dt.datetime, int]]:
     rows = con.execute(
-        "select run_id, run_key, dataset_key, first_loaded_at from raw.runs where run_id in (select unnest(?))",
+        "select run_id, run_key, dataset_key, first_loaded_at, place_in_load from raw.runs "
+        "where run_id in (select unnest(?))",
         [run_ids],
     ).fetchall()
-    return {run_id: (run_key, dataset_key, loaded_at) for run_id, run_key, dataset_key, loaded_at in rows}
+    return {run_id: (run_key, *columns) for run_id, run_key, *columns in rows}
 
 
 _RUN_COLUMNS = pa.schema(
@@ -306,6 +310,7 @@ _RUN_COLUMNS = pa.schema(
         ("document", pa.string()),
         ("first_loaded_at", pa.timestamp("us")),
         ("evaluation_state", pa.string()),
+        ("place_in_load", pa.int32()),
     ]
 )
 

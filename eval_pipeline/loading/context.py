@@ -140,6 +140,7 @@ class LoadOptions:
     The files of `read_again` are read although the store has their bytes: the rules by which rows are taken changed.
     `rebuilding`: what comes was kept before; it is not kept once more, and comes in although its texts were forgotten.
     `replace_labels`: golden sets may lose queries.
+    `is_ordered`: the order of the bundles is the order in time of runs that have the same time.
     """
 
     dry_run: bool = False
@@ -148,6 +149,7 @@ class LoadOptions:
     read_again: frozenset[Path] = frozenset()
     rebuilding: bool = False
     replace_labels: bool = False
+    is_ordered: bool = True
 
     @property
     def keeps(self) -> bool:

@@ -337,4 +337,4 @@ def _load(folders: Sequence[Path], inbox: Inbox, project: Project) -> LoadReport
             project.notify(f"{folder}: {NO_RUN_FILE}")
     if not folders:
         return LoadReport()
-    return load_bundles(folders, project, options=LoadOptions(texts_again=False))
+    return load_bundles(folders, project, options=LoadOptions(texts_again=False, is_ordered=False))

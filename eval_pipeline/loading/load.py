@@ -142,6 +142,8 @@ def load_bundles(
     check_places(project.settings)
     bundles = [find_bundle(one) if isinstance(one, Path) else one for one in found]
     chosen = options or LoadOptions()
+    if chosen.is_ordered:
+        _place_runs(bundles, are_ordered=[isinstance(one, Bundle) for one in found])
     with _keeping(project, chosen) as keeping:
         before = _snapshot_of_store(project, bundles, keeping=keeping, options=chosen)
         inverted_spans = load_config(project.settings.config).inverted_spans
@@ -168,6 +170,17 @@ def load_bundles(
         if not chosen.dry_run:
             _finish_load(load, bundles)
     return load.report
+
+
+def _place_runs(bundles: Sequence[Bundle], *, are_ordered: Sequence[bool]) -> None:
+    """Number the runs of one load: by their place in a file, and by argument if they are in a folder."""
+    place = 0
+    for bundle, is_ordered in zip(bundles, are_ordered, strict=True):
+        bundle.runs = [
+            replace(run, place=place + (number if is_ordered else 0))
+            for number, run in enumerate(bundle.runs)
+        ]
+        place += max(1, len(bundle.runs))
 
 
 @contextmanager

@@ -268,7 +268,7 @@ def _look(load: Load) -> StoredRuns:
 
 
 def _in_order(load: Load, folders: Sequence[RunFolder]) -> list[Entry]:
-    """Runs by their time, so that keys and partitions follow it; those without a time come last."""
+    """Runs by time, place and name, so that keys and partitions follow it; those without a time come last."""
     readable: list[Entry] = []
     for folder in folders:
         try:
@@ -281,7 +281,7 @@ def _in_order(load: Load, folders: Sequence[RunFolder]) -> list[Entry]:
     times = {
         run.run_id: parse_time(run.created_at) if run.created_at else dt.datetime.max for _, run in readable
     }
-    ordered = sorted(readable, key=lambda entry: (times[entry[1].run_id], entry[1].run_id))
+    ordered = sorted(readable, key=lambda entry: (times[entry[1].run_id], entry[0].place, entry[1].run_id))
     return leave_out_runs(load, ordered)
 
 
@@ -311,7 +311,7 @@ def _changed_parts(load: Load, stored: StoredRuns, entry: Entry) -> RunDelivery 
         return None
     if load.options.keeps:
         load.staged[run.run_id] = _keep_run(load, folder, run, parts, held)
-    return RunDelivery(run, read_run_document(folder.run_file), parts)
+    return RunDelivery(run, read_run_document(folder.run_file), parts, folder.place)
 
 
 def _without_words_of_scores(load: Load, folder: RunFolder, run: Run) -> RunFolder:
@@ -366,7 +366,7 @@ def _keep_run(
 
     def named(part: str, ending: str, content: str) -> KeptFile:
         name = f"runs/{run.run_id}/{part}{ending}"
-        return KeptFile(part, name, content, None, 0, run.dataset, run.run_id)
+        return KeptFile(part, name, content, None, 0, run.dataset, run.run_id, place=folder.place or None)
 
     kept: list[KeptFile] = []
     for part in parts:

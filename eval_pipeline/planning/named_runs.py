@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from eval_pipeline.config import Config, load_config
-from eval_pipeline.errors import InvalidConfig, StoreMissing, UnknownName, UsageError
+from eval_pipeline.errors import InvalidConfig, RefusedError, StoreMissing, UnknownName, UsageError
 from eval_pipeline.store.inspection import inspecting
 from eval_pipeline.store.open import Connection
 from eval_pipeline.store.project import Project
@@ -151,7 +151,7 @@ class _Finder:
         ]
         complete = [one for one in asked if one.is_last_complete]
         if complete:
-            return complete[-1]
+            return self._in_known_order(LATEST, complete[-1])
         where = f" {self.chosen.in_words()}" if self.chosen else " in this store"
         if not known:
             raise UsageError(
@@ -169,7 +169,19 @@ class _Finder:
                 f"nothing is {PREVIOUS}: before {run.run_id} there is no complete run of {_scope(run)}; "
                 "`eval-pipeline runs` lists those that can be named"
             )
-        return self._run(before)
+        # The run itself may share its time with the one before it.
+        self._in_known_order(PREVIOUS, run)
+        return self._in_known_order(PREVIOUS, self._run(before))
+
+    def _in_known_order(self, name: str, run: NightRun) -> NightRun:
+        """Return the run; refuse to order runs by their names."""
+        tied = _tied_runs(self.con, run.run_id)
+        if tied:
+            raise RefusedError(
+                f"{name} is ambiguous: {run.run_id} and {tied[0]} have the same time, and nothing records which came "
+                "first. Name both runs, or give each its time with `load --created-at` (created_at in run.json)"
+            )
+        return run
 
     def _baseline(self, run: NightRun) -> NightRun:
         pinned = self.config.baseline_of(run.suite, run.dataset)
@@ -183,6 +195,20 @@ class _Finder:
         if pinned not in run_ids(self.con):
             raise UnknownName("run", pinned, run_ids(self.con), hint=f"({place}, [baselines])")
         return self._run(pinned)
+
+
+def _tied_runs(con: Connection, run_id: str) -> list[str]:
+    """Return the complete runs of the same suite, dataset and time whose order relative to the run is unknown."""
+    rows = con.execute(
+        "with timed as (select r.*, n.effective_night, n.ordered_at - to_microseconds(place_in_load) as made_at "
+        "from raw.runs r join main.run_nights n using (run_key) where n.is_complete and n.superseded_by is null "
+        "and r.attempt is null and r.replicate_of is null) "
+        "select other.run_id from timed own join timed other using (dataset_key, effective_night, made_at) "
+        "where own.run_id = ? and other.run_key <> own.run_key and own.suite is not distinct from other.suite "
+        "and (own.first_loaded_at <> other.first_loaded_at or own.place_in_load = other.place_in_load) order by all",
+        [run_id],
+    ).fetchall()
+    return [other for (other,) in rows]
 
 
 def _config(project: Project, config_file: Path | None) -> Config:

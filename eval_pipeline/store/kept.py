@@ -105,6 +105,8 @@ class KeptFile:
     chunker_version: str | None = None
     # What the ledger called the lost bytes that this file was written for, from the store's rows.
     written_instead_of: str | None = None
+    # The place of the run among those of its load; None is the first.
+    place: int | None = None
 
     @property
     def owner(self) -> tuple[str | None, ...]:

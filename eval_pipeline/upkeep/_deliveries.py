@@ -301,6 +301,6 @@ def describe(delivery: Path, path: Path, *, with_hash: bool = False) -> KeptFile
 
 
 def _described_original(path: Path, name: str, words: list[str]) -> KeptFile:
-    owner = {"run_id" if words[0] == "runs" else "dataset": words[1]}
-    found = KeptFile(ORIGINAL, name, "", None, 0, **owner).measured(path)
+    run_id, dataset = (words[1], None) if words[0] == "runs" else (None, words[1])
+    found = KeptFile(ORIGINAL, name, "", None, 0, dataset, run_id).measured(path)
     return replace(found, content_hash=found.hash or "")

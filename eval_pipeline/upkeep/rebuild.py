@@ -13,7 +13,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from eval_pipeline.bundle.layout import ROW_PARTS
+from eval_pipeline.bundle.layout import ROW_PARTS, find_bundle
 from eval_pipeline.errors import StoreBusy, StoreDamaged, StoreError, StoreMissing, UsageError
 from eval_pipeline.loading.cases import forget_what_is_expected
 from eval_pipeline.loading.context import LoadOptions, LoadReport
@@ -155,9 +155,12 @@ def _put_kept_right(project: Project) -> tuple[list[Repaired], int]:
 
 
 def _load(fresh: Project, delivery: KeptDelivery) -> LoadReport:
-    """One delivery, as of the time when it came."""
+    """Load a kept delivery, as of its time and with its runs in their old places."""
     as_of = replace(fresh, clock=lambda: delivery.time or fresh.clock())
-    return load_bundles([delivery.path], as_of, options=LoadOptions(rebuilding=True))
+    places = {file.run_id: file.place or 0 for file in delivery.files() or () if file.part == "run"}
+    bundle = find_bundle(delivery.path)
+    bundle.runs = [replace(run, place=places.get(run.path.name, 0)) for run in bundle.runs]
+    return load_bundles([bundle], as_of, options=LoadOptions(rebuilding=True, is_ordered=False))
 
 
 def _add(report: RebuildReport, loaded: LoadReport) -> None:

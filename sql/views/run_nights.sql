@@ -1,5 +1,11 @@
 -- Which night a run belongs to, whether it answered everything it was asked, and whether it stands for its night.
-with recursive runs as (
+with recursive shared as (
+    select run_key, count(*) over (partition by dataset_key, suite, created_at) > 1 as is_shared
+    from raw.runs
+    where attempt is null and replaces is null and replicate_of is null
+),
+
+runs as (
     select
         runs.run_key,
         runs.run_id,
@@ -10,8 +16,11 @@ with recursive runs as (
         runs.replicate_of,
         in_order.ordered_at,
         coalesce(runs.night, cast(in_order.ordered_at as date)) as effective_night,
-        -- A run that says neither its night nor its time is a night of its own.
-        case when runs.night is null and runs.created_at is null then runs.run_id else '' end as own_night,
+        -- A run is a night of its own if it records neither night nor time, or shares its time with another run
+        -- without being declared a further attempt.
+        case
+            when runs.night is null and (runs.created_at is null or shared.is_shared) then runs.run_id else ''
+        end as own_night,
         coalesce(counts.golden_key > 0 or counts.is_without_results, false) as has_golden_set,
         coalesce(counts.n_golden, 0) as n_golden,
         coalesce(counts.n_results, 0) as n_results,
@@ -30,6 +39,7 @@ with recursive runs as (
     from raw.runs as runs
     inner join ledger.runs_in_order as in_order on runs.run_key = in_order.run_key
     left join ledger.run_counts as counts on runs.run_key = counts.run_key
+    left join shared on runs.run_key = shared.run_key
 ),
 
 replacements as (
