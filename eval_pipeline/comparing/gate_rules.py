@@ -5,6 +5,7 @@
 # on_inconclusive = "warn"       # exit code 4; "fail": exit code 1
 # presence = 0.98                # share of the golden queries that both runs must have answered
 # drift_nights = 14              # how far back a slow decline is looked for; 0 switches that off
+# defaults = true                # the default rules for metrics without a written rule; false: the written ones alone
 #
 # [[gate.rules]]
 # metric = "hit@5"
@@ -44,7 +45,7 @@ DEFAULT_MARGINS: Final[Mapping[str, float]] = {
 }
 EXTRACTION_TARGET: Final = 0.9
 
-_OPTIONS: Final = ("evidence", "on_inconclusive", "presence", "drift_nights", "rules")
+_OPTIONS: Final = ("evidence", "on_inconclusive", "presence", "drift_nights", "defaults", "rules")
 _RULE_FIELDS: Final = (
     "metric",
     "margin",
@@ -107,7 +108,7 @@ class GateConfig:
 
 
 def read_gate(table: Table, registry: Registry, *, path: Path | None) -> GateConfig:
-    """The gate's configuration; what cannot be meant is an error that says what is allowed."""
+    """Return the checked configuration of the gate: the written rules, and default rules for all other metrics."""
     where = f"{path or 'eval-pipeline.toml'}: [gate]"
     _only_known(table, _OPTIONS, where=where)
     entries = _entries(table.get("rules"), where=where)
@@ -116,8 +117,14 @@ def read_gate(table: Table, registry: Registry, *, path: Path | None) -> GateCon
         rule.metric: _slices(entry.get("slices"), where=f"{where} rules.{rule.metric}")
         for rule, entry in zip(rules, entries, strict=True)
     }
+    has_defaults = _flag(table, "defaults", default=True, where=where)
+    if not rules and not has_defaults:
+        raise InvalidConfig(f"{where}: defaults = false leaves no rule; write [[gate.rules]], or remove it")
+    written = {rule.metric for rule in rules}
+    if has_defaults:
+        rules += [rule for rule in _default_rules(registry) if rule.metric not in written]
     return GateConfig(
-        rules=rules if table.get("rules") is not None else _default_rules(registry),
+        rules=rules,
         slices=slices,
         evidence=_choice(table, "evidence", ("test", "margin"), where=where),
         on_inconclusive=_choice(table, "on_inconclusive", ("warn", "fail"), where=where),

@@ -179,7 +179,9 @@ def test_contradicting_formats_are_wrong_usage(settings) -> None:
 )
 def test_the_gates_exit_code_is_its_verdict(settings, tmp_path, candidate, minimum_n, code, verdict) -> None:
     config = tmp_path / "gate.toml"
-    config.write_text(f'[[gate.rules]]\nmetric = "hit@5"\nminimum_n = {minimum_n}\n')
+    config.write_text(
+        f'[gate]\ndefaults = false\n[[gate.rules]]\nmetric = "hit@5"\nminimum_n = {minimum_n}\n'
+    )
     baseline = "run-a" if candidate == "run-b" else "run-b"
     result = run(settings, "gate", candidate, "--baseline", baseline, "--config", str(config), "--json")
     assert result.exit_code == code
@@ -188,7 +190,8 @@ def test_the_gates_exit_code_is_its_verdict(settings, tmp_path, candidate, minim
 
 def test_an_inconclusive_gate_can_be_made_to_fail(settings, tmp_path) -> None:
     config = tmp_path / "gate.toml"
-    config.write_text('[gate]\non_inconclusive = "fail"\n[[gate.rules]]\nmetric = "scope_miss_rate"\n')
+    text = '[gate]\ndefaults = false\non_inconclusive = "fail"\n[[gate.rules]]\nmetric = "scope_miss_rate"\n'
+    config.write_text(text)
     words = ["gate", "run-b", "--baseline", "run-a", "--config", str(config), "--format", "junit"]
     result = run(settings, *words)
     assert result.exit_code == 1

@@ -28,21 +28,26 @@ def test_without_a_table_quality_judges_failures_and_extraction_are_asked(regist
     assert (config.evidence, config.on_inconclusive, config.presence) == ("test", "warn", 0.98)
 
 
-def test_rules_that_are_written_down_take_the_place_of_the_defaults(registry) -> None:
-    table = {"rules": [{"metric": "hit@1", "margin": 0.05, "minimum_n": 10}]}
-    (rule,) = read_gate(table, registry, path=None).rules
-    assert (rule.metric, rule.margin, rule.minimum_n, rule.direction) == ("hit@1", 0.05, 10, "higher")
-    assert not rule.is_default
+def test_written_rules_are_added_to_the_default_rules_of_other_metrics(registry) -> None:
+    table = {"rules": [{"metric": "hit@5", "margin": 0.05, "minimum_n": 10}]}
+    rule, *defaults = read_gate(table, registry, path=None).rules
+    assert (rule.metric, rule.margin, rule.minimum_n, rule.direction) == ("hit@5", 0.05, 10, "higher")
+    assert not rule.is_default and all(one.is_default for one in defaults)
+    shipped = {one.metric for one in read_gate({}, registry, path=None).rules}
+    assert {one.metric for one in defaults} == shipped - {"hit@5"}
+    assert read_gate(table | {"defaults": False}, registry, path=None).rules == [rule]
 
 
 def test_rules_may_also_be_tables_by_metric(registry) -> None:
-    (rule,) = read_gate({"rules": {"mrr": {"margin": 0.1}}}, registry, path=None).rules
+    (rule,) = read_gate({"rules": {"mrr": {"margin": 0.1}}, "defaults": False}, registry, path=None).rules
     assert (rule.metric, rule.margin) == ("mrr", 0.1)
 
 
 def test_a_slice_names_a_dimension_or_one_of_its_values(registry) -> None:
     config = read_gate(
-        {"rules": [{"metric": "hit@5", "slices": ["category", "vault=work"]}]}, registry, path=None
+        {"rules": [{"metric": "hit@5", "slices": ["category", "vault=work"]}], "defaults": False},
+        registry,
+        path=None,
     )
     known = [("category", "hard"), ("category", "easy"), ("vault", "work"), ("tag", "x")]
     asked = with_slices(config.rules, config.slices, known)
@@ -72,6 +77,7 @@ def test_a_slice_names_a_dimension_or_one_of_its_values(registry) -> None:
         ({"rules": [{"metric": EXTRACTION}]}, InvalidConfig, "at_least"),
         ({"rules": [{"metric": "hit@5"}, {"metric": "hit@5"}]}, InvalidConfig, "several rules"),
         ({"rules": []}, InvalidConfig, "rules are tables"),
+        ({"defaults": False}, InvalidConfig, "leaves no rule"),
         ({"rules": [{"margin": 0.1}]}, InvalidConfig, "names its metric"),
     ],
 )

@@ -113,7 +113,7 @@ def test_scores_move_no_p_value_of_another_metric(settings, tmp_path):
 
 def test_a_gate_asks_about_scores_as_about_any_metric(settings):
     rules = (
-        '[scores.cost]\ndirection = "lower"\n'
+        '[scores.cost]\ndirection = "lower"\n[gate]\ndefaults = false\n'
         '[[gate.rules]]\nmetric = "scores.passed"\n[[gate.rules]]\nmetric = "scores.cost"\nmargin = 0.5\n'
         '[[gate.rules]]\nmetric = "scores.overall"\nat_least = 0.5\n'
         '[[gate.rules]]\nmetric = "scores.nobody"\n'

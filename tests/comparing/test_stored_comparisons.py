@@ -357,7 +357,7 @@ def verdicts(settings: Settings) -> list[tuple[Any, ...]]:
 def write_gate(settings: Settings) -> None:
     """One rule that a single lost query of two breaks, against night-2."""
     settings.config.write_text(
-        '[baselines]\nnightly = "night-2"\n[gate]\npresence = 0.0\nevidence = "margin"\n'
+        '[baselines]\nnightly = "night-2"\n[gate]\ndefaults = false\npresence = 0.0\nevidence = "margin"\n'
         '[[gate.rules]]\nmetric = "hit@5"\nmargin = 0.02\nminimum_n = 1\n'
     )
 

@@ -147,7 +147,7 @@ def done(computed, tmp_path_factory):
     """One range over both pairs, with a gate against the first night."""
     settings = copied(computed, tmp_path_factory.mktemp("pairs"))
     settings.config.write_text(
-        '[baselines]\nkb = "r2"\n[gate]\nevidence = "margin"\n'
+        '[baselines]\nkb = "r2"\n[gate]\ndefaults = false\nevidence = "margin"\n'
         '[[gate.rules]]\nmetric = "hit@5"\nmargin = 0.02\nminimum_n = 1\n'
     )
     with dg.DagsterInstance.ephemeral() as instance:

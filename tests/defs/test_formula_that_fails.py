@@ -33,7 +33,7 @@ select run_key, query_key, not_third / 2 as half from metrics.not_third
 """
 WHY = "run r2, query q2: Conversion Error: Could not convert string 'x3' to DOUBLE"
 RUNS = {"r1", "r2", "r3", "r4"}
-GATE = '[[gate.rules]]\nmetric = "not_third"\n[[gate.rules]]\nmetric = "hit@10"\nat_least = 0.5\n'
+GATE = '[gate]\ndefaults = false\n[[gate.rules]]\nmetric = "not_third"\n[[gate.rules]]\nmetric = "hit@10"\nat_least = 0.5\n'
 
 
 @pytest.fixture(scope="module")

@@ -104,7 +104,9 @@ def test_a_night_is_asked_taken_in_computed_compared_and_published_unless_the_ga
     project, instance, kb
 ):
     with project.settings.config.open("a") as file:
-        file.write('[baselines]\nkb = "small-one-2026-09-01"\n[gate]\nevidence = "margin"\n')
+        file.write(
+            '[baselines]\nkb = "small-one-2026-09-01"\n[gate]\ndefaults = false\nevidence = "margin"\n'
+        )
         file.write('[[gate.rules]]\nmetric = "hit@5"\nmargin = 0.02\nminimum_n = 1\n')
     assert evaluated(project, instance, "2026-09-01").success
     pages = set(project.settings.reports.rglob("*.html"))

@@ -200,7 +200,9 @@ def test_judgements_beside_delivered_scores_are_another_kind_of_score_and_no_oth
     assert said.endswith("computing them again changes nothing")
     assert {"same definitions", "scores of another kind"} <= set(found.trust)
     rule = 'metric = "judge_groundedness"\nmargin = 0.5\nminimum_n = 1\n'
-    world.settings.config.write_text(f'[gate]\nevidence = "margin"\n[[gate.rules]]\n{rule}', "utf-8")
+    world.settings.config.write_text(
+        f'[gate]\ndefaults = false\nevidence = "margin"\n[[gate.rules]]\n{rule}', "utf-8"
+    )
     judged = gate(project_of(world.settings), "alone", "delivered")
     assert any("different kinds of scores" in one for one in judged.preconditions)
 

@@ -125,7 +125,7 @@ def test_what_to_do_next_names_the_files_and_is_a_command_that_works(folder):
 )
 def test_a_file_passes_the_gate_against_a_file_or_not(folder, share, queries, code, word):
     write_run(folder / "new.run", share, queries)
-    rules = '[[gate.rules]]\nmetric = "recall@1_doc"\nmargin = 0.05\n'
+    rules = '[gate]\ndefaults = false\n[[gate.rules]]\nmetric = "recall@1_doc"\nmargin = 0.05\n'
     (folder / "eval-pipeline.toml").write_text(rules, "utf-8")
     found, out, _ = said("gate new.run --baseline old.run --labels qrels.txt", folder)
     assert (found, out.split(":")[0]) == (code, word)
