@@ -8,6 +8,8 @@ from typing import Final
 
 # Of what is stored, and of what people read of it; `rounded` and `rounded_by` of sql/functions have as many.
 DECIMALS: Final = 4
+# Values below this are in a small unit, such as USD per call.
+SMALL: Final = 0.001
 
 
 def count(number: int, noun: str, *, plural: str | None = None) -> str:
@@ -38,21 +40,27 @@ def target_words(is_met: bool | None) -> str:
     return {True: "met", False: "not met", None: "undecided"}[is_met]
 
 
-def rounded(value: float | None) -> float | None:
+def decimals_of(*values: float | None) -> int:
+    """Return the number of decimals for values of one unit: four significant digits if all of them are small."""
+    largest = max((abs(value) for value in values if value is not None), default=0.0)
+    return DECIMALS if largest >= SMALL or not largest else DECIMALS - 1 - math.floor(math.log10(largest))
+
+
+def rounded(value: float | None, decimals: int = DECIMALS) -> float | None:
     """As stored: half to even on the double's exact value, undefined is None, zero has no sign."""
     if value is None or not math.isfinite(value):
         return None
-    return round(value, DECIMALS) + 0.0
+    return round(value, decimals) + 0.0
 
 
-def decimal(value: float) -> str:
+def decimal(value: float, decimals: int = DECIMALS) -> str:
     """As people read a stored number; zero has no sign."""
-    return f"{value:z.{DECIMALS}f}"
+    return f"{value:z.{decimals}f}"
 
 
-def signed(value: float) -> str:
+def signed(value: float, decimals: int = DECIMALS) -> str:
     """As people read how far it moved."""
-    return f"{value:+.{DECIMALS}f}"
+    return f"{value:+.{decimals}f}"
 
 
 def each_counted(counts: Mapping[str, int]) -> str:

@@ -11,8 +11,6 @@ from eval_pipeline.cli.output import filled, print_line, table
 from eval_pipeline.cli.show import _print_undefined
 from eval_pipeline.comparing.documents import BETTER, WORSE, CompareReport
 from eval_pipeline.report.comparison_rows import (
-    OF_FEWER,
-    OF_FEWER_SAID,
     Row,
     is_sure,
     left_out,
@@ -64,6 +62,8 @@ def print_comparison(
 
 def _print_verdict(verdict: Verdict) -> None:
     print_line(filled(verdict.sentence))
+    if verdict.latency:
+        print_line(filled(verdict.latency))
     if verdict.trust:
         print_line(filled(f"trust: {verdict.trust}"))
     if verdict.places:
@@ -83,8 +83,6 @@ def _print_rows(report: CompareReport, *, every: bool) -> None:
         print_line()
         _print_others(report, rest)
     shown = [*asked, *rest] if every else asked
-    if any(row.is_of_fewer for row in shown):
-        print_line(filled(f"{OF_FEWER} {OF_FEWER_SAID}"))
     if same and report.run_a != report.run_b:
         named = ", ".join(row.key for row in same)
         print_line(filled(f"computed from the same results, and therefore the same: {named}"))
@@ -153,7 +151,7 @@ def _narrow(reason: str) -> tuple[str, ...]:
 
 
 def _name_marks(row: Row) -> str:
-    return ("*" if row.caveat else "") + (OF_FEWER if row.is_of_fewer else "")
+    return "*" if row.caveat else ""
 
 
 def _print_sensitivity(report: CompareReport) -> None:

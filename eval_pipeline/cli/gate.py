@@ -10,7 +10,7 @@ import click
 
 from eval_pipeline.cli.compare import format_of, json_text, prepared, write
 from eval_pipeline.cli.options import RUN_OR_FILE, as_json, choosing, with_labels, with_store, writing
-from eval_pipeline.cli.output import Cell, filled, number, print_line, table
+from eval_pipeline.cli.output import Cell, filled, print_line, table
 
 if TYPE_CHECKING:
     from eval_pipeline.comparing.documents import GateReport
@@ -105,7 +105,8 @@ def exit_code(document: GateReport) -> int:
 def _print(document: GateReport) -> None:
     from eval_pipeline.cli.compare_table import _broken
     from eval_pipeline.report.comparison_rows import rules_worth_showing
-    from eval_pipeline.report.numbers import change, p_value
+    from eval_pipeline.report.markdown import gate_values
+    from eval_pipeline.report.numbers import p_value
 
     print_line(f"{document.verdict.upper()}: {document.candidate} against {document.baseline}")
     for problem in document.preconditions:
@@ -116,9 +117,7 @@ def _print(document: GateReport) -> None:
             (
                 rule.verdict,
                 _broken(rule.label, most=LONGEST_RULE),
-                number(rule.baseline),
-                number(rule.candidate),
-                change(rule.delta),
+                *gate_values(rule),
                 "" if rule.margin is None else f"{rule.margin:g}",
                 p_value(rule.p_adjusted),
             )

@@ -9,8 +9,16 @@ from typing import Any, Final
 
 import numpy as np
 
-from eval_pipeline.comparing.documents import RATIO, TESTED, CasesCompared, PartCompared, Tested
-from eval_pipeline.comparing.significance import MACRO_F1, MEAN_TIME, MICRO_F1
+from eval_pipeline.comparing.documents import (
+    MEAN_TIME,
+    MEANS,
+    RATIO,
+    TESTED,
+    CasesCompared,
+    PartCompared,
+    Tested,
+)
+from eval_pipeline.comparing.significance import MACRO_F1, MICRO_F1
 from eval_pipeline.comparing.verdicts import deltas_of
 from eval_pipeline.computing.history import rows_at
 from eval_pipeline.loading.cases import held_cases
@@ -89,7 +97,8 @@ def _part(values: tuple[float | None, float | None, float | None], tested: Teste
     a, b, delta = values
     found = {name: getattr(tested, name) for name in (*TESTED, *RATIO)} if tested else {}
     if tested:
-        found |= {"delta_in_both": tested.delta, "family": tested.family, "verdict": tested.verdict}
+        found |= {f"{name}_in_both": getattr(tested, name) for name in MEANS}
+        found |= {"family": tested.family, "verdict": tested.verdict}
     return PartCompared(a=a, b=b, delta=delta, **found)
 
 

@@ -170,7 +170,8 @@ def _tested(
 ) -> dict[str, Tested]:
     """Every metric of queries and every measure of whole runs that is tested, adjusted for each other."""
     paired = material.paired
-    whole = _whole_run_tests(paired, *(parts.cases for parts in material.parts))
+    a, b = material.parts
+    whole = _whole_run_tests(paired, a.cases, b.cases, material.noise.times)
     queries = results_of(paired.compared, paired.keys, groups=paired.groups, untestable=untestable)
     asked = {**questions, **WHOLE_RUN_QUESTIONS}
     entries = entries_of(queries | whole, asked, bands=material.noise.bands, doubted=doubted)

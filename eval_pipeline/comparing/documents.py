@@ -25,9 +25,14 @@ UNLABELLED: Final = "no labels found"
 ADJUSTMENT: Final = "benjamini_hochberg"
 # What a test says of a difference.
 TESTED: Final = ("ci_low", "ci_high", "p_value", "p_adjusted", "test", "n", "mde", "adjusted_as")
+# The compared values, over the queries or cases that both runs define.
+MEANS: Final = ("a", "b", "delta")
 RATIO: Final = ("ratio", "ratio_low", "ratio_high", "ratio_p")
 # As `stats` calls the test of what was computed from the same bytes; to name it costs nothing here.
 IDENTICAL: Final = "identical"
+# The test of times: by the spread between runs of one configuration.
+BETWEEN_RUNS: Final = "between_runs"
+MEAN_TIME: Final = "latency_mean_ms"
 # What stands in the place of an adjusted p where no key of the family asks.
 NOT_ASKED: Final = "no question"
 
@@ -56,9 +61,9 @@ class Deltas(dict[str, Any]):
 class Tested(Document, frozen=True, kw_only=True):
     """How sure one metric's difference is."""
 
-    delta: Annotated[
-        Number, Help("b − a over the queries that both runs define; null where there are none.")
-    ] = None
+    a: Annotated[Number, Help("Mean of run a over the queries that both runs define.")] = None
+    b: Annotated[Number, Help("Mean of run b over the queries that both runs define.")] = None
+    delta: Annotated[Number, Help("b − a of these two values; null if no query is defined in both.")] = None
     ci_low: Annotated[Number, Help("Lower end of the 95 % interval of that difference.")]
     ci_high: Annotated[Number, Help("Upper end of the 95 % interval of that difference.")]
     p_value: Annotated[Number, Help("How likely chance alone moves as much, of this metric alone.")]
@@ -66,9 +71,7 @@ class Tested(Document, frozen=True, kw_only=True):
         Number,
         Help("The same, adjusted for the families that were asked; null where `adjusted_as` says why."),
     ]
-    test: Annotated[
-        str | None, Help("imagined_moves, or identical: computed from the same bytes. Null: not tested.")
-    ]
+    test: Annotated[str | None, Help("imagined_moves, identical, or between_runs (times); null: not tested.")]
     n: Annotated[int, Help("How many units both runs define: queries, or cases of extraction.")]
     mde: Annotated[
         Number, Help("The smallest difference that so many units show in four of five cases; null unknown.")
@@ -176,6 +179,8 @@ class PartCompared(Document, frozen=True, kw_only=True):
     ratio_low: Annotated[Number | UnsetType, Help("Lower end of the 95 % interval of the ratio.")] = UNSET
     ratio_high: Annotated[Number | UnsetType, Help("Upper end of the 95 % interval of the ratio.")] = UNSET
     ratio_p: Annotated[Number | UnsetType, Help("How likely chance alone gives such a ratio.")] = UNSET
+    a_in_both: Annotated[Number | UnsetType, Help("Run a over the cases, or queries, of both runs.")] = UNSET
+    b_in_both: Annotated[Number | UnsetType, Help("Run b over the cases, or queries, of both runs.")] = UNSET
     delta_in_both: Annotated[
         Number | UnsetType, Help("b − a over the cases, or queries, of both runs: what is tested.")
     ] = UNSET
@@ -189,10 +194,11 @@ class PartCompared(Document, frozen=True, kw_only=True):
         """How sure the difference is; None where it is not tested."""
         if self.test is UNSET:
             return None
-        delta = None if self.delta_in_both is UNSET else self.delta_in_both
-        said = {name: getattr(self, name) for name in (*TESTED, *RATIO)}
-        asked = {name: found for name in ("family", "verdict") if (found := getattr(self, name)) is not UNSET}
-        return Tested(delta=delta, is_identical=self.test == IDENTICAL, **said, **asked)
+        fields = {name: name for name in (*TESTED, *RATIO, "family", "verdict")}
+        fields |= {name: f"{name}_in_both" for name in MEANS}
+        known = {name: getattr(self, field) for name, field in fields.items()}
+        known = {name: value for name, value in known.items() if value is not UNSET}
+        return Tested(is_identical=self.test == IDENTICAL, **known)
 
 
 class NoiseBand(Document, frozen=True, kw_only=True):
@@ -279,8 +285,8 @@ class CompareReport(Document, frozen=True, kw_only=True):
     format: Annotated[int, Help("The format of this document.")] = FORMAT
     run_a: Annotated[str, Help("The run that is held against.")]
     run_b: Annotated[str, Help("The run in question.")]
-    aggregate_a: Annotated[dict[str, Number], Help("Metric → value of run a; null where it is undefined.")]
-    aggregate_b: Annotated[dict[str, Number], Help("Metric → value of run b; null where it is undefined.")]
+    aggregate_a: Annotated[dict[str, Number], Help("Metric → value of run a over its own queries.")]
+    aggregate_b: Annotated[dict[str, Number], Help("Metric → value of run b over its own queries.")]
     deltas: Annotated[
         dict[str, str | Number],
         Help(

@@ -13,7 +13,7 @@ from eval_pipeline.comparing.documents import GateRule, PairCoverage
 from eval_pipeline.comparing.gate_rules import GateConfig, Rule
 from eval_pipeline.comparing.options import SIGNIFICANT
 from eval_pipeline.comparing.pair_rows import IntArray
-from eval_pipeline.comparing.significance import Compared, Groups, _mean_of_values, _short, compare_metric
+from eval_pipeline.comparing.significance import Compared, Groups, _printed_means, _short, compare_metric
 from eval_pipeline.documents import UNSET
 from eval_pipeline.stats import PairedResult, adjust_by_family, holm, queries_needed, resolution
 from eval_pipeline.stats.power import fewest_moved_units
@@ -41,7 +41,6 @@ class Judged:
     reason: str
     baseline: float | None = None
     candidate: float | None = None
-    delta: float | None = None
     p_value: float | None = None
     p_adjusted: float | None = None
     ci_low: float | None = None
@@ -54,17 +53,18 @@ class Judged:
 
     def entry(self) -> GateRule:
         """As the document shows it."""
+        baseline, candidate, delta, decimals = _printed_means(self.baseline, self.candidate)
         return GateRule(
             metric=self.rule.metric,
             verdict=self.verdict,
-            baseline=rounded(self.baseline),
-            candidate=rounded(self.candidate),
-            delta=rounded(self.delta),
+            baseline=baseline,
+            candidate=candidate,
+            delta=delta,
             margin=self.margin,
             p_adjusted=_short(self.p_adjusted),
-            ci_low=rounded(self.ci_low),
+            ci_low=rounded(self.ci_low, decimals),
             reason=self.reason,
-            ci_high=rounded(self.ci_high),
+            ci_high=rounded(self.ci_high, decimals),
             p_value=_short(self.p_value),
             n=self.n,
             kind=self.kind,
@@ -72,7 +72,7 @@ class Judged:
             slice=self.rule.slice,
             slice_value=self.rule.slice_value,
             required=self.required,
-            resolution=rounded(self.resolution),
+            resolution=rounded(self.resolution, decimals),
             coverage=self.coverage or UNSET,
         )
 
@@ -173,7 +173,6 @@ def measure_change(
         "candidate": int(np.count_nonzero(pairs.defined_b & inside)),
         "either": int(np.count_nonzero((pairs.defined_a | pairs.defined_b) & inside)),
     }
-    wanted = pairs.on_both & inside
     alternative: Alternative = "less" if rule.is_higher_better else "greater"
     result = compare_metric(
         compared,
@@ -186,8 +185,8 @@ def measure_change(
     change = Change(
         rule,
         result,
-        _mean_of_values(pairs.a[wanted]),
-        _mean_of_values(pairs.b[wanted]),
+        result.a,
+        result.b,
         _problem(rule, counts),
         seen=f"; both runs have {counts['both']:,} of {counts['either']:,}" if is_judged else "",
         share=n_needed / pairs.a.size if pairs.a.size else 0.0,
@@ -279,8 +278,9 @@ def _judge_change(change: Change, p_adjusted: float | None) -> Judged:
     if change.problem:
         return replace(judged, verdict="inconclusive", reason=change.problem)
     if _has_failed(change, p_adjusted):
-        told = f"worse by {decimal(change.loss)}, more than {change.rule.margin:g}, and hardly by chance"
-        return replace(judged, verdict="fail", reason=f"{told} (p {p_adjusted:.3g}){change.seen}")
+        margin = change.rule.margin
+        why = f"worse by {decimal(change.loss)}, more than the margin of {margin:g} (p {p_adjusted:.3g})"
+        return replace(judged, verdict="fail", reason=f"{why}{change.seen}", margin=margin)
     largest = change.largest_loss
     if change.is_identical or (largest is not None and largest < change.margin):
         return replace(judged, verdict="pass", reason=_why_passed(change, largest or 0.0) + change.seen)
@@ -320,15 +320,12 @@ def _why_inconclusive(change: Change, p_adjusted: float | None) -> str:
 
 def _judge_by_margin(change: Change) -> Judged:
     """For deterministic replays: every change is real, so the margin alone decides."""
-    judged = _told(change, None)
+    judged = replace(_told(change, None), margin=change.rule.margin)
     if change.problem:
         return replace(judged, verdict="inconclusive", reason=change.problem)
     if change.loss > change.rule.margin + TOLERANCE:
-        return replace(
-            judged,
-            verdict="fail",
-            reason=f"worse by {decimal(change.loss)}, more than {change.rule.margin:g}",
-        )
+        why = f"worse by {decimal(change.loss)}, more than the margin of {change.rule.margin:g}"
+        return replace(judged, verdict="fail", reason=why)
     return replace(judged, verdict="pass", reason=f"no more than {change.rule.margin:g} worse")
 
 
@@ -342,7 +339,6 @@ def _told(change: Change, p_adjusted: float | None) -> Judged:
         reason="",
         baseline=change.baseline,
         candidate=change.candidate,
-        delta=result.delta,
         p_value=change.p_value,
         p_adjusted=p_adjusted,
         ci_low=result.lower_bound,
@@ -366,8 +362,9 @@ def _judge_drift(drift: Drift, p_adjusted: float | None) -> Judged:
         n=drift.nights,
     )
     if _has_failed(change, p_adjusted):
-        loss = f"{decimal(change.loss)} worse than {drift.anchor}, {nights} before, more than {change.rule.margin:g}"
-        return replace(told, verdict="fail", reason=f"{loss}, and hardly by chance (p {p_adjusted:.3g})")
+        loss = f"{decimal(change.loss)} worse than {drift.anchor}, {nights} before"
+        why = f"more than the margin of {change.rule.margin:g} (p {p_adjusted:.3g})"
+        return replace(told, verdict="fail", reason=f"{loss}, {why}")
     return replace(told, verdict="pass", reason=f"no lasting decline since {drift.anchor}, {nights} before")
 
 
@@ -378,8 +375,7 @@ def _judge_target(rule: Rule, baseline: float | None, candidate: float | None, *
     judged = replace(judged, required=rule.required is not False)
     if candidate is None or n == 0:
         return judged
-    delta = None if baseline is None else candidate - baseline
-    judged = replace(judged, candidate=candidate, delta=delta, n=n)
+    judged = replace(judged, candidate=candidate, n=n)
     is_met = candidate >= rule.target if rule.is_higher_better else candidate <= rule.target
     # Rounding must not make 0.89996 look like 0.9.
     told = f"{candidate:.6g} {'meets' if is_met else 'misses'} the target of {rule.target:g}"

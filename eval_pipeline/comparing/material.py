@@ -38,14 +38,14 @@ from eval_pipeline.comparing.pair_rows import (
     _unscored_answers,
     find_compared_run,
 )
-from eval_pipeline.comparing.significance import Compared, compare_metric
+from eval_pipeline.comparing.significance import Compared, between_runs, compare_metric
 from eval_pipeline.comparing.states import RunStates, _computed_from_the_same, _read_states, _require_usable
 from eval_pipeline.comparing.verdicts import ComparisonOptions
 from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.showing.plausibility import hidden_metrics, label_metrics, why_undefined
 from eval_pipeline.showing.scores import metrics_of
-from eval_pipeline.stats import PairedResult
+from eval_pipeline.stats import PairedResult, RunSpread
 from eval_pipeline.store.open import Connection
 from eval_pipeline.store.project import Store
 from eval_pipeline.store.runs import NightRun, RunRow, attempts, find_run
@@ -253,9 +253,12 @@ def whole_run_tests(con: Connection, paired: Paired) -> dict[str, PairedResult]:
 
 
 def _whole_run_tests(
-    paired: Paired, cases_a: Mapping[str, Counts], cases_b: Mapping[str, Counts]
+    paired: Paired,
+    cases_a: Mapping[str, Counts],
+    cases_b: Mapping[str, Counts],
+    spread: RunSpread | None = None,
 ) -> dict[str, PairedResult]:
-    times = compare_metric(paired.times, groups=paired.groups) if paired.times else None
+    times = between_runs(compare_metric(paired.times, groups=paired.groups), spread) if paired.times else None
     is_same = _computed_from_the_same("metrics.extraction", paired.states_a, paired.states_b)
     return whole_run_results(cases_a, cases_b, times, has_same_cases=is_same)
 
@@ -269,6 +272,7 @@ def _read_material(
     paired = read_pair(store, a, b)
     formulas = paired.registry.keys()
     sources = {key: formulas[key].name for key in paired.keys}
+    latency = paired.times.formula if paired.times else None
     labelled = _labelled(store.definitions(), a, b)
     aggregate_a, aggregate_b = (
         {
@@ -286,7 +290,7 @@ def _read_material(
         if paired.is_exact and not paired.is_unlabelled
         else {},
         spans=None if paired.is_exact or paired.is_without_results else _span_facts(paired, options),
-        noise=find_noise(con, a, b, sources=sources, k=options.compare_k),
+        noise=find_noise(con, a, b, sources=sources, k=options.compare_k, latency=latency),
         stale_labels=_count_stale_labels(con, b) if paired.is_exact else 0,
         parts=(read_parts(con, a.run_id), read_parts(con, b.run_id)),
         undefined=(

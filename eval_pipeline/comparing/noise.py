@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Final
@@ -13,8 +13,9 @@ from eval_pipeline.comparing.documents import FlakyQuery, IdenticalPairs, NoiseB
 from eval_pipeline.comparing.pair_rows import JUDGE, ComparedRun
 from eval_pipeline.computing.derived import rank_rows
 from eval_pipeline.computing.judges import Setup, scorers, setups_of_run
+from eval_pipeline.formulas.definition import Definition, quoted
 from eval_pipeline.showing.plausibility import implausible_runs
-from eval_pipeline.stats import noise_band, pairs_needed_for_band
+from eval_pipeline.stats import RunSpread, noise_band, pairs_needed_for_band, run_spread
 from eval_pipeline.store.open import Connection, first_value
 from eval_pipeline.words import rounded
 
@@ -164,22 +165,33 @@ def _bounds(run_keys: Sequence[int]) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class Noise:
-    """Per metric the band that identical runs stay in, and the queries that flip between them."""
+    """Per metric the band that identical runs stay in, and the queries that flip between them.
+
+    `times` is the spread of the logarithm of a run's geometric mean time between runs of one configuration.
+    """
 
     bands: dict[str, NoiseBand | None]
     pairs: IdenticalPairs
     flaky_queries: list[FlakyQuery]
+    times: RunSpread | None = None
 
 
 def find_noise(
-    con: Connection, a: ComparedRun, b: ComparedRun, *, sources: Mapping[str, str], k: int
+    con: Connection,
+    a: ComparedRun,
+    b: ComparedRun,
+    *,
+    sources: Mapping[str, str],
+    k: int,
+    latency: Definition | None = None,
 ) -> Noise:
     """Look at the last runs of b's suite and dataset, up to the later of the two; the pair itself does not count.
 
     Repetitions within a night are what this measures, so every complete run that nothing replaced takes part.
     """
     runs = recent_runs(con, b, until=[a, b], most=LOOKED_AT)
-    pairs = [pair for pair in identical_pairs(runs) if set(pair) != {a.run_key, b.run_key}]
+    groups = identical_runs(runs)
+    pairs = [pair for keys in groups for pair in pairwise(keys) if set(pair) != {a.run_key, b.run_key}]
     values = _stored_values(con, sorted({key for pair in pairs for key in pair}), sources) if pairs else {}
     flips = _count_flips(con, pairs, golden_key=b.golden_key, k=k)
     return Noise(
@@ -188,11 +200,27 @@ def find_noise(
         flaky_queries=[
             FlakyQuery(query_id=query_id, flips=flips_of, pairs=n) for query_id, flips_of, n in flips
         ],
+        times=_spread_of_times(con, groups, latency, but={a.run_key, b.run_key}) if latency else None,
     )
 
 
-def identical_pairs(runs: Sequence[RecentRun]) -> list[RunPair]:
-    """Neighbours, oldest first, among the repetitions of one system."""
+def _spread_of_times(
+    con: Connection, groups: Sequence[Sequence[int]], latency: Definition, *, but: Collection[int]
+) -> RunSpread | None:
+    """The runs `but` these two are compared with: a test must not learn the spread from what it tests."""
+    key = quoted(latency.headline[0])
+    levels = dict(
+        con.execute(
+            f"select run_key, avg(ln({key})) from metrics.{quoted(latency.short_name)} "
+            f"where {key} > 0 and run_key in (select unnest(?)) group by run_key",
+            [[run_key for keys in groups for run_key in keys if run_key not in but]],
+        ).fetchall()
+    )
+    return run_spread([[levels[run_key] for run_key in keys if run_key in levels] for keys in groups])
+
+
+def identical_runs(runs: Sequence[RecentRun]) -> list[list[int]]:
+    """The repetitions of each system, oldest first."""
     root = {run.run_id: run.run_id for run in runs}
     first_of: dict[tuple[str, str], str] = {}
 
@@ -210,7 +238,7 @@ def identical_pairs(runs: Sequence[RecentRun]) -> list[RunPair]:
     members: dict[str, list[int]] = {}
     for run in runs:
         members.setdefault(find(run.run_id), []).append(run.run_key)
-    return [pair for keys in members.values() for pair in pairwise(keys)]
+    return list(members.values())
 
 
 def _movements(

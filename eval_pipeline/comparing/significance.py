@@ -13,6 +13,8 @@ from msgspec.structs import replace
 
 from eval_pipeline.comparing.documents import (
     BETTER,
+    BETWEEN_RUNS,
+    MEAN_TIME,
     NOT_ASKED,
     UNCLEAR,
     WORSE,
@@ -28,14 +30,22 @@ from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.formulas.scores import PREFIX
 from eval_pipeline.showing.undefined import SPAN
-from eval_pipeline.stats import PairedResult, Scale, adjust_by_family, benjamini_hochberg, compare_paired
+from eval_pipeline.stats import (
+    PairedResult,
+    RunSpread,
+    Scale,
+    adjust_by_family,
+    benjamini_hochberg,
+    compare_paired,
+)
 from eval_pipeline.stats.binary import sign_test
 from eval_pipeline.stats.moves import cluster_sums
 from eval_pipeline.stats.paired import REACH
 from eval_pipeline.stats.power import fewest_moved_units
 from eval_pipeline.stats.results import IDENTICAL, Alternative
+from eval_pipeline.stats.student import student_quantile, student_tail
 from eval_pipeline.stats.units import cluster_numbers, on_exact_grid
-from eval_pipeline.words import rounded
+from eval_pipeline.words import decimals_of, rounded
 
 SHOWN_SLICES: Final = 10
 SMALLEST_SLICE: Final = 5
@@ -46,6 +56,7 @@ TOO_FEW: Final = "too few moved"
 NOT_TESTED: Final = "not tested"
 # The squares of larger values have no sum in a double.
 LARGEST_TESTED: Final = 1e150
+SPREAD_UNKNOWN: Final = "too few earlier runs of one configuration"
 
 Groups = Sequence[str | None] | None
 
@@ -114,7 +125,6 @@ class Question:
 
 MACRO_F1: Final = "extraction.macro_f1"
 MICRO_F1: Final = "extraction.micro_f1"
-MEAN_TIME: Final = "latency_mean_ms"
 # What is asked of whole runs.
 WHOLE_RUN_QUESTIONS: Final = {
     MEAN_TIME: Question("latency", direction="lower"),
@@ -157,7 +167,9 @@ def results_of(
     results = {one.metric: compare_metric(one, groups=groups) for one in compared}
     shown = {metric: results.get(metric, PairedResult(n=0)) for metric in metrics}
     return {
-        metric: PairedResult(n=result.n, delta=result.delta) if metric in untestable else result
+        metric: PairedResult(n=result.n, a=result.a, b=result.b, delta=result.delta)
+        if metric in untestable
+        else result
         for metric, result in shown.items()
     }
 
@@ -171,13 +183,13 @@ def entries_of(
 ) -> dict[str, Tested]:
     """The results as the document shows them: Simes inside a family, Benjamini–Hochberg over families.
 
-    The scores of others are adjusted among themselves: how many somebody delivers says nothing about other metrics. A
-    difference inside its band is no verdict, and of what is `doubted` there is none.
+    Imported scores are adjusted among themselves, because their number says nothing about other metrics; times are a
+    question apart from quality. A difference inside its band is no verdict, and `doubted` metrics have none.
     """
     silent = {metric: _why_not_adjusted(result, questions[metric]) for metric, result in results.items()}
     adjusted: dict[str, float | None] = {}
-    for is_score in (False, True):
-        asked = [metric for metric in results if metric.startswith(PREFIX) is is_score]
+    for kind in (PREFIX, MEAN_TIME, ""):
+        asked = [metric for metric in results if metric not in adjusted and metric.startswith(kind)]
         chances = [None if silent[metric] else _chance_of(results[metric]) for metric in asked]
         families = [questions[metric].family for metric in asked]
         adjusted |= zip(asked, adjust_by_family(chances, families), strict=True)
@@ -222,15 +234,18 @@ def _entry(
     result: PairedResult, question: Question, p_adjusted: float | None, adjusted_as: str | None
 ) -> Tested:
     is_ratio = result.ratio is not None
+    a, b, delta, decimals = _printed_means(result.a, result.b)
     return Tested(
-        delta=rounded(result.delta),
-        ci_low=rounded(result.ci_low),
-        ci_high=rounded(result.ci_high),
+        a=a,
+        b=b,
+        delta=delta,
+        ci_low=rounded(result.ci_low, decimals),
+        ci_high=rounded(result.ci_high, decimals),
         p_value=_short(result.p_value),
         p_adjusted=_short(p_adjusted),
         test=result.test,
         n=result.n,
-        mde=rounded(result.mde),
+        mde=rounded(result.mde, decimals),
         family=question.family,
         adjusted_as=adjusted_as,
         is_identical=result.test == IDENTICAL,
@@ -268,6 +283,27 @@ def compare_metric(
     )
 
 
+def between_runs(times: PairedResult, spread: RunSpread | None) -> PairedResult:
+    """Test times by the spread between runs: the load of a machine affects all queries of a run alike."""
+    if times.test == IDENTICAL:
+        return times
+    bare = PairedResult(n=times.n, a=times.a, b=times.b, delta=times.delta, ratio=times.ratio)
+    if spread is None or times.ratio is None:
+        return dataclasses.replace(bare, reason=SPREAD_UNKNOWN)
+    error = spread.deviation * math.sqrt(2)
+    p_value = min(1.0, 2 * student_tail(abs(math.log(times.ratio)) / error, spread.degrees))
+    factor = math.exp(student_quantile(0.025, spread.degrees) * error)
+    return dataclasses.replace(
+        bare,
+        p_value=p_value,
+        ratio_p=p_value,
+        ratio_low=times.ratio / factor,
+        ratio_high=times.ratio * factor,
+        test=BETWEEN_RUNS,
+        moved=times.moved,
+    )
+
+
 def _scale_for(scale: str, a: FloatArray, b: FloatArray) -> Scale:
     """The formula's own, unless a formula called binary yields something between 0 and 1."""
     if scale == "binary" and not np.all(np.isin(np.concatenate([a, b]), (0.0, 1.0))):
@@ -279,6 +315,13 @@ def _width_of(formula: Definition, scale: Scale) -> float | None:
     """Of the range that the header declares, else of the scale."""
     low, high = formula.header.value_range
     return float(high - low) if low is not None and high is not None and high > low else REACH[scale]
+
+
+def _printed_means(a: float | None, b: float | None) -> tuple[float | None, float | None, float | None, int]:
+    """Return both means rounded alike, the difference of the rounded means, and the number of decimals."""
+    decimals = decimals_of(a, b)
+    a, b = rounded(a, decimals), rounded(b, decimals)
+    return a, b, None if a is None or b is None else rounded(b - a, decimals), decimals
 
 
 def _short(p_value: float | None) -> float | None:

@@ -13,6 +13,7 @@ import msgspec
 
 from eval_pipeline.comparing.documents import (
     IDENTICAL,
+    MEANS,
     MODE,
     RATIO,
     TESTED,
@@ -174,7 +175,7 @@ class _DeltaRow(NamedTuple):
         return (
             own
             | {name: None if value is UNSET else value for name, value in said.items()}
-            | {"paired_delta": self.tested.delta}
+            | {f"paired_{name}": getattr(self.tested, name) for name in MEANS}
         )
 
 
@@ -219,7 +220,7 @@ _DELTAS: Final = {
     "caveat": "string",
     "adjusted_as": "string",
     "family": "string",
-    **dict.fromkeys(("paired_delta", *RATIO), "float64"),
+    **dict.fromkeys((*(f"paired_{name}" for name in MEANS), *RATIO), "float64"),
     "verdict": "string",
 }
 
@@ -332,7 +333,7 @@ def _read(con: Connection, pair: tuple[str, str], keys: PairKeys) -> StoredPair 
 def _read_deltas(con: Connection, keys: PairKeys) -> list[_DeltaRow]:
     names = ("metric", "a_value", "b_value", "delta", "caveat", "is_fallback")
     rows = con.execute(
-        f"select {', '.join([*names, 'paired_delta', *KEPT])} from comparisons.deltas "
+        f"select {', '.join([*names, *(f'paired_{name}' for name in MEANS), *KEPT])} from comparisons.deltas "
         "where run_a_key = ? and run_b_key = ?",
         list(keys),
     ).fetchall()
@@ -342,7 +343,7 @@ def _read_deltas(con: Connection, keys: PairKeys) -> list[_DeltaRow]:
 
 
 def _tested_of(row: Sequence[Any]) -> Tested:
-    said = dict(zip(("delta", *KEPT), row, strict=True))
+    said = dict(zip((*MEANS, *KEPT), row, strict=True))
     if said["ratio"] is None:
         said |= dict.fromkeys(RATIO, UNSET)
     return Tested(**said, is_identical=said["test"] == IDENTICAL)

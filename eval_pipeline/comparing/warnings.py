@@ -336,8 +336,8 @@ def _about_queries(paired: Paired) -> Iterator[str]:
     if paired.only_in_a or paired.only_in_b:
         yield (
             f"only in {paired.a.run_id}: {_queries(len(paired.only_in_a))}, only in {paired.b.run_id}: "
-            f"{_queries(len(paired.only_in_b))}; aggregates "
-            "are of each run's own queries, verdicts and tests of those in both"
+            f"{_queries(len(paired.only_in_b))}; values, verdicts and tests are over the queries in both, "
+            "`aggregate_a` and `aggregate_b` in JSON over each run's own"
         )
     for name, failed in (
         (paired.a.run_id, sum(query.error_a for query in paired.queries)),
@@ -378,7 +378,7 @@ def _about_cases(material: Material) -> Iterator[str]:
     delta = cases.macro_f1_delta_in_both
     moved = "" if delta is None else f", where macro F1 moved by {signed(delta) if delta else decimal(delta)}"
     yield (
-        f"{'; '.join(lacking)}; the values of extraction are of each run's own cases, its tests of the "
+        f"{'; '.join(lacking)}; the values and tests of extraction are over the "
         f"{count(cases.scored_in_both, 'case')} scored in both{moved}"
     )
 

@@ -14,7 +14,6 @@ from eval_pipeline.comparing.documents import (
     CompareReport,
     GateReport,
     GateRule,
-    PartCompared,
     QueryVerdict,
     SliceMoved,
     Tested,
@@ -32,7 +31,7 @@ from eval_pipeline.report.numbers import (
     value,
 )
 from eval_pipeline.report.pages.material import MetricFacts
-from eval_pipeline.words import DECIMALS, count
+from eval_pipeline.words import count, decimals_of
 
 # The formula whose keys are the names that others gave their scores; so many of them are drawn, tables hold all.
 SCORES: Final = "scores"
@@ -53,11 +52,6 @@ OTHERS: Final = "Other formulas"
 # Of a family these stand first, and the rest as in the catalogue.
 FIRST: Final = ("hit_at_k", "reciprocal_rank", "answer_strings", "refusal_correctness")
 PREFERRED_K: Final = "@5"
-OF_FEWER: Final = "†"
-OF_FEWER_SAID: Final = (
-    "the change is of what both runs define, as its interval is; the values are also of what only one defines, and "
-    "differ by another amount"
-)
 BY_SPAN: Final = "by document and span"
 MOST_OF_NAME: Final = 8
 _JOINTS: Final = re.compile(r"[-_.:@+]")
@@ -110,7 +104,10 @@ def _chosen(wanted: Sequence[str], available: Iterable[str], *, most: int) -> li
 
 @dataclass(frozen=True)
 class Row:
-    """One measure of two runs as every table, page and message shows it; `numbers` are those of a, of b, and b − a."""
+    """One measure of two runs as every table, page and message shows it.
+
+    `numbers` are the value of a, the value of b, and b − a, over the queries or cases that both runs define.
+    """
 
     key: str
     name: str
@@ -121,7 +118,6 @@ class Row:
     change: str
     interval: str
     tested: Tested
-    is_of_fewer: bool = False
     is_noise: bool = False
     caveat: str | None = None
 
@@ -146,9 +142,10 @@ class Row:
         return self.tested.family or self.key
 
     @property
-    def marked_change(self) -> str:
-        """The difference of the compared queries, marked where a and b do not come to it."""
-        return self.change + (OF_FEWER if self.is_of_fewer else "")
+    def factor(self) -> str:
+        """The factor of a typical query: a few slow queries may move the mean by more; empty if it is unknown."""
+        ratio = self.tested.ratio
+        return "" if ratio is UNSET or ratio is None else f"per query ×{ratio:.2f}"
 
     @property
     def p_value(self) -> str:
@@ -188,20 +185,21 @@ def _worst_rows_first(row: Row) -> tuple[int, float]:
 
 
 def _metric_row(report: CompareReport, metric: str) -> Row:
-    tested, delta = report.significance[metric], paired_delta(report, metric)
-    a, b = report.aggregate_a[metric], report.aggregate_b[metric]
+    tested = report.significance[metric]
+    own = report.aggregate_a[metric], report.aggregate_b[metric], report.delta_of(metric)
+    numbers = own if tested.a is None or tested.b is None else (tested.a, tested.b, tested.delta)
+    decimals = decimals_of(*numbers[:2])
     return Row(
         key=metric,
         name=metric,
         part=QUERIES,
-        numbers=(a, b, delta),
-        a=value(a),
-        b=value(b),
-        change=change(delta),
-        interval=interval(tested.ci_low, tested.ci_high),
+        numbers=numbers,
+        a=value(numbers[0], decimals),
+        b=value(numbers[1], decimals),
+        change=change(numbers[2], decimals),
+        interval=interval(tested.ci_low, tested.ci_high, decimals),
         tested=tested,
-        is_of_fewer=_differ(report.delta_of(metric), delta),
-        is_noise=bool(delta and within_noise(report, metric)),
+        is_noise=bool(numbers[2] and within_noise(report, metric)),
         caveat=report.caveats.get(metric),
     )
 
@@ -232,18 +230,20 @@ def _whole_rows(report: CompareReport) -> Iterator[Row]:
         tested = entry.tested
         if entry.a == entry.b and tested is None:
             continue
-        paired = tested.delta if tested else None
+        is_paired = tested is not None and tested.a is not None
+        a, b, delta = (
+            (tested.a, tested.b, tested.delta) if tested and is_paired else (entry.a, entry.b, entry.delta)
+        )
         yield Row(
             key=name,
             name=name,
             part=WHOLE,
-            numbers=(entry.a, entry.b, entry.delta if paired is None else paired),
-            a=amount(entry.a),
-            b=amount(entry.b),
-            change=_part_change(entry),
+            numbers=(a, b, delta),
+            a=amount(a),
+            b=amount(b),
+            change=_amount_change(a, b),
             interval=_part_interval(tested) if tested else NOTHING,
             tested=tested or _UNTESTED,
-            is_of_fewer=_differ(entry.delta, paired),
         )
 
 
@@ -318,25 +318,11 @@ def is_sure(entry: SliceMoved) -> bool:
     return entry.p_adjusted is not None and entry.p_adjusted < SIGNIFICANT
 
 
-def paired_delta(report: CompareReport, metric: str) -> float | None:
-    """b − a of the queries that interval and p are of; of the runs' own values where an older store kept only these."""
-    tested = report.significance.get(metric)
-    if tested is None or (tested.delta is None and tested.n):
-        return report.delta_of(metric)
-    return tested.delta
-
-
-def _differ(own: float | None, paired: float | None) -> bool:
-    """By more than rounding: the difference of rounded values may be off by one in the last decimal."""
-    return own is not None and paired is not None and abs(own - paired) > 1.5 * 10**-DECIMALS
-
-
 def within_noise(report: CompareReport, metric: str) -> bool | None:
-    """Whether the difference is no larger than identical runs differ; None where that is not known."""
-    band, delta = report.noise.get(metric), paired_delta(report, metric)
-    if band is None or delta is None:
-        return None
-    return band.holds(delta)
+    """Whether the difference is no larger than identical runs differ; None if that is unknown."""
+    band, tested = report.noise.get(metric), report.significance.get(metric)
+    delta = report.delta_of(metric) if tested is None or tested.delta is None else tested.delta
+    return None if band is None or delta is None else band.holds(delta)
 
 
 def _defined_metrics(report: CompareReport) -> tuple[list[str], list[str]]:
@@ -371,8 +357,3 @@ def _part_interval(tested: Tested) -> str:
     if tested.ratio is UNSET or tested.ratio_low is None or tested.ratio_high is None:
         return interval(tested.ci_low, tested.ci_high)
     return f"×{tested.ratio_low:.2f} to ×{tested.ratio_high:.2f}"
-
-
-def _part_change(entry: PartCompared) -> str:
-    """Of the cases or queries of both where these are tested."""
-    return _amount_change(entry.a, entry.b, entry.tested.delta if entry.tested else None)

@@ -7,10 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 from xml.sax.saxutils import quoteattr
 
-from eval_pipeline.comparing.documents import BETTER, WORSE, CompareReport, Counts, GateReport
+from eval_pipeline.comparing.documents import BETTER, WORSE, CompareReport, Counts, GateReport, GateRule
 from eval_pipeline.report.comparison_rows import (
-    OF_FEWER,
-    OF_FEWER_SAID,
     QUERIES,
     Row,
     _defined_metrics,
@@ -24,7 +22,7 @@ from eval_pipeline.report.comparison_rows import (
 from eval_pipeline.report.numbers import change, p_value, rank, value
 from eval_pipeline.report.pages.html import visible
 from eval_pipeline.report.verdict import Verdict, verdict_on
-from eval_pipeline.words import count, decimal
+from eval_pipeline.words import count, decimal, decimals_of
 
 # What XML 1.0 cannot hold in any spelling.
 _UNSPEAKABLE: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -122,6 +120,8 @@ def _head(report: CompareReport) -> str:
 def _said(verdict: Verdict) -> list[str]:
     """The verdict, what it rests on, and where to look: a paragraph each."""
     found = [f"**{escaped(verdict.sentence)}**"]
+    if verdict.latency:
+        found += ["", f"{escaped(verdict.latency)}."]
     if verdict.trust:
         found += ["", f"Trust: {escaped(verdict.trust)}."]
     if verdict.places:
@@ -151,10 +151,9 @@ def _numbers(report: CompareReport) -> str:
         "",
         _table(columns, [_cells(report, row, has_bands=has_bands) for row in rows]),
         "",
-        f"Changes, intervals and p-values are of the {what} that both runs define; p adjusted by Simes "
+        f"Values, changes, intervals and p-values are over the {what} that both runs define; p adjusted by Simes "
         "inside a family of metrics and by Benjamini–Hochberg over the families. Could show: the smallest difference "
         "that so many reveal with 80 % power.",
-        *_fewer_said(rows),
     ]
     caveats = sorted({row.caveat for row in rows if row.caveat})
     if caveats:
@@ -163,6 +162,13 @@ def _numbers(report: CompareReport) -> str:
         lines += ["", _noise_floor(report, has_bands=has_bands)]
         lines += ["", f"Undefined in both runs: {escaped(', '.join(undefined))}."] if undefined else []
     return "\n".join(lines)
+
+
+def gate_values(rule: GateRule) -> tuple[str, str, str]:
+    """The printed baseline, candidate and change of a rule."""
+    decimals = decimals_of(rule.baseline, rule.candidate)
+    baseline, candidate = (value(number, decimals) for number in (rule.baseline, rule.candidate))
+    return baseline, candidate, change(rule.delta, decimals)
 
 
 def _noise_floor(report: CompareReport, *, has_bands: bool) -> str:
@@ -179,7 +185,7 @@ def _cells(report: CompareReport, row: Row, *, has_bands: bool) -> list[str]:
         f"**{verdict}**" if verdict else "",
         row.a,
         row.b,
-        row.marked_change,
+        row.change,
         row.interval,
         row.p_value,
         row.p_adjusted,
@@ -192,11 +198,6 @@ def _cells(report: CompareReport, row: Row, *, has_bands: bool) -> list[str]:
 def _band(report: CompareReport, row: Row) -> str:
     band = report.noise.get(row.key) if row.part == QUERIES else None
     return "—" if band is None else f"±{decimal(band.high)}" + (" (inside)" if row.is_noise else "")
-
-
-def _fewer_said(rows: Iterable[Row]) -> list[str]:
-    """What the mark of a difference means, where there is one."""
-    return ["", f"{OF_FEWER} {OF_FEWER_SAID}."] if any(row.is_of_fewer for row in rows) else []
 
 
 def _verdicts(report: CompareReport) -> str:
@@ -314,9 +315,7 @@ def render_gate_md(gate: GateReport) -> str:
             [
                 rule.verdict if rule.verdict == "pass" else f"**{rule.verdict}**",
                 escaped(rule.label),
-                value(rule.baseline),
-                value(rule.candidate),
-                change(rule.delta),
+                *gate_values(rule),
                 "" if rule.margin is None else f"{rule.margin:g}",
                 p_value(rule.p_adjusted),
                 escaped(rule.reason) + ("" if rule.required else " (not required)"),
@@ -366,12 +365,11 @@ def render_short_md(report: CompareReport, gate: GateReport | None = None) -> st
 def _short_numbers(report: CompareReport) -> str:
     asked = [row for row in rows_of(report) if row.is_asked]
     cells = [
-        [escaped(row.name), row.a, row.b, row.marked_change, row.interval, row.p_adjusted, row.n]
-        for row in asked
+        [escaped(row.name), row.a, row.b, row.change, row.interval, row.p_adjusted, row.n] for row in asked
     ]
     columns = ["metric", f"{escaped(report.run_a)}:", f"{escaped(report.run_b)}:", "change:"]
     columns += ["95 % interval:", "p adj.:", "n:"]
-    return "\n".join([_table(columns, cells), *_fewer_said(asked)]) if asked else ""
+    return _table(columns, cells) if asked else ""
 
 
 def _short_verdicts(report: CompareReport) -> str:

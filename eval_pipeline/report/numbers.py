@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from eval_pipeline.comparing.documents import Tested
-from eval_pipeline.words import decimal, signed
+from eval_pipeline.words import DECIMALS, decimal, decimals_of, signed
 
 NOTHING = "—"
 LARGE = 10
 
 
-def value(number: float | None) -> str:
-    """Four decimals, an em dash where it is undefined."""
-    return NOTHING if number is None else decimal(number)
+def value(number: float | None, decimals: int = DECIMALS) -> str:
+    """Four decimals, more for small units, an em dash if it is undefined."""
+    return NOTHING if number is None else decimal(number, decimals)
 
 
-def change(number: float | None) -> str:
+def change(number: float | None, decimals: int = DECIMALS) -> str:
     """With its sign; 0 has none."""
     if number is None:
         return NOTHING
-    return signed(number).replace("-", "−") if number else decimal(number)
+    return signed(number, decimals).replace("-", "−") if number else decimal(number, decimals)
 
 
 def amount(number: float | None) -> str:
@@ -27,20 +27,20 @@ def amount(number: float | None) -> str:
         return NOTHING
     if isinstance(number, int):
         return f"{number:,}"
-    return f"{number:,.1f}" if abs(number) >= LARGE else decimal(number)
+    return f"{number:,.1f}" if abs(number) >= LARGE else decimal(number, decimals_of(number))
 
 
-def _amount_change(before: float | None, after: float | None, moved: float | None = None) -> str:
-    """From one amount to another, or as far as is said, with its sign and as many decimals as they have."""
+def _amount_change(before: float | None, after: float | None) -> str:
+    """The difference of two printed amounts, with its sign and as many decimals as they have."""
     if before is None or after is None:
         return NOTHING
-    if moved is None:
-        moved = after - before
-    if isinstance(moved, int):
-        told = f"{moved:+,}"
+    if isinstance(before, int) and isinstance(after, int):
+        told = f"{after - before:+,}"
+    elif max(abs(before), abs(after)) >= LARGE:
+        told = f"{round(after, 1) - round(before, 1):+,.1f}"
     else:
-        told = f"{moved:+,.1f}" if max(abs(before), abs(after)) >= LARGE else signed(moved)
-    return told.replace("-", "−") if moved else amount(moved)
+        told = signed(after - before, decimals_of(before, after))
+    return told.replace("-", "−") if before != after else amount(after - before)
 
 
 def _brief(before: float | None, after: float | None) -> str:
@@ -49,15 +49,18 @@ def _brief(before: float | None, after: float | None) -> str:
         NOTHING if one is None else f"{one:,.2f}" if abs(one) < LARGE else f"{one:,.0f}"
         for one in (before, after)
     ]
-    long = [amount(before), amount(after)]
+    decimals = decimals_of(before, after)
+    long = [
+        amount(number) if (number or 0) >= LARGE else value(number, decimals) for number in (before, after)
+    ]
     return " → ".join(long if short[0] == short[1] and long[0] != long[1] else short)
 
 
-def interval(low: float | None, high: float | None) -> str:
-    """Three decimals are enough for the ends of an interval."""
+def interval(low: float | None, high: float | None, decimals: int = DECIMALS) -> str:
+    """One decimal less than the values: enough for the ends of an interval."""
     if low is None or high is None:
         return NOTHING
-    return f"[{low:+.3f}, {high:+.3f}]".replace("-", "−")
+    return f"[{low:+.{decimals - 1}f}, {high:+.{decimals - 1}f}]".replace("-", "−")
 
 
 def p_value(number: float | None) -> str:

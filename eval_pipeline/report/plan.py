@@ -13,7 +13,7 @@ from eval_pipeline.words import count, decimal, signed, usd
 SHOWN_RUNS = 5
 SHOWN_FLIPS = 10
 SINGULAR = {"queries": "query", "cases": "case"}
-IN_WORDS = {"not shown": "no difference shown", None: "not judged"}
+IN_WORDS = {"not shown": "no significant change", None: "not judged"}
 
 
 def as_markdown(plan: PlanReport) -> str:

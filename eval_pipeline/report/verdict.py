@@ -4,22 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from textwrap import wrap
 from typing import Final
 from urllib.parse import quote
 
-from eval_pipeline.comparing.documents import BETTER, WORSE, CompareReport, SliceMoved
+from eval_pipeline.comparing.documents import BETTER, MEAN_TIME, UNCLEAR, WORSE, CompareReport, SliceMoved
 from eval_pipeline.formulas.catalogue import HEADLINES
-from eval_pipeline.report.comparison_rows import Row, is_sure, rows_of
+from eval_pipeline.report.comparison_rows import Row, _clipped, is_sure, rows_of, shown_first
 from eval_pipeline.report.numbers import LARGE, _brief, change
-from eval_pipeline.words import count
+from eval_pipeline.words import SMALL, count, decimal, decimals_of
 
 SAME: Final = "the same"
-MIXED: Final = "better and worse"
-NOT_SHOWN: Final = "no difference shown"
+MIXED: Final = "mixed"
+NOT_SHOWN: Final = "no significant change"
 NOTHING_ASKED: Final = "nothing to compare"
 NOT_JUDGED: Final = "nothing to judge retrieval by"
 MOST_TILES: Final = 4
-MOST_NAMED: Final = 4
+MOST_LINES: Final = 2
+# As the terminal prints the sentence.
+WIDTH: Final = 80
+INDENT: Final = 2
+LONGEST_NAME: Final = 30
 MOST_SLICES: Final = 3
 # Of which family a number is wanted even where it did not move.
 WATCHED: Final = ("retrieval", "answers", "failures", "latency", "extraction")
@@ -41,14 +46,15 @@ class Verdict:
 
     word: str
     findings: Sequence[tuple[str, str]]
+    latency: str | None
     trust: str
     tiles: Sequence[Row]
     places: Sequence[Place]
 
     @property
     def sentence(self) -> str:
-        """Worse first, then better, then what was not shown to move."""
-        return " ".join(f"{head}: {text}." for head, text in self.findings)
+        """The overall word, what changed, and what could have been seen."""
+        return _in_words(self.findings)
 
     @property
     def mood(self) -> str | None:
@@ -57,19 +63,23 @@ class Verdict:
 
 
 def verdict_on(report: CompareReport) -> Verdict:
-    """Worse, better, both, or no difference shown; with the numbers that say so."""
-    asked = [row for row in rows_of(report) if row.is_asked]
+    """Return what a comparison comes to: quality first, latency apart from it."""
+    rows = rows_of(report)
+    asked = [row for row in rows if row.is_asked and row.key != MEAN_TIME]
+    latency = [row for row in rows if row.key == MEAN_TIME]
     word = _word(asked)
-    findings = list(_findings(word, asked))
+    findings = _findings(word, asked)
     if report.why_unlabelled:
         # Without labels the rest says nothing about quality.
-        findings = [("Nothing to judge retrieval by", report.why_unlabelled), *_moved_findings(asked)]
+        moved = [(head, shown_first(names, 2)) for head, names in _moved_findings(asked)]
+        findings = [("Nothing to judge retrieval by", report.why_unlabelled), *moved]
         word = word if word in (WORSE, BETTER, MIXED) else NOT_JUDGED
     return Verdict(
         word=word,
         findings=findings,
+        latency=_latency(latency[0]) if latency and not latency[0].is_same else None,
         trust=" · ".join(report.trust),
-        tiles=_tiles(asked),
+        tiles=_tiles([*asked, *latency]),
         places=[*_places(report), *_slices(report)],
     )
 
@@ -83,58 +93,74 @@ def _word(asked: Sequence[Row]) -> str:
     return SAME if all(row.tested.is_identical for row in asked) else NOT_SHOWN
 
 
-def _findings(word: str, asked: Sequence[Row]) -> Iterator[tuple[str, str]]:
-    """What moved, worse first, and the families in which nothing was shown to move."""
+def _findings(word: str, asked: Sequence[Row]) -> list[tuple[str, str]]:
+    """The overall word, what moved, and what else could have been seen: as much as fits on two lines."""
     if word == NOTHING_ASKED:
-        yield "Nothing to compare", "no metric has values for the same queries in both runs"
-        return
+        return [("Nothing to compare", "no metric has values for the same queries in both runs")]
     if word == SAME:
-        yield "The same", "both were computed from the same results"
-        return
-    yield from _moved_findings(asked)
-    still = _families_without(asked)
-    if still:
-        yield "No difference shown", _named([_family_at_rest(rows) for rows in still])
+        return [("The same", "both were computed from the same results")]
+    moved = _moved_findings(asked)
+    first = [] if len(moved) == 1 else [(word.capitalize(), "")]
+    for most, rest in ((4, _rest(word, asked)), (2, _rest(word, asked)), (1, _rest(word, asked)), (1, [])):
+        found = [*first, *((head, shown_first(names, most)) for head, names in moved), *rest]
+        if len(wrap(_in_words(found), WIDTH - INDENT)) <= MOST_LINES:
+            break
+    return found
 
 
-def _moved_findings(asked: Sequence[Row]) -> Iterator[tuple[str, str]]:
-    for verdict in (WORSE, BETTER):
-        moved = _one_of_each_family([row for row in asked if row.verdict == verdict])
-        if moved:
-            yield verdict.capitalize(), _named([_moved(row) for row in moved])
+def _moved_findings(asked: Sequence[Row]) -> list[tuple[str, list[str]]]:
+    """What changed significantly, worse first."""
+    return [
+        (verdict.capitalize(), [_moved(row) for row in _one_of_each_family(rows)])
+        for verdict in (WORSE, BETTER)
+        if (rows := [row for row in asked if row.verdict == verdict])
+    ]
+
+
+def _in_words(findings: Sequence[tuple[str, str]]) -> str:
+    return " ".join(f"{': '.join(filter(None, finding))}." for finding in findings)
+
+
+def _rest(word: str, asked: Sequence[Row]) -> list[tuple[str, str]]:
+    """That nothing else changed, with the smallest change that the best known metric would have shown."""
+    still = [row for row in asked if row.verdict not in (WORSE, BETTER)]
+    known = [row for row in still if row.tested.mde and row.tested.n and row.numbers[2] is not None]
+    could = ""
+    if known:
+        row = _best_known(known)
+        least = _least(row.tested.mde or 0.0)
+        could = f"mallest detectable change: {_clipped(row.name, LONGEST_NAME)} ±{least} (details)"
+    if word == NOT_SHOWN:
+        return [("", f"S{could}")] if could else []
+    return [("", f"Nothing else changed significantly{f'; s{could}' if could else ''}")] if still else []
+
+
+def _least(amount: float) -> str:
+    """Two decimals; whole numbers above 10, four significant digits for small units."""
+    if amount >= LARGE:
+        return f"{amount:,.0f}"
+    return f"{amount:.2f}" if amount >= SMALL * LARGE else decimal(amount, decimals_of(amount))
+
+
+def _latency(row: Row) -> str:
+    """A line of its own: the load of a machine affects all queries of a run, so it needs other runs to judge."""
+    words = {
+        WORSE: "worse, by more than runs of one configuration differ",
+        BETTER: "better, by more than runs of one configuration differ",
+        UNCLEAR: "no more than runs of one configuration differ",
+        None: "no verdict: too few earlier runs of one configuration",
+    }
+    return f"Latency: mean {row.a} → {row.b} ms{row.factor and f' ({row.factor})'}; {words[row.verdict]}"
 
 
 def _moved(row: Row) -> str:
-    return f"{row.name} {_brief(*row.numbers[:2])}"
-
-
-def _families_without(asked: Sequence[Row]) -> list[list[Row]]:
-    """The families of which no question was answered, each with its rows."""
-    families: dict[str, list[Row]] = {}
-    for row in asked:
-        families.setdefault(row.family, []).append(row)
-    return [rows for rows in families.values() if not any(row.verdict in (WORSE, BETTER) for row in rows)]
-
-
-def _family_at_rest(rows: Sequence[Row]) -> str:
-    """`retrieval (hit@5 by 0.07 would have shown)`: how much had to move to be seen."""
-    first = _best_known(rows)
-    could = first.tested.mde
-    if could is None:
-        return first.family
-    least = f"{could:,.0f}" if could >= LARGE else f"{could:.2f}"
-    return f"{first.family} ({first.name} by {least} would have shown)"
+    return f"{_clipped(row.name, LONGEST_NAME)} {_brief(*row.numbers[:2])}"
 
 
 def _best_known(rows: Sequence[Row]) -> Row:
     """Of several questions of a family the one that people look at first."""
     known = [row for key in HEADLINES for row in rows if row.key == key]
     return known[0] if known else rows[0]
-
-
-def _named(names: Sequence[str]) -> str:
-    more = len(names) - MOST_NAMED
-    return ", ".join(names[:MOST_NAMED]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _tiles(asked: Sequence[Row]) -> list[Row]:

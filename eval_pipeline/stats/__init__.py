@@ -6,7 +6,14 @@ from __future__ import annotations
 
 from eval_pipeline.stats.adjust import adjust_by_family, benjamini_hochberg, holm, simes
 from eval_pipeline.stats.agreement import Agreement, quadratic_kappa
-from eval_pipeline.stats.noise import NoiseBand, drift_anchor, noise_band, pairs_needed_for_band
+from eval_pipeline.stats.noise import (
+    NoiseBand,
+    RunSpread,
+    drift_anchor,
+    noise_band,
+    pairs_needed_for_band,
+    run_spread,
+)
 from eval_pipeline.stats.paired import compare_paired, mean_of_run
 from eval_pipeline.stats.power import queries_needed, resolution
 from eval_pipeline.stats.ratios import compare_ratios
@@ -19,6 +26,7 @@ __all__ = [
     "MeanResult",
     "NoiseBand",
     "PairedResult",
+    "RunSpread",
     "Scale",
     "adjust_by_family",
     "benjamini_hochberg",
@@ -33,6 +41,7 @@ __all__ = [
     "quadratic_kappa",
     "queries_needed",
     "resolution",
+    "run_spread",
     "seed_for",
     "simes",
     "spot_check_size",

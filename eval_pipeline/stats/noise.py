@@ -20,6 +20,8 @@ _FEWEST_STEPS: Final = 7
 _MAD_OF_NORMAL: Final = 1.4826
 _FAR: Final = 2.5
 _TOLERANCE: Final = 1e-12
+# The spread between fewer than four runs of one configuration is little more than a guess.
+_FEWEST_DEGREES: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,23 @@ def noise_band(deltas_of_identical_pairs: Sequence[float], *, confidence: float 
     rank = math.ceil(_settled(confidence * (sizes.size + 1)))
     edge = float(sizes[min(rank, sizes.size) - 1])
     return NoiseBand(low=-edge + 0.0, high=edge, pairs=int(sizes.size), confidence=confidence)
+
+
+@dataclass(frozen=True, slots=True)
+class RunSpread:
+    """The standard deviation between runs of one configuration, with its degrees of freedom."""
+
+    deviation: float
+    degrees: int
+
+
+def run_spread(groups: Sequence[Sequence[float]]) -> RunSpread | None:
+    """Pool the spread of several groups of runs; None if they are too few, or do not differ at all."""
+    degrees = sum(len(group) - 1 for group in groups if group)
+    squares = math.fsum((value - math.fsum(group) / len(group)) ** 2 for group in groups for value in group)
+    if degrees < _FEWEST_DEGREES or squares <= 0:
+        return None
+    return RunSpread(math.sqrt(squares / degrees), degrees)
 
 
 def drift_anchor(values: Sequence[float], *, limit: float) -> int:

@@ -79,6 +79,7 @@ def compare_paired(
     differences = finite_values(sides["b"] - sides["a"], "b - a")
     clusters = cluster_numbers(groups, differences.size)
     asked = unanswered(_mean(differences), differences.size, clusters, plan)
+    asked = replace(asked, a=_mean(sides["a"]), b=_mean(sides["b"]))
     if identical:
         return of_the_same(asked, is_so=not np.any(differences))
     if asked.reason:

@@ -55,7 +55,7 @@ def compare_ratios(
     clusters = cluster_numbers(groups, n)
     ratio_a, ratio_b = _ratio(*a, empty), _ratio(*b, empty)
     delta = None if ratio_a is None or ratio_b is None else ratio_b - ratio_a
-    asked = unanswered(delta, n, clusters, plan)
+    asked = replace(unanswered(delta, n, clusters, plan), a=ratio_a, b=ratio_b)
     is_moved = (a[0] != b[0]) | (a[1] != b[1])
     if identical:
         return of_the_same(asked, is_so=not np.any(is_moved))

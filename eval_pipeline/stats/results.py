@@ -46,7 +46,7 @@ class Interval:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairedResult:
-    """b − a over the queries defined on both sides.
+    """b − a over the queries defined on both sides; `a` and `b` are the two means over these queries.
 
     `ci_low` and `ci_high` enclose the difference with `confidence`; `lower_bound` and `upper_bound` each hold alone
     with the same confidence, which is what a gate asks. `mde` is the smallest difference that as many queries of
@@ -59,6 +59,8 @@ class PairedResult:
 
     n: int
     clusters: int | None = None
+    a: float | None = None
+    b: float | None = None
     delta: float | None = None
     ci_low: float | None = None
     ci_high: float | None = None

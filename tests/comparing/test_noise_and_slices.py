@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 from typing import Any
 
 import numpy as np
 import pytest
 
-from eval_pipeline.comparing.noise import RecentRun, identical_pairs
+from eval_pipeline.comparing.documents import Tested as Answer
+from eval_pipeline.comparing.noise import RecentRun, identical_runs
 from eval_pipeline.comparing.pair_rows import MetricPairs
 from eval_pipeline.comparing.pair_states import PAIR_FACTS
 from eval_pipeline.comparing.significance import (
     WHOLE_RUN_QUESTIONS,
     Compared,
+    between_runs,
     compare_metric,
     entries_of,
     moved_slices,
@@ -23,6 +26,7 @@ from eval_pipeline.comparing.significance import (
 from eval_pipeline.formulas.registry import load_registry
 from eval_pipeline.report.comparison_rows import within_noise
 from eval_pipeline.settings import load_settings
+from eval_pipeline.stats import RunSpread
 from eval_pipeline.stats.binary import sign_test
 from tests.comparing.pairs_of_runs import answered, compared, expecting_one, store_of
 
@@ -110,12 +114,12 @@ def test_only_repetitions_of_one_system_are_pairs() -> None:
         run(8, commit_hash="d", replicate_of="r7"),
         run(9, replicate_of="gone"),
     ]
-    assert identical_pairs(runs) == [(1, 3), (3, 7), (7, 8), (8, 9), (5, 6)]
+    assert identical_runs(runs) == [[1, 3, 7, 8, 9], [2], [4], [5, 6]]
 
 
-def test_without_repetitions_there_are_no_pairs() -> None:
-    assert identical_pairs([]) == []
-    assert identical_pairs([run(1), run(2, commit_hash="d")]) == []
+def test_runs_of_different_commits_are_no_repetitions() -> None:
+    assert identical_runs([]) == []
+    assert identical_runs([run(1), run(2, commit_hash="d")]) == [[1], [2]]
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +145,8 @@ def pairs(a: list[float | None], b: list[float | None]) -> MetricPairs:
 def test_only_queries_that_both_runs_define_are_tested(registry, formulas) -> None:
     one = Compared("hit@5", formulas["hit@5"], pairs([1, 1, 0, None, 1], [0, 1, 0, 1, None]))
     entry = entries_for(registry, [one], ["hit@5", "mrr"])
-    assert (entry["hit@5"].n, entry["hit@5"].delta) == (3, -0.3333)
+    # 0.3333 − 0.6667, as both are printed.
+    assert (entry["hit@5"].n, entry["hit@5"].delta) == (3, -0.3334)
     assert entry["hit@5"].test == "imagined_moves"
     assert (entry["mrr"].n, entry["mrr"].p_value, entry["mrr"].adjusted_as) == (0, None, "not tested")
 
@@ -196,15 +201,27 @@ def test_values_that_were_computed_from_the_same_bytes_leave_no_room_and_ask_not
     assert entries["mrr"].p_adjusted == entries["mrr"].p_value
 
 
-def test_times_are_judged_by_the_factor_that_they_changed_by(registry, formulas) -> None:
-    latency = registry.get("latency")
+def test_times_are_judged_by_the_spread_between_runs(registry) -> None:
     before = [100.0, 200.0, 400.0, 800.0, 100.0, 200.0, 400.0, 800.0]
-    times = Compared("latency_total_ms", latency, pairs(before, [time * 1.5 for time in before]))
+    times = Compared(
+        "latency_total_ms", registry.get("latency"), pairs(before, [1.5 * time for time in before])
+    )
     result = compare_metric(times, groups=None)
-    entry = entries_of({"latency_mean_ms": result}, WHOLE_RUN_QUESTIONS)["latency_mean_ms"]
+
+    def judged(deviation: float) -> Answer:
+        spread = between_runs(result, RunSpread(deviation, 5))
+        return entries_of({"latency_mean_ms": spread}, WHOLE_RUN_QUESTIONS)["latency_mean_ms"]
+
+    # ln 1.5 = 0.405; t for 5 degrees of freedom is 2.57 at 5 %, and two runs differ by √2 times the deviation.
+    assert (judged(0.05).verdict, judged(0.15).verdict) == ("worse", "not shown")
+    entry = judged(0.05)
     assert entry.ratio == pytest.approx(1.5, abs=1e-4)
-    assert entry.p_adjusted == entry.ratio_p != entry.p_value
+    assert entry.ratio_high == pytest.approx(1.5 * math.exp(2.5706 * 0.05 * math.sqrt(2)), abs=1e-3)
     assert entry.delta == pytest.approx(sum(before) * 0.5 / 8, abs=1e-4)
+    unknown = entries_of({"latency_mean_ms": between_runs(result, None)}, WHOLE_RUN_QUESTIONS)[
+        "latency_mean_ms"
+    ]
+    assert (unknown.verdict, unknown.p_value, unknown.ratio_high) == (None, None, None)
 
 
 def test_paraphrases_of_one_question_are_one_piece_of_evidence(formulas) -> None:

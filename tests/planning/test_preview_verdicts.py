@@ -19,6 +19,8 @@ CONFIG = {"chunker_version": "v1"}
 GATED = """
 [baselines]
 alpha = "alpha-1"
+[gate]
+defaults = false
 [[gate.rules]]
 metric = "mrr"
 at_least = 0.5
@@ -105,7 +107,7 @@ def test_a_comparison_whose_difference_is_not_shown_any_more_is_named(world):
         ("gamma-1", "gamma-2", "mrr")
     ]
     assert (flips[0]["old"], flips[0]["new"]) == ("better", "not shown")
-    assert "mrr from gamma-1 to gamma-2: better → no difference shown" in list(verdict_sentences(plan))
+    assert "mrr from gamma-1 to gamma-2: better → no significant change" in list(verdict_sentences(plan))
 
 
 def test_a_sample_judges_only_pairs_whose_runs_it_looked_at(gated):

@@ -66,9 +66,9 @@ BETTER = {"verdict": "better", "p_adjusted": 0.001}
         ({"hit@5": judged(0.2, **BETTER)}, "better"),
         (
             {"hit@5": judged(0.2, **BETTER), "error_rate": judged(0.1, family="failures", **WORSE)},
-            "better and worse",
+            "mixed",
         ),
-        ({"hit@5": judged(0.2)}, "no difference shown"),
+        ({"hit@5": judged(0.2)}, "no significant change"),
         ({"hit@5": judged(0.0, test="identical", is_identical=True)}, "the same"),
         ({"hit@5": judged(0.3, verdict=None)}, "nothing to compare"),
         ({}, "nothing to compare"),
@@ -83,16 +83,16 @@ def test_what_is_worse_is_said_before_what_is_better_and_one_family_does_not_fil
     found = {**losses, "groundedness": judged(0.1, family="answers", **BETTER)}
     found["error_rate"] = judged(0.1, family="failures", **WORSE)
     sentence = verdict_on(report(found)).sentence
-    assert sentence.startswith("Worse: hit@1 0.50 → 0.30, error_rate 0.50 → 0.60, ")
-    assert "and 5 more. Better: groundedness 0.50 → 0.60." in sentence
+    assert sentence.startswith("Mixed. Worse: hit@1 0.50 → 0.30, error_rate 0.50 → 0.60, ")
+    assert " more. Better: groundedness 0.50 → 0.60." in sentence and len(sentence) <= 160
 
 
-def test_a_family_at_rest_says_how_much_would_have_shown() -> None:
+def test_without_a_change_the_sentence_says_how_much_would_have_shown() -> None:
     sentence = verdict_on(report({"hit@5": judged(0.02), "mrr": judged(0.01)})).sentence
-    assert sentence == "No difference shown: retrieval (hit@5 by 0.25 would have shown)."
+    assert sentence == "No significant change. Smallest detectable change: hit@5 ±0.25 (details)."
 
 
-def test_times_are_judged_with_the_rest_and_come_with_their_factor() -> None:
+def test_times_have_a_line_of_their_own_with_their_factor() -> None:
     times = PartCompared(
         a=2000.0,
         b=4000.0,
@@ -101,9 +101,9 @@ def test_times_are_judged_with_the_rest_and_come_with_their_factor() -> None:
         ci_high=2500.0,
         p_value=0.001,
         p_adjusted=0.002,
-        test="imagined_moves",
+        test="between_runs",
         n=9,
-        mde=300.0,
+        mde=None,
         adjusted_as=None,
         ratio=2.0,
         ratio_low=1.5,
@@ -113,7 +113,11 @@ def test_times_are_judged_with_the_rest_and_come_with_their_factor() -> None:
         verdict="worse",
     )
     document = report({"hit@5": judged(0.0)}, parts={"latency_mean_ms": times})
-    assert verdict_on(document).sentence.startswith("Worse: latency_mean_ms 2,000 → 4,000.")
+    verdict = verdict_on(document)
+    assert (verdict.word, "latency" in verdict.sentence) == ("no significant change", False)
+    assert verdict.latency == (
+        "Latency: mean 2,000.0 → 4,000.0 ms (per query ×2.00); worse, by more than runs of one configuration differ"
+    )
     (row,) = [row for row in rows_of(document) if row.key == "latency_mean_ms"]
     assert row.interval == "×1.50 to ×2.50"
 

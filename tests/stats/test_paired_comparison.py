@@ -96,7 +96,9 @@ def test_no_query_or_one_answers_nothing_but_the_difference(scale, n, reason):
     result = compare_paired([0.0] * n, [1.0] * n, scale=scale)
     answered = {k: v for k, v in dataclasses.asdict(result).items() if v is not None}
     assert answered.pop("reason").startswith(reason)
-    expected = {"n": n, "confidence": 0.95, "alternative": "two-sided"} | ({"delta": 1.0} if n else {})
+    expected = {"n": n, "confidence": 0.95, "alternative": "two-sided"} | (
+        {"a": 0.0, "b": 1.0, "delta": 1.0} if n else {}
+    )
     assert answered == expected
 
 

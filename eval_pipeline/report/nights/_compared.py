@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from shlex import quote
 
 from eval_pipeline.report.links import Links
-from eval_pipeline.report.pages._pair_first import MOODS, _tile
+from eval_pipeline.report.pages._pair_first import _findings_of, _tile
 from eval_pipeline.report.pages._widgets import linked, with_code
 from eval_pipeline.report.pages.html import Child, Html, _data_text, _join, tag
 from eval_pipeline.report.pages.material import NightCompared
@@ -27,20 +27,11 @@ def comparisons(compared: Sequence[NightCompared], links: Links) -> Iterator[Chi
             yield why
             continue
         verdict = verdict_on(one.document)
-        yield tag("p", head, _sentence(verdict), class_="verdict")
+        yield tag("p", head, _findings_of(verdict), class_="verdict")
         yield tag("p", f"Trust: {verdict.trust}.", class_="trust") if verdict.trust else None
         if place == 0 and verdict.tiles:
             yield tag("dl", [_tile(row, False) for row in verdict.tiles], class_="tiles first")
         yield _where(verdict, address, f"Where to look, against {one.against}")
-
-
-def _sentence(verdict: Verdict) -> Html:
-    return _join(
-        *(
-            _join(tag("strong", head, class_=MOODS.get(head.lower())), ": ", _data_text(text), ". ")
-            for head, text in verdict.findings
-        )
-    )
 
 
 def _where(verdict: Verdict, address: str | None, name: str) -> Html | None:

@@ -6,16 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from eval_pipeline.comparing.documents import BETTER, UNCLEAR, WORSE, CompareReport, Counts, SliceMoved
-from eval_pipeline.report.comparison_rows import (
-    OF_FEWER,
-    OF_FEWER_SAID,
-    QUERIES,
-    TITLES,
-    Row,
-    _defined_metrics,
-    rows_of,
-    short_names,
-)
+from eval_pipeline.report.comparison_rows import QUERIES, TITLES, Row, _defined_metrics, rows_of, short_names
 from eval_pipeline.report.numbers import NOTHING, change, interval, p_value
 from eval_pipeline.report.pages._pair_charts import Difference, forest_chart
 from eval_pipeline.report.pages._widgets import Column, Group, badge, data_table, metric_name
@@ -48,7 +39,7 @@ def forest(material: PairMaterial) -> list[Child]:
         # Without a verdict nobody has said how far an open margin grows with what the queries do not resolve.
         at_least = "" if material.gate else " at the least"
         gate = f" Dashed: the loss that the gate lets pass{at_least}." if has_gate else ""
-        drawn.append(tag("p", f"▼ worse, ▲ better, ● no difference shown.{band}{gate}", class_="note"))
+        drawn.append(tag("p", f"▼ worse, ▲ better, ● no significant change.{band}{gate}", class_="note"))
     return drawn
 
 
@@ -60,7 +51,6 @@ def deltas_section(material: PairMaterial) -> list[Child]:
     return [
         _table(document, rows),
         _caveats(document),
-        fewer_said(any(row.is_of_fewer for row in rows)),
         _reading(document),
         tag("p", "Undefined in both runs: ", _data_text(", ".join(undefined)), ".", class_="note")
         if undefined and document.asks_queries
@@ -138,7 +128,7 @@ def _by_family(rows: Sequence[Row]) -> dict[str, list[Row]]:
 def _caption(document: CompareReport) -> str:
     adjusted = ADJUSTMENTS.get(document.adjustment, document.adjustment)
     return (
-        "The values are each run's own. Change, interval, p and n are of the queries, or cases, that both runs define; "
+        "Values, change, interval, p and n are over the queries, or cases, that both runs define; "
         f"p adjusted by Simes inside a family of metrics and by {adjusted} over the families. Of times the interval is "
         "of the factor (×)."
     )
@@ -149,7 +139,7 @@ def _row(document: CompareReport, row: Row, *, has_bands: bool) -> list[Child]:
         metric_name(row.name),
         row.a,
         row.b,
-        row.marked_change,
+        row.change,
         _verdict_cell(row),
         row.interval,
         tag("span", row.p_adjusted, class_="reason") if row.tested.p_adjusted is None else row.p_adjusted,
@@ -175,11 +165,6 @@ def _verdict_cell(row: Row) -> Child:
 def _caveats(document: CompareReport) -> Html | None:
     reasons = sorted(set(document.caveats.values()))
     return tag("p", f"Not comparable: {'; '.join(reasons)}.", class_="note") if reasons else None
-
-
-def fewer_said(is_marked: bool) -> Html | None:
-    """What the mark of a difference means, where there is one."""
-    return tag("p", f"{OF_FEWER} {OF_FEWER_SAID}.", class_="note") if is_marked else None
 
 
 def _reading(document: CompareReport) -> Html:

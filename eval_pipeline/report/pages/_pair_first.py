@@ -6,7 +6,6 @@ from typing import Final
 from urllib.parse import quote
 
 from eval_pipeline.comparing.documents import BETTER, WORSE
-from eval_pipeline.documents import UNSET
 from eval_pipeline.report.comparison_rows import Row, shown_first
 from eval_pipeline.report.numbers import _brief
 from eval_pipeline.report.pages._about_runs import DECIDING_NAMES, changed_settings
@@ -29,6 +28,7 @@ def first_screen(material: PairMaterial) -> list[Child]:
     verdict = verdict_on(material.document)
     return [
         _sentence(verdict, material),
+        tag("p", _data_text(verdict.latency), ".", class_="note") if verdict.latency else None,
         tag("p", f"Trust: {verdict.trust}.", _also_different(material), class_="trust")
         if verdict.trust
         else None,
@@ -39,11 +39,20 @@ def first_screen(material: PairMaterial) -> list[Child]:
 
 
 def _sentence(verdict: Verdict, material: PairMaterial) -> Html:
-    said: list[Child] = []
-    for head, text in verdict.findings:
-        mood = MOODS.get(head.lower())
-        said.append(_join(tag("strong", head, class_=mood), ": ", _data_text(text), ". "))
-    return tag("p", said, _gate(material), class_="lead verdict")
+    return tag("p", _findings_of(verdict), _gate(material), class_="lead verdict")
+
+
+def _findings_of(verdict: Verdict) -> list[Child]:
+    """The verdict as sentences, each with its word in bold."""
+    return [
+        _join(
+            tag("strong", head, class_=MOODS.get(head.lower())) if head else None,
+            ": " if head and text else None,
+            _data_text(text) if text else None,
+            ". ",
+        )
+        for head, text in verdict.findings
+    ]
 
 
 def _gate(material: PairMaterial) -> Html | None:
@@ -89,15 +98,13 @@ def _tile(row: Row, has_questions: bool) -> Html:
         "div",
         tag("dt", name),
         tag("dd", _brief(*row.numbers[:2]), class_="figure"),
-        tag("dd", badge(verdict, MOODS[verdict]) if verdict else "no difference shown", class_="note"),
-        tag("dd", f"{_typical(row)}{row.interval} · n {row.n}", class_="note"),
+        tag("dd", badge(verdict, MOODS[verdict]) if verdict else _undecided(row), class_="note"),
+        tag("dd", f"{row.factor and row.factor + ', '}{row.interval} · n {row.n}", class_="note"),
     )
 
 
-def _typical(row: Row) -> str:
-    """Of times what their interval is about: a few slow queries may move the mean by more."""
-    ratio = row.tested.ratio
-    return "" if ratio is UNSET or ratio is None else f"per query ×{ratio:.2f}, "
+def _undecided(row: Row) -> str:
+    return "no significant change" if row.is_asked else "no verdict"
 
 
 def _where(verdict: Verdict) -> Html | None:
