@@ -1,6 +1,6 @@
 """How a gate decides over simulated nights: without a change, and with a known loss.
 
-    python -m bench.gate_nights [--nights 300] [--queries 60 200 1000] [--churn 0.1] [--losses 0 0.02 0.05]
+    python -m bench.gate_nights [--nights 300] [--seeds 1] [--queries 60 200 1000] [--churn 0.1] [--losses 0 0.02 0.05]
 
 A night answers the same questions as its baseline; a share of them (the churn) comes out anew, as likely good or bad as
 before. A loss takes that many points of hit@5 away. Seven of the rules that hold where nobody wrote any.
@@ -26,7 +26,6 @@ from eval_pipeline.comparing.significance import Compared, questions_of
 from eval_pipeline.formulas.registry import Registry, load_registry
 from eval_pipeline.settings import load_settings
 
-SEED = 20260919
 FOUND, UNANSWERABLE = 0.8, 0.1
 JUDGED = (
     "hit@5",
@@ -95,9 +94,9 @@ def verdict(registry: Registry, config: GateConfig, before: Night, after: Night)
 
 
 def shares(
-    registry: Registry, config: GateConfig, *, nights: int, n: int, churn: float, loss: float
+    registry: Registry, config: GateConfig, *, seed: int, nights: int, n: int, churn: float, loss: float
 ) -> Counter[str]:
-    random = np.random.default_rng([SEED, n, round(1000 * churn), round(1000 * loss)])
+    random = np.random.default_rng([seed, n, round(1000 * churn), round(1000 * loss)])
     found: Counter[str] = Counter()
     for _ in range(nights):
         before = a_night(random, n)
@@ -105,18 +104,20 @@ def shares(
     return found
 
 
-def table(nights: int, queries: Sequence[int], churn: float, losses: Sequence[float]) -> None:
+def table(nights: int, seeds: int, queries: Sequence[int], churn: float, losses: Sequence[float]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         registry = load_registry(load_settings({}, db=Path(folder) / "none.duckdb"))
     config = read_gate({}, registry, path=None)
     config = replace(config, rules=[one for one in config.rules if one.metric in JUDGED])
-    print(f"{nights} nights, {churn:.0%} of the queries come out anew")
+    print(f"{nights} pairs for each seed from 1 to {seeds}; {churn:.0%} of the queries come out anew")
     print(f"{'queries':>8}  {'loss':>5}  " + "  ".join(f"{one:>12}" for one in VERDICTS))
     for n in queries:
         for loss in losses:
-            found = shares(registry, config, nights=nights, n=n, churn=churn, loss=loss)
-            told = "  ".join(f"{found[one] / nights:>12.2f}" for one in VERDICTS)
-            print(f"{n:>8}  {loss:>5.2f}  {told}", flush=True)
+            found: Counter[str] = Counter()
+            for seed in range(1, seeds + 1):
+                found += shares(registry, config, seed=seed, nights=nights, n=n, churn=churn, loss=loss)
+            counts = "  ".join(f"{found[verdict]:>12,}" for verdict in VERDICTS)
+            print(f"{n:>8}  {loss:>5.2f}  {counts}", flush=True)
 
 
 def main() -> None:
@@ -124,11 +125,12 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--nights", type=int, default=300)
+    parser.add_argument("--seeds", type=int, default=1, help="the number of seeds, from 1")
     parser.add_argument("--queries", type=int, nargs="+", default=[60, 200, 1000])
     parser.add_argument("--churn", type=float, default=0.1)
     parser.add_argument("--losses", type=float, nargs="+", default=[0.0, 0.02, 0.05])
     chosen = parser.parse_args()
-    table(chosen.nights, chosen.queries, chosen.churn, chosen.losses)
+    table(chosen.nights, chosen.seeds, chosen.queries, chosen.churn, chosen.losses)
 
 
 if __name__ == "__main__":
