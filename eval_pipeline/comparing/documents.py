@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Final
 
 from msgspec import field, structs
@@ -45,17 +46,12 @@ Number = float | None
 Measured = int | float | None
 
 
-class Deltas(dict[str, Any]):
+class Deltas(dict[str, object]):
     """The deltas by metric, `hit@1`, and by the nested keys of `aggregate_json`, `["hit_at_k"]["1"]`."""
 
-    def __missing__(self, key: str) -> dict[str, Number]:
-        before, after = {"hit_at_k": ("hit@", ""), "recall_at_k_doc": ("recall@", "_doc")}[key]
-        cutoffs = (
-            (name.removeprefix(before).removesuffix(after), delta)
-            for name, delta in self.items()
-            if name.startswith(before) and name.endswith(after)
-        )
-        return {k: delta for k, delta in cutoffs if k.isdigit()}
+    def __missing__(self, key: str) -> dict[str, object]:
+        pattern = {"hit_at_k": r"hit@(\d+)", "recall_at_k_doc": r"recall@(\d+)_doc"}[key]
+        return {found[1]: delta for name, delta in self.items() if (found := re.fullmatch(pattern, name))}
 
 
 class Tested(Document, frozen=True, kw_only=True):

@@ -435,10 +435,7 @@ def _unrecognized_citations(con: Connection, run_ids: Sequence[str]) -> Iterator
         [list(run_ids)],
     ).fetchall():
         queries = count(n_queries, "query", plural="queries")
-        words = (
-            f"{count(n, 'citation')} of {queries} {'names' if n == 1 else 'name'} neither a chunk nor a path: "
-            "citation_coverage is undefined there. Deliver `citation` or `path`"
-        )
+        words = f"{count(n, 'citation')} of {queries} without `citation` or `path`: citation_coverage is undefined"
         yield Finding("citation_unrecognized", query_id, words, "A3.6", run_id=run_id)
 
 

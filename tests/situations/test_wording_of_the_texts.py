@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib.resources import files
 
 import pytest
 
@@ -233,3 +234,29 @@ def test_the_page_of_a_suite_shows_macro_and_micro_f1(site: dict[str, str]) -> N
     micro = 2 * (3 / 10) / (1 + 3 / 10)
     assert f"{macro:.4f}" in page and "extraction.macro_f1" in page
     assert f"{micro:.4f}" in page and "extraction.micro_f1" in page
+
+
+SCALES = {
+    "groundedness": (
+        "5: All claims directly supported by context AND all major claims have citations",
+        "4: Most claims supported with citations, minor unsupported details",
+        "3: Some claims supported, some unsupported, or missing citations",
+        "2: Major claims unsupported or missing citations",
+        "1: Answer contradicts context",
+        "0: Answer has no relation to context",
+    ),
+    "correctness": (
+        "5: Answer is fully correct and complete",
+        "4: Answer is mostly correct with minor issues",
+        "3: Answer is partially correct",
+        "2: Answer has significant errors",
+        "1: Answer is mostly incorrect",
+        "0: Answer is completely wrong",
+    ),
+}
+
+
+@pytest.mark.parametrize("ask", SCALES)
+def test_judges_read_the_full_scale(ask: str) -> None:
+    prompt = files("eval_pipeline.evaluating").joinpath("prompts", f"{ask}.md").read_text("utf-8")
+    assert "\n".join(SCALES[ask]) in prompt
