@@ -17,7 +17,6 @@ from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.formulas.scores import PREFIX
 from eval_pipeline.records import SCORED_ASKS
 from eval_pipeline.showing.blocks import problems_of_setups
-from eval_pipeline.showing.plausibility import is_of_chunks
 from eval_pipeline.showing.undefined import SPAN
 from eval_pipeline.store.runs import NightRun
 from eval_pipeline.words import count, decimal, signed
@@ -90,7 +89,7 @@ def _is_judged(metric: str) -> bool:
 
 def chunk_level_metrics(registry: Registry, paired: Paired) -> list[str]:
     """The metrics that compare chunk ids with labels, which mean nothing to another chunker."""
-    return [key for one in paired.formulas if is_of_chunks(registry, one) for key in one.keys]
+    return [key for one in paired.formulas if registry.compares_chunk_ids(one) for key in one.keys]
 
 
 def _about_runs(paired: Paired, n_not_comparable: int = 0) -> Iterator[str]:

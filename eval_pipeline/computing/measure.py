@@ -26,7 +26,6 @@ from eval_pipeline.computing.ledger import (
 )
 from eval_pipeline.computing.scope import (
     CATALOGUE,
-    CHUNK_LABELS,
     KnownTables,
     Scope,
     known_tables,
@@ -379,7 +378,7 @@ def _replace_cells(con: Connection, catalogue: str, work: _Work, step: Step, kno
 
 def _lacks_labels(con: Connection, catalogue: str, work: _Work, scope: Scope, definition: Definition) -> bool:
     """Whether a metric reads ids of chunks, and the labels of these runs have none of their chunker."""
-    if definition.schema != "metrics" or CHUNK_LABELS.isdisjoint(work.registry.inputs_of(definition)):
+    if definition.schema != "metrics" or not work.registry.compares_chunk_ids(definition):
         return False
     chunkers = f'"{catalogue}".ledger.label_chunkers'
     sql = f"select count(*) from {chunkers} where variant_key = ?"

@@ -20,8 +20,6 @@ UNSCOPED = ("raw.texts", "raw.chunk_ids", "raw.doc_ids", "raw.query_ids", "raw.c
 # What eval-pipeline.toml says of a dataset's labels, as one row: no table of the store.
 SETTINGS = "labels.settings"
 LABEL_SETTINGS = "temp.label_settings"
-# Ids of chunks: a formula that reads them has a value only in runs of the labels' own chunker.
-CHUNK_LABELS = frozenset({"labels.expected_chunks", "labels.grades"})
 ARCHIVES = ("raw.archives", "raw.archive_chunks", "raw.archive_spans")
 SCHEMAS = ("raw", "labels", "facts", "metrics", "aggregates", "comparisons")
 

@@ -40,6 +40,8 @@ JUDGES = "judges"
 # What judges were asked and said: a run without such a delivery has no rows of what is made of these tables alone.
 JUDGEMENTS = "raw.judgements"
 _OF_JUDGEMENTS = frozenset((JUDGEMENTS, "raw.judge_requests", "raw.suites_of_runs"))
+CHUNK_LABELS = frozenset(("labels.expected_chunks", "labels.grades"))
+PER_RUN = ("run_key",)
 _DATASET_FIELDS = ("formulas", "extraction_cases", "relevant_from", "labels", "labels_of")
 
 
@@ -122,6 +124,17 @@ class Registry:
             elif name != ALL_FORMULAS:
                 found[name] = None
         return tuple(sorted(found))
+
+    def compares_chunk_ids(self, definition: Definition) -> bool:
+        """Whether the definition compares hits with chunk ids in labels, however deep.
+
+        A fact with one row per run does not: it only records which fields the hits carry.
+        """
+        return definition.grain != PER_RUN and any(
+            name in CHUNK_LABELS
+            or (name in self.definitions and self.compares_chunk_ids(self.definitions[name]))
+            for name in definition.reads
+        )
 
     def rests_on_judgements(self, definition: Definition) -> bool:
         """Whether judgements are among what the definition is computed from, however deep."""

@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from eval_pipeline.computing.scope import CHUNK_LABELS
 from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.showing.run_report import Plausibility
@@ -188,11 +187,6 @@ def hidden_metrics(store: Store, run_keys: Collection[int] | None) -> dict[int, 
     found = implausible_runs(store.con, run_keys)
     hidden = label_metrics(store.definitions()) if found else []
     return {run_key: dict.fromkeys(hidden, one.why) for run_key, one in found.items()}
-
-
-def is_of_chunks(registry: Registry, one: Definition) -> bool:
-    """Whether the definition compares ids of chunks with labels."""
-    return not CHUNK_LABELS.isdisjoint(registry.inputs_of(one))
 
 
 def shown_per_query(

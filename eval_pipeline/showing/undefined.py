@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from eval_pipeline.computing.judges import asks_of, judgement_statuses
-from eval_pipeline.computing.scope import CHUNK_LABELS
 from eval_pipeline.formulas.definition import Definition
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.formulas.tokens import canonical
@@ -131,7 +130,7 @@ def undefined_of(store: Store, run: RunRow, keys: Collection[str]) -> dict[str, 
             found[key] = NO_SCORE  # A metric that this run does not know is a score that another one has.
         elif run.golden_key < 0 and _reads_labels(registry.inputs_of(one)):
             found[key] = _no_golden_set(run.dataset)
-        elif run.labels_of is not None and CHUNK_LABELS & set(registry.inputs_of(one)):
+        elif run.labels_of is not None and registry.compares_chunk_ids(one):
             found[key] = _other_chunker(store.con, run)
         else:
             asked = [each_counted(statuses[ask]) for ask in asks_of(key, list(statuses))]

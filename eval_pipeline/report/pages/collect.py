@@ -34,7 +34,6 @@ from eval_pipeline.showing import page_rows
 from eval_pipeline.showing.marks import marks_of_runs
 from eval_pipeline.showing.plausibility import (
     hidden_metrics,
-    is_of_chunks,
     shown_per_query,
 )
 from eval_pipeline.showing.runs import PART_HEADLINES, part_headlines
@@ -215,7 +214,7 @@ def _metric_facts(registry: Registry, *datasets: str) -> list[MetricFacts]:
             scale=one.header.scale,
             value_range=one.header.value_range,
             direction=one.header.direction,
-            is_chunk_level=is_of_chunks(registry, one),
+            is_chunk_level=registry.compares_chunk_ids(one),
             # On a page the scores of others stand together, though each asks a question of its own.
             family=one.short_name if one.is_scored_by_name else one.family,
         )
