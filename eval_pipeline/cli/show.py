@@ -98,7 +98,6 @@ def _print(report: RunReport, *, with_slices: bool, with_undefined: bool) -> Non
     shown = {key: entry for key, entry in report.metrics.items() if entry.n}
     if asks_queries:
         _print_metrics(report, shown)
-        _print_bounds(report)
         _print_undefined(report.undefined, is_listed=with_undefined)
     frozen = [name for name, entry in report.formulas.items() if entry.frozen is True]
     if frozen:
@@ -128,21 +127,6 @@ def _print_metrics(report: RunReport, shown: Mapping[str, Metric]) -> None:
     table(["metric", "value", "n"], list(zip(shown, values, counts, strict=True)), numbers=["value", "n"])
     if any(map(report.coverage_of, shown)):
         print_line("n of m: only n of the m answers that need the score have one")
-
-
-def _print_bounds(report: RunReport) -> None:
-    """What the hits that nobody has judged leave open."""
-    if report.bounds:
-        print_line()
-        rows = [
-            (key, number(one.lower), number(one.upper), f"{one.unjudged:,}")
-            for key, one in report.bounds.items()
-        ]
-        table(
-            ["metric", "at least", "at most", "unjudged hits"],
-            rows,
-            numbers=["at least", "at most", "unjudged hits"],
-        )
 
 
 def _print_undefined(undefined: dict[str, str], *, is_listed: bool) -> None:

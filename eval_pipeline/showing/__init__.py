@@ -1,7 +1,6 @@
 """What the store holds, as documents: of a run, of a range of runs, of the sources.
 
 blocks       The parts of a run's document about the whole run: speed, judge, extraction, indexing.
-bounds       Between what and what metrics lie where labels do not say of every hit whether it is relevant.
 checks       Faults of a range of runs, each found by one statement: what is wrong, run by run.
 document     A run's aggregate_json: computed from what is stored, and written back.
 marks        Which values of a run are stale, missing, pinned or frozen.

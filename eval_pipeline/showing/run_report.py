@@ -23,16 +23,6 @@ class Metric(Document, frozen=True):
     n: Annotated[int, Help("How many queries the mean is over; 0 where it has no value.")]
 
 
-class Bounds(Document, frozen=True):
-    """Between what and what a metric lies, whatever the hits turn out to be that no label of a judged query names."""
-
-    lower: Annotated[float, Help("The lowest mean that any judgements of them could lead to, rounded down.")]
-    upper: Annotated[
-        float, Help("The highest, rounded up; what is found relevant has the best grade of its query.")
-    ]
-    unjudged: Annotated[int, Help("How many such hits stand where the metric looks.")]
-
-
 class SlicePerformance(Document, frozen=True):
     """Total times in milliseconds and judge costs of the queries with one label."""
 
@@ -368,10 +358,6 @@ class RunReport(Document, frozen=True):
             "Metric of scores: how many answers have one, if some that need one have none; not with `--as-of`."
         ),
     ] = UNSET
-    bounds: Annotated[
-        dict[str, Bounds],
-        Help("Metric of judged labels: between what it lies, where hits are unjudged; not with `--as-of`."),
-    ] = msgspec.field(default_factory=dict)
     judges: Annotated[
         dict[str, Scorer] | UnsetType,
         Help(

@@ -21,7 +21,6 @@ from eval_pipeline.loading.cases import expected_cases
 from eval_pipeline.loading.deliveries import quarantined_parts
 from eval_pipeline.records import SLICES
 from eval_pipeline.showing.blocks import NOW, RunBlocks, run_blocks
-from eval_pipeline.showing.bounds import _query_ranges, _run_bounds
 from eval_pipeline.showing.marks import states_of_run
 from eval_pipeline.showing.plausibility import (
     _held_against_labels,
@@ -171,7 +170,6 @@ def _as_they_were(store: Store, run: RunRow, point: Point, *, report: RunReport,
         undefined={key: hidden.get(key, NOTHING_THEN) for key in _without_value(metrics)},
         unscored=UNSET,
         score_coverage=UNSET,
-        bounds={},
     )
 
 
@@ -220,7 +218,6 @@ def run_report(store: Store, run: RunRow) -> RunReport:
         plausibility_in_words=held.words,
         unscored=_unscored_of(store, run) or UNSET,
         score_coverage=score_coverage(store, run.run_key) or UNSET,
-        bounds={} if held.hidden else _run_bounds(store, run),
     )
 
 
@@ -290,10 +287,8 @@ def show_queries(project: Project, run_id: str) -> Iterator[Row]:
         formulas = [one for one in registry.formulas if registry.applies_to(one, run.dataset)]
         formulas = [*sorted(formulas, key=lambda d: d.name), *registry.times, *registry.scores.values()]
         values = shown_per_query(store, run, formulas)
-        ranges = _query_ranges(store, run, values)
     for query_id, metrics in values.items():
-        bounds = {key: [one.lower, one.upper] for key, one in ranges.get(query_id, {}).items()}
-        yield {"query_id": query_id, "metrics": dict(metrics)} | ({"bounds": bounds} if bounds else {})
+        yield {"query_id": query_id, "metrics": dict(metrics)}
 
 
 def _json_value(value: Any) -> Any:
