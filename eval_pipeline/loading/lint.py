@@ -39,10 +39,7 @@ def _stale_labels(con: Connection) -> list[tuple[str, str, list[str]]]:
     A dataset without any inventory has no stale labels: there is nothing to hold them against.
     """
     return con.execute(
-        "with archives as (select v.* from ledger.archives_in_force v "
-        "left join (ledger.golden_sets_in_force join ledger.label_chunkers using (golden_key)) o "
-        "on o.dataset_key = v.dataset_key and o.is_in_force "
-        "where v.is_newest and coalesce(list_contains(o.candidates || o.chunker_versions, v.chunker_version), true)), "
+        "with archives as (from ledger.archives_in_force where is_newest), "
         "known as (select distinct v.dataset_key, c.chunk_key from archives v "
         "join raw.archive_chunks c using (archive_key)) "
         "select d.dataset_id, i.query_id, list(c.chunk_id order by e.item_no) from ledger.golden_sets_in_force g "

@@ -119,8 +119,6 @@ def both(shared_desk: Desk) -> Desk:
     desk.run("again", results(new_chunk, [0, 1, 2, 4, 3]), config={"chunker_version": "v2"}, suite="by hand")
     shared_ids(desk, "partly", long_documents=60)
     shared_ids(desk, "disputed")
-    shared_ids(desk, "settled")
-    desk.text("eval-pipeline.toml", '[datasets.settled]\nlabels_of = "narrow"\n')
     shared_ids(desk, "declared", chunker_version="wide")
     shared_ids(desk, "yaml")
     (desk.folder / "bundle/datasets/yaml/queries.jsonl").unlink()
@@ -231,17 +229,15 @@ def test_the_user_is_asked_when_two_inventories_have_the_ids_at_different_charac
     assert "labels_of" in finding["finding"]
 
 
-def test_labels_of_settles_whose_ids_the_labels_hold(both: Desk) -> None:
-    assert values_of(both, "hit@5", "settled-narrow", "settled-wide") == [1.0, None]
-
-
-def test_a_changed_labels_of_makes_values_stale_until_they_are_computed(both: Desk, tmp_path: Path) -> None:
+def test_labels_of_settles_whose_ids_the_labels_hold(both: Desk, tmp_path: Path) -> None:
     desk = both.copy(tmp_path / "copy")
-    desk.text("eval-pipeline.toml", '[datasets.settled]\nlabels_of = "wide"\n')
-    listed = desk.must("runs", "--dataset", "settled", "--json").json["runs"]
-    assert {run["run_id"]: run["state"] for run in listed}["settled-narrow"] == "stale"
-    compute_stale(desk)
-    assert values_of(desk, "hit@5", "settled-narrow", "settled-wide") == [None, 1.0]
+    for owner, values in (("narrow", [1.0, None]), ("wide", [None, 1.0])):
+        desk.text("eval-pipeline.toml", f'[datasets.disputed]\nlabels_of = "{owner}"\n')
+        # Until they are computed again, values are stale.
+        listed = desk.must("runs", "--dataset", "disputed", "--json").json["runs"]
+        assert {run["run_id"]: run["state"] for run in listed}["disputed-narrow"] == "stale"
+        compute_stale(desk)
+        assert values_of(desk, "hit@5", "disputed-narrow", "disputed-wide") == values
 
 
 @pytest.mark.parametrize("dataset", ["declared", "yaml"])
