@@ -20,6 +20,14 @@ OWN_SQL: Final = "EVAL_PIPELINE_SQL"
 PYTHON: Final = "EVAL_PIPELINE_PYTHON"
 REFUSE: Final = "refuse"
 SAFE_NAME: Final = re.compile(r"[^\w.@+-]+", re.ASCII)
+# How the files begin that commands write: JSON documents, pages, comparisons and gates in Markdown and as text, JUnit.
+_OWN_BEGINNING = re.compile(
+    r"""\{\n  "format": \d+,\n  "\w+": """
+    r"""|<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" """
+    r"""|(?:\# )?[^\n]+ against [^\n]+\n|\# Gate: \w+\n"""
+    r"""|<\?xml version="1.0" encoding="UTF-8"\?>\n<testsuites [^>]*>\n  <testsuite name="gate" """
+)
+_DATABASES = re.compile(rb"SQLite format 3\x00|.{8}DUCK", re.DOTALL)
 VARIABLES: Final = tuple(
     f"EVAL_PIPELINE_{name}" for name in ("DB", "INBOX", "REPORTS", "CONFIG", "SQL", "PYTHON", "CALLS")
 )
@@ -196,3 +204,33 @@ def _file_name(name: str, *, is_taken: bool = False) -> str:
 def _run_file_name(run_id: str) -> str:
     """Pages of suites have names of their own; a run that is called like one of them gets another."""
     return _file_name(run_id, is_taken=run_id.lower().startswith("suite"))
+
+
+def check_overwriting(settings: Settings, path: Path, *, force: bool = False) -> None:
+    """Raise if a document must not be written to `path`.
+
+    Databases, the files of this store, and kept deliveries are never replaced; another file is if `force` is given or
+    a command of this program wrote it.
+    """
+    place = path.resolve()
+    for owner in (settings.db.resolve(), settings.calls.resolve()):
+        beside = (part.name for part in (place, *place.parents) if part.parent == owner.parent)
+        if any(
+            name == owner.name or name.startswith((f"{owner.name}.", f"{owner.name}-")) for name in beside
+        ):
+            raise UsageError(f"{path} belongs to {owner}, so nothing was written: choose another file")
+    if any(folder.name.endswith(".deliveries") for folder in place.parents):
+        raise UsageError(
+            f"{path} is in a folder of kept deliveries, so nothing was written: choose another file"
+        )
+    if not place.is_file():
+        return
+    with place.open("rb") as file:
+        head = file.read(4096)
+    if _DATABASES.match(head):
+        raise UsageError(f"{path} is a database, so nothing was written: choose another file")
+    if head and not force and not _OWN_BEGINNING.match(head.decode("utf-8", "replace")):
+        raise UsageError(
+            f"{path} was not written by this program, so it was left as it is: choose another file, or replace it "
+            "with --force"
+        )

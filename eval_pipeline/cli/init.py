@@ -9,7 +9,7 @@ import click
 from eval_pipeline.cli.options import as_json
 from eval_pipeline.cli.output import print_json, print_json_line, say, shortened
 from eval_pipeline.errors import UsageError
-from eval_pipeline.settings import load_settings
+from eval_pipeline.settings import check_overwriting, load_settings
 
 
 @click.command("init")
@@ -31,7 +31,6 @@ def command(file: Path, output: Path, force: bool, as_json: bool) -> None:
     unsure of, then load the file with it.
     """
     from eval_pipeline.adapters.proposal import propose_mapping
-    from eval_pipeline.store.kept import check_overwriting
 
     if output.exists() and not force:
         raise UsageError(f"{output} is there already; --force writes over it, --output PATH writes elsewhere")

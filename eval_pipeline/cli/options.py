@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from eval_pipeline.cli.output import say
-from eval_pipeline.settings import check_places, load_settings
+from eval_pipeline.settings import check_overwriting, check_places, load_settings
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -120,7 +120,6 @@ def replacing(command: F) -> F:
     def with_checked_output(
         *arguments: Any, output: Path | None, force: bool, project: Project, **others: Any
     ) -> Any:
-        from eval_pipeline.store.kept import check_overwriting
 
         if output is not None:
             check_overwriting(project.settings, output, force=force)

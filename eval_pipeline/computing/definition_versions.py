@@ -203,14 +203,14 @@ def _helpers_behind(one: Definition, helpers: Mapping[str, Helper]) -> dict[str,
 
 
 def _find_version(
-    con: Connection, registry: Registry, name: str, fingerprint: str
+    store: Store, name: str, fingerprint: str
 ) -> tuple[Definition, dict[str, str], list[Helper]] | None:
     """A definition as it once was, with the fingerprints of what it read and the helpers it called.
 
     Raises for a text that is not allowed to run.
     """
     row = first_row(
-        con,
+        store.con,
         f"select {COLUMNS} from ledger.definitions where name = ? and fingerprint = ?",
         [name, fingerprint],
     )
@@ -244,7 +244,7 @@ def _find_version(
         Helper(helper, Header(keys={}, arguments=tuple(entry["arguments"])), entry["body"], path, "")
         for helper, entry in json.loads(helpers_text).items()
     ]
-    check_stored(registry, definition, helpers)
+    check_stored(store.definitions(), definition, helpers)
     return definition, json.loads(parents), helpers
 
 
@@ -255,9 +255,7 @@ def _find_earlier_version(
     with project.read() as store:
         known = [one.fingerprint for one in versions_of(store.con, [definition.name])]
         matching = [one for one in known if one.startswith(fingerprint)]
-        found = None
-        if len(matching) == 1:
-            found = _find_version(store.con, project.definitions(), definition.name, matching[0])
+        found = _find_version(store, definition.name, matching[0]) if len(matching) == 1 else None
     if found is None:
         raise UnknownName(
             f"file or meaning of {definition.name}", fingerprint, known, hint=f"(in {project.settings.db})"

@@ -15,7 +15,6 @@ from eval_pipeline.computing.definition_versions import _find_version, _record_v
 from eval_pipeline.computing.derived import _failure_of, _statement_of, table_of
 from eval_pipeline.computing.scope import CATALOGUE, Scope, point_views_at
 from eval_pipeline.formulas.definition import Definition, Helper, quoted
-from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.store.open import Connection, StatementError
 from eval_pipeline.store.project import Store
 
@@ -196,17 +195,11 @@ class Outcome:
 
 
 def compute_under(
-    con: Connection,
-    catalogue: str,
-    registry: Registry,
-    *,
-    formula: str,
-    fingerprint: str,
-    key: str,
-    scope: Scope,
+    store: Store, catalogue: str, *, formula: str, fingerprint: str, key: str, scope: Scope
 ) -> Outcome | None:
     """The key's values for the one run of the scope; None when the meaning is not known well enough."""
-    chain = chain_of(con, catalogue, registry, formula, fingerprint)
+    con = store.con
+    chain = chain_of(store, catalogue, formula, fingerprint)
     if chain is None:
         return None
     names = [definition.name for definition, _ in chain]
@@ -236,16 +229,17 @@ def _values_of(definition: Definition, key: str) -> tuple[str, str, list[str]] |
 
 
 def chain_of(
-    con: Connection, catalogue: str, registry: Registry, name: str, fingerprint: str
+    store: Store, catalogue: str, name: str, fingerprint: str
 ) -> list[tuple[Definition, list[Helper]]] | None:
     """The definition at that meaning with everything it read, parents first."""
+    con = store.con
     con.execute(f'use "{catalogue}"')
     found: dict[str, tuple[Definition, list[Helper]]] = {}
 
     def collect(one: str, meaning: str) -> bool:
         if one in found:
             return True
-        entry = _find_version(con, registry, one, meaning)
+        entry = _find_version(store, one, meaning)
         if entry is None:
             return False
         definition, parents, helpers = entry

@@ -15,14 +15,13 @@ from eval_pipeline.computing.history import Row, computed_parameters, computed_r
 from eval_pipeline.documents import as_json
 from eval_pipeline.errors import UsageError
 from eval_pipeline.formulas.definition import PER_QUERY, Definition
-from eval_pipeline.settings import Settings
+from eval_pipeline.settings import Settings, check_overwriting
 from eval_pipeline.showing.blocks import CASES, case_metrics, guide_version
 from eval_pipeline.showing.marks import states_of_run
 from eval_pipeline.showing.plausibility import shown_per_query
 from eval_pipeline.showing.run_report import Extraction
 from eval_pipeline.showing.scores import metrics_of, scored_configs
 from eval_pipeline.showing.show import FORMAT, run_report
-from eval_pipeline.store.kept import check_overwriting
 from eval_pipeline.store.open import Connection
 from eval_pipeline.store.project import Project, Store
 from eval_pipeline.store.runs import RunRow, computed_with, find_run

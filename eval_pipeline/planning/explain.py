@@ -25,7 +25,6 @@ from eval_pipeline.computing.scope import Scope, visible_catalogue
 from eval_pipeline.computing.scratch import Outcome, chain_of, compute_under
 from eval_pipeline.errors import RefusedError, UsageError
 from eval_pipeline.formulas.catalogue import find_definition
-from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.formulas.text_columns import read_here
 from eval_pipeline.planning.reports import Contributor, ExplainedPoint, ExplainReport
 from eval_pipeline.showing.plausibility import hidden_metrics
@@ -85,8 +84,8 @@ def explain_movement(
         _refuse_hidden(store, key, (first, second))
         emptied = _emptied(store.con, first, second)
         with visible_catalogue(store.con, registry.helpers.values(), registry.config) as catalogue:
-            _refuse_forgotten(store.con, catalogue, registry, key, (first, second), emptied)
-            worlds = _worlds(store.con, catalogue, registry, key, first, second)
+            _refuse_forgotten(store, catalogue, key, (first, second), emptied)
+            worlds = _worlds(store, catalogue, key, first, second)
         names = dict(
             store.con.execute(f'select query_key, query_id from "{catalogue}".raw.query_ids').fetchall()
         )
@@ -154,19 +153,12 @@ def _emptied(con: Connection, first: _End, second: _End) -> dict[str, frozenset[
 
 
 def _refuse_forgotten(
-    con: Connection,
-    catalogue: str,
-    registry: Registry,
-    key: str,
-    ends: Sequence[_End],
-    emptied: Mapping[str, frozenset[str]],
+    store: Store, catalogue: str, key: str, ends: Sequence[_End], emptied: Mapping[str, frozenset[str]]
 ) -> None:
     """What was computed from texts cannot be computed again without them."""
     if not any(emptied.values()):
         return
-    chains = [
-        chain_of(con, catalogue, registry, end.stored.source, end.stored.fingerprint) or () for end in ends
-    ]
+    chains = [chain_of(store, catalogue, end.stored.source, end.stored.fingerprint) or () for end in ends]
     read = {place for chain in chains for definition, _ in chain for place in read_here(definition)}
     for run_id, places in emptied.items():
         if read & places:
@@ -177,9 +169,7 @@ def _refuse_forgotten(
             )
 
 
-def _worlds(
-    con: Connection, catalogue: str, registry: Registry, key: str, first: _End, second: _End
-) -> _Worlds:
+def _worlds(store: Store, catalogue: str, key: str, first: _End, second: _End) -> _Worlds:
     known: dict[tuple[str, int, int], Outcome] = {}
 
     def world(meaning: _End, labels: _End, rows: _End) -> Outcome:
@@ -189,9 +179,8 @@ def _worlds(
         if place not in known:
             scope = Scope(rows.dataset_key, golden.stored.golden_key, [rows.run.run_key])
             outcome = compute_under(
-                con,
+                store,
                 catalogue,
-                registry,
                 formula=meaning.stored.source,
                 fingerprint=meaning.stored.fingerprint,
                 key=key,

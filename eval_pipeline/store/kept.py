@@ -26,8 +26,7 @@ from typing import IO, Any
 
 import portalocker
 
-from eval_pipeline.errors import StoreError, UsageError
-from eval_pipeline.settings import Settings
+from eval_pipeline.errors import StoreError
 from eval_pipeline.store.damage import _KEPT, _refuse_lost, is_there
 from eval_pipeline.store.durable import _to_disk, place_durably
 from eval_pipeline.store.open import Connection, first_row
@@ -42,49 +41,11 @@ SYNCS_AT_ONCE = 16
 TIME = "%Y%m%dT%H%M%S.%f"
 _NUMBERED = re.compile(r"d(\d{7,})\.(.+)\Z")
 _TIMED = re.compile(r"\d{8}T\d{6}\.\d{6}")
-# How the files begin that commands write: JSON documents, pages, comparisons and gates in Markdown and as text, JUnit.
-_OWN_BEGINNING = re.compile(
-    r"""\{\n  "format": \d+,\n  "\w+": """
-    r"""|<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" """
-    r"""|(?:\# )?[^\n]+ against [^\n]+\n|\# Gate: \w+\n"""
-    r"""|<\?xml version="1.0" encoding="UTF-8"\?>\n<testsuites [^>]*>\n  <testsuite name="gate" """
-)
-_DATABASES = re.compile(rb"SQLite format 3\x00|.{8}DUCK", re.DOTALL)
 
 
 def kept_folder(db: Path) -> Path:
     """Where deliveries to this store are kept."""
     return db.with_name(db.name + _KEPT)
-
-
-def check_overwriting(settings: Settings, path: Path, *, force: bool = False) -> None:
-    """Raise if a document must not be written to `path`.
-
-    Databases, the files of this store, and kept deliveries are never replaced; another file is if `force` is given or
-    a command of this program wrote it.
-    """
-    place = path.resolve()
-    for owner in (settings.db.resolve(), settings.calls.resolve()):
-        beside = (part.name for part in (place, *place.parents) if part.parent == owner.parent)
-        if any(
-            name == owner.name or name.startswith((f"{owner.name}.", f"{owner.name}-")) for name in beside
-        ):
-            raise UsageError(f"{path} belongs to {owner}, so nothing was written: choose another file")
-    if any(folder.name.endswith(".deliveries") for folder in place.parents):
-        raise UsageError(
-            f"{path} is in a folder of kept deliveries, so nothing was written: choose another file"
-        )
-    if not place.is_file():
-        return
-    with place.open("rb") as file:
-        head = file.read(4096)
-    if _DATABASES.match(head):
-        raise UsageError(f"{path} is a database, so nothing was written: choose another file")
-    if head and not force and not _OWN_BEGINNING.match(head.decode("utf-8", "replace")):
-        raise UsageError(
-            f"{path} was not written by this program, so it was left as it is: choose another file, or replace it "
-            "with --force"
-        )
 
 
 @dataclass(frozen=True)
