@@ -86,7 +86,7 @@ _PARTS: Final = (
     _Part("spans", "labels.spans", ("retrieved_chars is not null", "n_spans > 0")),
     _Part("required or forbidden texts", "labels.strings", ("n_required",)),
     _Part("conflict rules", "labels.conflict_rules", ("case conflict_rule",)),
-    _Part("answers", RESULTS, ("has_answer", "has_answers"), condition="t.has_answer"),
+    _Part("answers", RESULTS, ("has_answer",), condition="t.has_answer"),
     _Part("grounded answers", RESULTS, ("is_grounded",), condition="t.grounded"),
     _Part(
         "word on abstaining",
@@ -109,6 +109,7 @@ _PARTS: Final = (
     # These formulas have a value for a query unless a part above, or this one, is missing.
     _Part("hit names a document of the labels", HITS, ("names_documents",), condition="false"),
     _Part("recognized citations", RESULTS, ("n_unrecognized = 0",), condition="false"),
+    _Part("references", RESULTS, ("has_references",), condition="false"),
     _Part("hit has spans", SPANS, ("has_spans",), condition="false"),
 )
 

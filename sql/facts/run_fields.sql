@@ -2,14 +2,15 @@
 --   names_documents: "Whether hits can be compared with expected documents; true for a run without hits"
 --   has_spans: "Whether a hit carries a span; true for a run without hits"
 --   says_grounded: "Whether an answer says if it is grounded; true for a run without answers"
---   has_answers: "Whether a result carries an answer; true for a run in which every result failed"
+--   has_references: "Whether an answer has references; true for a run in which every result failed"
 -- grain: [run_key]
 -- about: "Which optional fields the hits and answers of a run carry."
 -- version: 1
 -- why: docs/decisions.md#ax-11
 -- examples:
---   - {hits: [], expected_doc_ids: [d]} => {names_documents: true, has_spans: true, says_grounded: true, has_answers: false}
---   - {error: "no connection"} => {has_answers: true}
+--   - {hits: [], expected_doc_ids: [d]} => {names_documents: true, has_spans: true, says_grounded: true, has_references: false}
+--   - {error: "no connection"} => {has_references: true}
+--   - {answer: {references: [{rel_path: a.md}]}} => {has_references: true}
 --   - {hits: [{chunk_id: a, doc_id: d, source_spans: [{start: 0, end: 3}]}], expected_doc_ids: [e], answer: {grounded: false}} => {names_documents: true, has_spans: true, says_grounded: true}
 --   - {hits: [a], expected_chunk_ids: [a], expected_doc_ids: [a], answer: {text: x}} => {names_documents: false, has_spans: false, says_grounded: false}
 --   - {hits: [a], expected_chunk_ids: [a], expected_doc_ids: [d]} => {names_documents: false}
@@ -60,11 +61,16 @@ spanned as (
     from raw.hit_spans
 ),
 
+referred as (
+    select distinct run_key
+    from raw."references"
+),
+
 answered as (
     select
         run_key,
         bool_or(grounded is not null) filter (where has_answer) as says_grounded,
-        bool_or(has_answer) or bool_and(is_failed(error, timed_out)) as has_answers
+        bool_and(is_failed(error, timed_out)) as has_failed
     from raw.results
     group by run_key
 )
@@ -79,8 +85,9 @@ select
     ) as names_documents,
     named.run_key is null or spanned.run_key is not null as has_spans,
     coalesce(answered.says_grounded, true) as says_grounded,
-    answered.has_answers
+    referred.run_key is not null or answered.has_failed as has_references
 from answered
 cross join labelled
 left join named on answered.run_key = named.run_key
 left join spanned on answered.run_key = spanned.run_key
+left join referred on answered.run_key = referred.run_key

@@ -5,7 +5,7 @@
 -- version: 2
 -- parameters: {attribution_rows: all}
 -- choices: {attribution_rows: [all, answered]}
--- applies: answerable and n_supports > 0 and has_answers and ($attribution_rows = 'all' or has_answer or is_error)
+-- applies: answerable and n_supports > 0 and has_references and ($attribution_rows = 'all' or has_answer or is_error)
 -- undefined: 0 for an error and for a result without an answer
 -- scale: binary
 -- range: [0, 1]
@@ -15,7 +15,7 @@
 -- examples:
 --   - {gold_supports: [{rel_path: a.md, heading_path: Intro}], answer: {references: [{rel_path: x.md}, {rel_path: a.md, heading_path: Intro > Setup}]}} => {attribution_hit_rate: 1}
 --   - {gold_supports: [{rel_path: a.md, heading_path: Intro}], answer: {references: [{rel_path: a.md}]}} => {attribution_hit_rate: 0}
---   - {gold_supports: [{rel_path: a.md}], answer: {text: "x"}} => {attribution_hit_rate: 0}
+--   - {gold_supports: [{rel_path: a.md}], answer: {text: "x"}} => {attribution_hit_rate: null}
 --   - {gold_supports: [{rel_path: a.md}], answer: {abstained: true, references: [{rel_path: a.md}]}} => {attribution_hit_rate: 1}
 --   - {gold_supports: [{rel_path: a.md}], answer: {abstained: true, references: [{rel_path: a.md}]}, parameters: {attribution_rows: answered}} => {attribution_hit_rate: 0}
 --   - {gold_supports: [{rel_path: a.md}], error: "late"} => {attribution_hit_rate: 0}

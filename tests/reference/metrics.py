@@ -91,8 +91,8 @@ def missing_fields(golden_rows: Sequence[Row], results: Sequence[Row]) -> frozen
         found.add("spans")
     if answers and all(answer.get("grounded") is None for answer in answers):
         found.add("grounded")
-    if not answers and not all(has_error(result) for result in results):
-        found.add("answers")
+    if not any(map(references_of, answers)) and not all(has_error(result) for result in results):
+        found.add("references")
     own = [hit["doc_id"] for hit in hits if hit["doc_id"] != hit["chunk_id"]]
     if documents & (set(own) | {hit["doc_id"] for hit in hits if hit["doc_id"] not in chunks}):
         return frozenset(found)
@@ -203,7 +203,7 @@ def attribution(case: Case) -> Scores:
     """S2.10, A2.14: an error, or a row without an answer, attributes nothing."""
     answer = answer_of(case.result)
     answered_only = case.readings["attribution_rows"] == "answered"
-    if not case.anchored or "answers" in case.missing:
+    if not case.anchored or "references" in case.missing:
         return {"attribution_hit_rate": None}
     if answer is None and answered_only and not has_error(case.result):
         return {"attribution_hit_rate": None}
