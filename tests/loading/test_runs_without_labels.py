@@ -173,7 +173,10 @@ def test_in_a_store_of_an_earlier_version_they_are_due(settings: Settings, regis
             "create or replace view ledger.runs_in_order as select * replace (cast(null as integer) as golden_key) "
             "from (select 0 as golden_key)",
             "drop table ledger.implied_golden_sets",
-            "delete from main.schema_migrations where number = 14",
+            "alter table labels.golden_sets drop column chunker_version",
+            "drop table labels.chunk_spans",
+            "drop table ledger.label_chunkers",
+            "delete from main.schema_migrations where number in (14, 19)",
         ):
             con.execute(statement)
     assert ask(settings, "from ledger.run_counts order by run_key") == counts
