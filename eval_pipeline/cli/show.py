@@ -189,6 +189,10 @@ def _print_states(report: RunReport) -> None:
         print_line("`eval-pipeline run --all` computes what is stale or missing.")
 
 
+def _milliseconds(value: float | None) -> str:
+    return "—" if value is None else f"{value:,.0f}"
+
+
 def _print_slices(report: RunReport, keys: list[str]) -> None:
     # More would leave no room for the names of the slices.
     timed = any(
@@ -202,7 +206,7 @@ def _print_slices(report: RunReport, keys: list[str]) -> None:
             value,
             f"{entry.n_queries:,}{'*' if entry.is_small else ' '}",
             *(number(entry.metrics[key].value) for key in keys),
-            *(number(getattr(entry.performance, name, None)) for name in times.values()),
+            *(_milliseconds(getattr(entry.performance, name, None)) for name in times.values()),
         )
         for name, values in report.slices.items()
         for value, entry in values.items()

@@ -116,6 +116,12 @@ class Change:
         return -delta if self.rule.is_higher_better else delta
 
     @property
+    def printed_loss(self) -> str:
+        """The loss as the row shows it: the difference of the rounded values."""
+        _, _, delta, decimals = _printed_means(self.baseline, self.candidate)
+        return decimal(self.loss if delta is None else abs(delta), decimals)
+
+    @property
     def largest_loss(self) -> float | None:
         """The end of the interval, with 95 % confidence."""
         if self.result is None:
@@ -279,7 +285,7 @@ def _judge_change(change: Change, p_adjusted: float | None) -> Judged:
         return replace(judged, verdict="inconclusive", reason=change.problem)
     if _has_failed(change, p_adjusted):
         margin = change.rule.margin
-        why = f"worse by {decimal(change.loss)}, more than the margin of {margin:g} (p {p_adjusted:.3g})"
+        why = f"worse by {change.printed_loss}, more than the margin of {margin:g} (p {p_adjusted:.3g})"
         return replace(judged, verdict="fail", reason=f"{why}{change.seen}", margin=margin)
     largest = change.largest_loss
     if change.is_identical or (largest is not None and largest < change.margin):
@@ -308,7 +314,7 @@ def _why_inconclusive(change: Change, p_adjusted: float | None) -> str:
     told = f"{n} rule out no loss below {decimal(change.largest_loss)}"
     if change.loss > change.rule.margin + TOLERANCE:
         chance = f"p {p_adjusted:.3g}" if p_adjusted is not None else "too few moved"
-        told = f"worse by {decimal(change.loss)}, which may be chance ({chance}); {told}"
+        told = f"worse by {change.printed_loss}, which may be chance ({chance}); {told}"
     if change.resolution is not None:
         told += f", they resolve {decimal(change.resolution)}"
     alternative: Alternative = "less" if change.rule.is_higher_better else "greater"
@@ -324,7 +330,7 @@ def _judge_by_margin(change: Change) -> Judged:
     if change.problem:
         return replace(judged, verdict="inconclusive", reason=change.problem)
     if change.loss > change.rule.margin + TOLERANCE:
-        why = f"worse by {decimal(change.loss)}, more than the margin of {change.rule.margin:g}"
+        why = f"worse by {change.printed_loss}, more than the margin of {change.rule.margin:g}"
         return replace(judged, verdict="fail", reason=why)
     return replace(judged, verdict="pass", reason=f"no more than {change.rule.margin:g} worse")
 

@@ -415,7 +415,7 @@ def _trust_of(material: Material, registry: Registry) -> list[str]:
             paired.states_a,
             paired.states_b,
             names=(paired.a.run_id, paired.b.run_id),
-            with_labels=not paired.is_unlabelled,
+            with_labels=paired.reads_same_labels,
         )
     }
     found.append(

@@ -21,8 +21,8 @@ NOTHING_ASKED: Final = "nothing to compare"
 NOT_JUDGED: Final = "nothing to judge retrieval by"
 MOST_TILES: Final = 4
 MOST_LINES: Final = 2
-# As the terminal prints the sentence.
-WIDTH: Final = 80
+# The width of a terminal in which the sentence takes two lines at most.
+WIDTH: Final = 100
 INDENT: Final = 2
 LONGEST_NAME: Final = 30
 MOST_SLICES: Final = 3
@@ -101,8 +101,9 @@ def _findings(word: str, asked: Sequence[Row]) -> list[tuple[str, str]]:
         return [("The same", "both were computed from the same results")]
     moved = _moved_findings(asked)
     first = [] if len(moved) == 1 else [(word.capitalize(), "")]
-    for most, rest in ((4, _rest(word, asked)), (2, _rest(word, asked)), (1, _rest(word, asked)), (1, [])):
-        found = [*first, *((head, shown_first(names, most)) for head, names in moved), *rest]
+    rest = _rest(word, asked)
+    for most, last in ((4, rest), (2, rest), (4, []), (1, rest), (2, []), (1, [])):
+        found = [*first, *((head, shown_first(names, most)) for head, names in moved), *last]
         if len(wrap(_in_words(found), WIDTH - INDENT)) <= MOST_LINES:
             break
     return found

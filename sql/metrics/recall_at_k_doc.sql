@@ -24,4 +24,4 @@ select
     ranks.query_key,
     count_within(ranks.found_ranks, $k) / nullif(cast(ranks.n_expected as double), 0) as "recall@${k}_doc",
 from facts.document_ranks as ranks
-inner join facts.run_fields as fields on ranks.run_key = fields.run_key
+inner join facts.run_documents as fields on ranks.run_key = fields.run_key

@@ -80,7 +80,9 @@ def score_query(
     return scores
 
 
-def missing_fields(golden_rows: Sequence[Row], results: Sequence[Row]) -> frozenset[str]:
+def missing_fields(
+    golden_rows: Sequence[Row], results: Sequence[Row], *, chunker: str | None = None
+) -> frozenset[str]:
     """AX.11: which of `documents`, `spans` and `grounded` no hit or answer of a run carries."""
     hits = [hit for result in results for hit in hits_of(result, resolve_readings(None))]
     answers = [answer for answer in map(answer_of, results) if answer is not None]
@@ -96,7 +98,7 @@ def missing_fields(golden_rows: Sequence[Row], results: Sequence[Row]) -> frozen
     own = [hit["doc_id"] for hit in hits if hit["doc_id"] != hit["chunk_id"]]
     if documents & (set(own) | {hit["doc_id"] for hit in hits if hit["doc_id"] not in chunks}):
         return frozenset(found)
-    means_documents = bool(documents - chunks) if own else not chunks
+    means_documents = bool(documents - chunks) if own else not (chunks or chunker)
     return frozenset(found if means_documents or not hits else found | {"documents"})
 
 
