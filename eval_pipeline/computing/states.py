@@ -419,7 +419,9 @@ labels_hashes as (
         md5(
             coalesce(string_agg(h.family || ':' || h.hash, ',' order by h.family), '')
             || coalesce(any_value(' settings:' || s.relevant_from || coalesce(' ' || s.labels, '')), '')
-            || coalesce(any_value(' labels of:' || coalesce(n.labels_of, '')), '')
+            || coalesce(any_value(
+                case when n.dataset_key is not null then ' labels of:' || coalesce(n.labels_of, '') end
+            ), '')
         ) as labels_hash
     from family_sets f
     cross join (select distinct golden_key, dataset_key from scored_runs) g

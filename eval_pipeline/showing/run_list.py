@@ -144,11 +144,13 @@ def _listed(store: Store, runs: Sequence[NightRun]) -> list[ListedRun]:
 
 
 def _headlines(store: Store, run_ids: Sequence[str]) -> dict[str, dict[str, float | None]]:
-    """Run → headline → stored value; that of extraction only where the run has cases."""
-    others = runs_of_other_chunkers(store.con)
-    values: dict[str, dict[str, float | None]] = {
-        run_id: dict.fromkeys((*CORE, *CORE_BY_SPAN) if run_id in others else CORE) for run_id in run_ids
-    }
+    """Return run → headline → stored value.
+
+    Span metrics come first if a run of another chunker is listed. Extraction is only there if the run has cases.
+    """
+    is_by_span = not runs_of_other_chunkers(store.con).isdisjoint(run_ids)
+    keys = (*CORE_BY_SPAN, *CORE) if is_by_span else CORE
+    values: dict[str, dict[str, float | None]] = {run_id: dict.fromkeys(keys) for run_id in run_ids}
     for run_id, summary in run_summaries(store, run_ids, (*CORE, *CORE_BY_SPAN)).items():
         values[run_id] |= {
             metric: value for metric, (value, _) in summary.metrics.items() if metric in values[run_id]
