@@ -127,7 +127,9 @@ def _select(catalogue: str, schema: str, name: str, scope: Scope) -> str:
         return f"from {source}"
     if table == SETTINGS:
         return (
-            "select coalesce(max(relevant_from), 1) as relevant_from, max(labels) as labels "
+            "select coalesce(max(relevant_from), 1) as relevant_from, max(labels) as labels, "
+            f'exists(from "{catalogue}".ledger.label_chunkers where variant_key = {scope.golden_key}) '
+            "as is_of_other_chunker "
             f"from {LABEL_SETTINGS} where dataset_key = {scope.dataset_key}"
         )
     if schema == "labels":

@@ -11,12 +11,11 @@
 --   - {hits: [a], expected_chunk_ids: [a], expected_doc_ids: [d]} => {names_documents: false}
 --   - {hits: [d], expected_chunk_ids: [a], expected_doc_ids: [d]} => {names_documents: true}
 --   - {hits: [x], expected_doc_ids: [d]} => {names_documents: true}
---   - {hits: [x], expected_doc_ids: [d], run: {config: {chunker_version: window-1}}} => {names_documents: false}
 --   - {hits: [{chunk_id: a, doc_id: d}], expected_chunk_ids: [a], expected_doc_ids: [a]} => {names_documents: false}
 --   - {hits: [{chunk_id: a, doc_id: d}], expected_chunk_ids: [d], expected_doc_ids: [d]} => {names_documents: true}
 
 -- A bare id stands for the chunk and for the document of a hit. Such ids are compared with expected documents if one of
--- them is an expected document and not an expected chunk, or if neither labels nor the run's configuration know chunks.
+-- them is an expected document and not an expected chunk, or if the labels expect no chunks, also of another chunker.
 with bare_ids as (
     select
         chunks.chunk_key,
@@ -38,7 +37,8 @@ expected as (
 labelled as (
     select
         coalesce((select bool_or(not expected.is_chunk) from expected), false) as has_documents,
-        exists (select 1 from labels.expected_chunks) as has_chunks
+        is_of_other_chunker or exists (select 1 from labels.expected_chunks) as has_chunks
+    from labels.settings
 ),
 
 named as (
@@ -57,11 +57,10 @@ select
     coalesce(
         bool_or(named.has_expected)
         or (bool_or(named.has_documents) and bool_or(labelled.has_documents))
-        or not (bool_or(named.has_documents or labelled.has_chunks) or any_value(runs.chunker_version) is not null),
+        or (not bool_or(named.has_documents) and not bool_or(labelled.has_chunks)),
         true
     ) as names_documents
 from raw.results as results
-inner join raw.runs as runs on results.run_key = runs.run_key
 cross join labelled
 left join named on results.run_key = named.run_key
 group by results.run_key

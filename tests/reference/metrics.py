@@ -80,13 +80,12 @@ def score_query(
     return scores
 
 
-def missing_fields(
-    golden_rows: Sequence[Row], results: Sequence[Row], *, chunker: str | None = None
-) -> frozenset[str]:
+def missing_fields(golden_rows: Sequence[Row], results: Sequence[Row]) -> frozenset[str]:
     """AX.11: which of `documents`, `spans` and `grounded` no hit or answer of a run carries."""
     hits = [hit for result in results for hit in hits_of(result, resolve_readings(None))]
     answers = [answer for answer in map(answer_of, results) if answer is not None]
     chunks = {name for row in golden_rows for name in labels(row, "expected_chunk_ids")}
+    is_variant = any("is_variant" in row for row in golden_rows)
     documents = {name for row in golden_rows for name in labels(row, "expected_doc_ids")}
     found = set()
     if hits and not any(spans_of(hit) for hit in hits):
@@ -98,7 +97,7 @@ def missing_fields(
     own = [hit["doc_id"] for hit in hits if hit["doc_id"] != hit["chunk_id"]]
     if documents & (set(own) | {hit["doc_id"] for hit in hits if hit["doc_id"] not in chunks}):
         return frozenset(found)
-    means_documents = bool(documents - chunks) if own else not (chunks or chunker)
+    means_documents = bool(documents - chunks) if own else not (chunks or is_variant)
     return frozenset(found if means_documents or not hits else found | {"documents"})
 
 

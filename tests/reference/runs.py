@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from .arithmetic import mean, rounded
-from .chunkers import chunker_of
 from .extraction import extraction_report
 from .metrics import KS, METRIC_KEYS, Scores, missing_fields, score_query
 from .performance import (
@@ -43,7 +42,7 @@ def score_queries(
 ) -> list[ScoredQuery]:
     """The golden queries that have a result, in golden order (AX.6)."""
     result_of = {result["query_id"]: result for result in results}
-    missing = missing_fields(golden_rows, results, chunker=chunker_of(run))
+    missing = missing_fields(golden_rows, results)
     hits = [hit for result in results for hit in hits_of(result, resolve_readings(None))]
     retrieved = frozenset({hit["doc_id"] for hit in hits} | {hit.get("rel_path") for hit in hits} - {None})
     scored = []
