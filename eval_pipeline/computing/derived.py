@@ -287,6 +287,12 @@ def table_columns(con: Connection, name: str) -> dict[str, str]:
     return {name: kind for name, kind, *_ in rows}
 
 
+def add_new_columns(con: Connection, catalogue: str, definition: Definition, known: KnownTables) -> None:
+    """Give a stored table the columns that its definition has today; the views of what it reads have to be set up."""
+    _, columns = _statement_of(con, definition)
+    _ensure_table(con, catalogue, definition, columns, known)
+
+
 def _ensure_table(
     con: Connection, catalogue: str, definition: Definition, columns: list[Column], known: KnownTables
 ) -> None:

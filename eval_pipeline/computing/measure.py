@@ -12,7 +12,7 @@ from typing import Any
 
 from eval_pipeline.computing.aggregates import DOCUMENT_KEYS, _write_documents, compute_aggregates
 from eval_pipeline.computing.definition_versions import _record_versions
-from eval_pipeline.computing.derived import compute, table_of
+from eval_pipeline.computing.derived import add_new_columns, compute, table_of
 from eval_pipeline.computing.failures import Culprit, _find_culprit
 from eval_pipeline.computing.history import _carry_rename, _keep_replaced, _keep_replaced_rows
 from eval_pipeline.computing.ledger import (
@@ -340,6 +340,21 @@ def _scope_of(step: Step) -> Scope:
     )
 
 
+def _add_new_columns(
+    con: Connection, catalogue: str, registry: Registry, name: str, scope: Scope, known: KnownTables
+) -> None:
+    """Add what newer versions of a definition, and of what it reads, have more; its runs may all be fresh."""
+    definition = registry.definitions.get(name)
+    existing = known.columns.get(name.lower())
+    if definition is None or not existing or existing.keys() >= definition.column_of_key.keys():
+        return
+    for parent in definition.reads:
+        _add_new_columns(con, catalogue, registry, parent, scope, known)
+    point_views_at(con, catalogue, scope, definition.reads, known)
+    with transaction(con):
+        add_new_columns(con, catalogue, definition, known)
+
+
 def _replace_cells(con: Connection, catalogue: str, work: _Work, step: Step, known: KnownTables) -> None:
     """Replace one kind of cell for its runs: rows, history and ledger together."""
     wanted, registry = step[0].wanted, work.registry
@@ -348,6 +363,8 @@ def _replace_cells(con: Connection, catalogue: str, work: _Work, step: Step, kno
     scope = _scope_of(step)
     started = time.perf_counter()
     read = ["labels.slices", formula.name] if formula else definition.reads
+    for name in read:
+        _add_new_columns(con, catalogue, registry, name, scope, known)
     point_views_at(con, catalogue, scope, read, known)
     with transaction(con):
         if any(due.reason != MISSING for due in step):
