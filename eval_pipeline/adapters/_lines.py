@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -160,8 +159,3 @@ def skeleton_of(path: Path, *places: Place) -> Any:
     for _ in document_items(path, *places, skeleton=kept):
         pass
     return kept.document
-
-
-def json_text(value: Any) -> str:
-    """A value as somebody would read it: texts as they are, the rest as JSON."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)

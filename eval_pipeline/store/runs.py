@@ -16,7 +16,6 @@ _COLUMNS = (
     "n.n_missing, n.n_not_asked, n.n_failed, n.is_complete, n.is_last_complete, n.superseded_by"
 )
 _FROM = "from main.run_nights n join raw.datasets d using (dataset_key)"
-NIGHT_ORDER = "n.effective_night, n.ordered_at, n.run_id"
 
 
 @dataclass(frozen=True)

@@ -310,8 +310,3 @@ def labelled_text(name: str, text: str | None) -> Html | None:
 def found_ranks(rank: int | None) -> frozenset[int]:
     """The one rank at which something was found, if any."""
     return frozenset() if rank is None else frozenset((rank,))
-
-
-def key_of(mapping: Mapping[str, float | None], name: str) -> float | None:
-    """A number to sort by."""
-    return mapping.get(name)

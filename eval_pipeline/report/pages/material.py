@@ -7,13 +7,10 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from eval_pipeline.comparing.documents import CompareReport, GateReport
 from eval_pipeline.report.links import NO_LINKS, Links
 from eval_pipeline.showing.run_report import RunReport
-
-Document = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
