@@ -154,18 +154,15 @@ class Config:
         found: int = self.datasets.get(dataset, {}).get("relevant_from", 1)
         return found
 
-    def label_coverage(self, dataset: str) -> str | None:
-        """What labels leave unsaid: "complete" (is not relevant), "judged" (is unknown), None (each row decides)."""
-        found: str | None = self.datasets.get(dataset, {}).get("labels")
-        return found
-
     @property
     def label_settings(self) -> list[tuple[str, int, str | None]]:
-        """(dataset, relevant_from, labels) where a dataset says other than what holds without a word."""
-        found = [
-            (name, self.relevant_from(name), self.label_coverage(name)) for name in sorted(self.datasets)
-        ]
-        return [one for one in found if one[1:] != (1, None)]
+        """(dataset, relevant_from, labels) of each dataset for which the file sets one of the two.
+
+        `labels`: "complete" (other hits are not relevant), "judged" (they are unknown), or None (each row decides).
+        """
+        datasets = sorted(self.datasets.items())
+        found = [(name, self.relevant_from(name), entry.get("labels")) for name, entry in datasets]
+        return [settings for settings in found if settings[1:] != (1, None)]
 
     @property
     def label_chunkers(self) -> list[tuple[str, str | None, int]]:
@@ -214,10 +211,7 @@ def load_config(path: Path) -> Config:
     formulas = values.get("formulas", {})
     if values.get("variants", {}).get("literal"):
         literal = {name: {**entry, **formulas.get(name, {})} for name, entry in LITERAL.items()}
-        values["formulas"] = {
-            **literal,
-            **{name: one for name, one in formulas.items() if name not in literal},
-        }
+        values["formulas"] = formulas | literal
     return Config(path, **{table: values.get(table, {}) for table in TABLES})
 
 
@@ -262,16 +256,17 @@ def _check_scores(entries: Mapping[str, Mapping[str, Any]], path: Path) -> None:
                 raise InvalidConfig(f"{path}: [scores.{name}] {field_name} is {value!r}; it is {what_it_is}")
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
+    """Whether the value is a number that a double can hold."""
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
 def _is_range(value: Any) -> bool:
-    return isinstance(value, list) and len(value) == 2 and all(map(_is_number, value)) and value[0] < value[1]
+    return isinstance(value, list) and len(value) == 2 and all(map(is_number, value)) and value[0] < value[1]
 
 
 def _is_labels(value: Any) -> bool:
-    return isinstance(value, dict) and all(_is_number(number) for number in value.values())
+    return isinstance(value, dict) and all(is_number(number) for number in value.values())
 
 
 # Of every field of a score whether a value is possible, and in words what is.
@@ -342,7 +337,7 @@ _DAGSTER: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "stale_metrics_seconds": (_is_seconds, "a whole number of seconds from 1"),
     "stale_metrics_most_seconds": (_is_seconds, "a whole number of seconds from 1"),
     "fresh_within_hours": (
-        lambda value: _is_number(value) and 0 < value <= MOST_HOURS,
+        lambda value: is_number(value) and 0 < value <= MOST_HOURS,
         f"a number of hours above 0, at most {MOST_HOURS:,}",
     ),
     "webhook": (

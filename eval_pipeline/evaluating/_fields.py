@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final, TypeVar
 
+from eval_pipeline.config import is_number
 from eval_pipeline.errors import InvalidConfig
 
 T = TypeVar("T")
@@ -66,13 +66,13 @@ class Fields:
     def number(self, name: str, default: float | None = None, *, most: float = 1e9) -> float:
         """A number above 0."""
         found = self._entries.get(name, default)
-        if not _is_number(found) or not 0 < found <= most:
+        if not is_number(found) or not 0 < found <= most:
             raise self.fault(name, f"a number above 0, at most {most:g}")
         return float(found)
 
-    def optional_number(self, name: str, *, most: float = 1e9) -> float | None:
+    def optional_number(self, name: str) -> float | None:
         """The same, or nothing."""
-        return self.number(name, most=most) if name in self._entries else None
+        return self.number(name) if name in self._entries else None
 
     def texts(self, name: str) -> tuple[str, ...]:
         """A list of texts, none of them twice, at least one."""
@@ -102,10 +102,6 @@ class Remembered:
         said = self._variable(name)
         self.values += [] if said is None else [said.strip()]
         return said
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
 def filled(place: str, text: str, variable: Variable) -> str:
