@@ -146,7 +146,7 @@ def _refuse_lost_parents(one: Definition, failed: Collection[str]) -> None:
         raise FormulaFailed(one.path, f"it reads {lost}, which does not hold")
 
 
-def _placed(one: Definition, error: FormulaFailed, *, about: str = "") -> Problem:
+def _placed(one: Definition, error: FormulaFailed) -> Problem:
     """With the place in the file that DuckDB points to, where it does."""
     matched = _PLACE.search(str(error.__cause__ or ""))
     word = (
@@ -155,7 +155,7 @@ def _placed(one: Definition, error: FormulaFailed, *, about: str = "") -> Proble
         else None
     )
     line, column = _find_word(one, word[0]) if word else (None, None)
-    return Problem(line, column, about + error.text)
+    return Problem(line, column, error.text)
 
 
 def _find_word(one: Definition, word: str) -> tuple[int | None, int | None]:

@@ -18,11 +18,9 @@ from eval_pipeline.evaluating.targets import TargetParty, _call_of, _failed_resu
 Row = Mapping[str, Any]
 
 
-def plan_target(
-    store: CallStore, target: Target, rows: Iterable[Row], *, run_id: str, repeat: int = 0
-) -> int:
+def plan_target(store: CallStore, target: Target, rows: Iterable[Row], *, run_id: str) -> int:
     """How many calls asking it would take."""
-    wanted = [_call_of(target, row, run_id=run_id, repeat=repeat).request for row in rows]
+    wanted = [_call_of(target, row, run_id=run_id).request for row in rows]
     return len(wanted) - len(store.answered(wanted))
 
 
@@ -33,7 +31,6 @@ def ask_target(
     *,
     run_id: str,
     clock: Clock,
-    repeat: int = 0,
     stop: threading.Event | None = None,
     progress: Callable[[Progress], None] | None = None,
     backoff_s: float = 0.5,
@@ -48,15 +45,13 @@ def ask_target(
         total=len(rows),
         backoff_s=backoff_s,
     )
-    return asyncio.run(_ask(executor, target, rows, run_id, repeat, clock))
+    return asyncio.run(_ask(executor, target, rows, run_id, clock))
 
 
-async def _ask(
-    executor: Executor, target: Target, rows: Iterable[Row], run_id: str, repeat: int, clock: Clock
-) -> Counts:
+async def _ask(executor: Executor, target: Target, rows: Iterable[Row], run_id: str, clock: Clock) -> Counts:
     async with _channel_to_target(target) as channel:
         party = TargetParty(target, channel)
-        calls = [(party, _call_of(target, row, run_id=run_id, repeat=repeat)) for row in rows]
+        calls = [(party, _call_of(target, row, run_id=run_id)) for row in rows]
         at_once = target.limits.concurrency
         if target.kind != HTTP:
             at_once = min(at_once, target.program.workers)
@@ -75,11 +70,10 @@ def result_rows(
     *,
     run_id: str,
     failed: Mapping[str, str],
-    repeat: int = 0,
 ) -> Iterator[dict[str, Any]]:
     """The result rows in golden order; a question that nobody came to has none."""
     for row in rows:
-        request = _call_of(target, row, run_id=run_id, repeat=repeat).request
+        request = _call_of(target, row, run_id=run_id).request
         kept = store.kept(request)
         if kept is not None:
             yield _result_of(target, row["query_id"], kept.raw, kept.latency_ms)

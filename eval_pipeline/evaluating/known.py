@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any, Final
 
 from eval_pipeline.evaluating.asked import MAIN, Question
@@ -94,11 +93,11 @@ class _KnownQuestions:
 
 
 @cache
-def known_answers(path: Path = _FILE) -> tuple[KnownAnswer, ...]:
+def known_answers() -> tuple[KnownAnswer, ...]:
     """The forty, in their order."""
     import msgspec
 
-    rows = [msgspec.json.decode(line) for line in path.read_bytes().splitlines()]
+    rows = [msgspec.json.decode(line) for line in _FILE.read_bytes().splitlines()]
     return tuple(
         KnownAnswer(row["ask"], _material(row), float(row.get("score", row.get("verdict")))) for row in rows
     )

@@ -89,10 +89,10 @@ def check_listens(target: Target) -> None:
         ) from error
 
 
-def _call_of(target: Target, row: Row, *, run_id: str, repeat: int) -> Call:
+def _call_of(target: Target, row: Row, *, run_id: str) -> Call:
     """The question of a golden row. Last night's answer is not tonight's: the run is part of what is asked."""
     body = _filled_body(target.body, row) if target.kind == HTTP else dict(row)
-    request = _request_hash(target.identity, body, season=None, repeat=repeat, run=run_id)
+    request = _request_hash(target.identity, body, season=None, repeat=0, run=run_id)
     return Call(request, body, about=row["query_id"])
 
 

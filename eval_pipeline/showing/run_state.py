@@ -17,19 +17,14 @@ INCOMPLETE: Final = "incomplete"
 FRESH: Final = "fresh"
 
 
-def run_states(
-    store: Store, run_ids: Collection[str] | None = None, *, cells: States | None = None
-) -> dict[str, str]:
-    """Run → its state, in run order, of these runs (of all, when none is named); `cells` are their states, if known.
-
-    Of several that hold the one that says what is to be done first.
-    """
+def run_states(store: Store, run_ids: Collection[str] | None = None) -> dict[str, str]:
+    """Run → the most urgent of its states, in run order, of these runs or of all."""
     runs = attempts(store.con, run_ids)
     keys = [run.run_key for run in runs.values()]
     if not keys:
         return {}
     unknown = implausible_runs(store.con, keys)
-    due = _due(cells or states_of_cells(store, runs=keys))
+    due = _due(states_of_cells(store, runs=keys))
     return {
         run_id: IMPLAUSIBLE if run.run_key in unknown else due.get(run_id) or _as_an_attempt(run)
         for run_id, run in runs.items()
