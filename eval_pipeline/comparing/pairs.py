@@ -22,7 +22,6 @@ from eval_pipeline.comparing.pair_states import (
     _wanted_pairs,
 )
 from eval_pipeline.comparing.stored import Made, _are_there, _find_keys, _write_comparison
-from eval_pipeline.computing.ledger import ASKED
 from eval_pipeline.computing.measure import Progress
 from eval_pipeline.computing.states import States, states_of_cells
 from eval_pipeline.errors import EvalPipelineError, UnknownName, UsageError
@@ -210,7 +209,7 @@ def _asked(
         if pair not in known:
             done.errors[pair] = UnknownName("pair of runs", partition_of(*pair), [])
         elif force:
-            found.append((pair, (state.reason if state else "missing") or ASKED))
+            found.append((pair, (state.reason if state else "missing") or "asked"))
         elif state and state.is_ready and is_due(state, reasons=reasons):
             found.append((pair, str(state.reason)))
     return found

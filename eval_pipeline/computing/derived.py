@@ -30,7 +30,12 @@ class Column:
 
 
 def rank_rows(con: Connection) -> str:
-    """The rows of facts.chunk_ranks as SQL; in runs of another chunker than the labels' own, ranks by characters."""
+    """The rows of facts.chunk_ranks as SQL, with ranks by characters for runs of a chunker that the labels do not name.
+
+    Without that table it is a row of nulls.
+    """
+    if not table_columns(con, "facts.chunk_ranks"):
+        return "(select null::int as run_key, null::int as query_key, null::int as n_expected, null::int as first_rank)"
     if not table_columns(con, "facts.span_ranks"):
         return "facts.chunk_ranks"
     return (

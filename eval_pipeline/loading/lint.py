@@ -369,7 +369,7 @@ def _note_stale_labels(store: Store) -> list[Finding]:
     return found
 
 
-def note_disputed_labels(store: Store) -> list[Finding]:
+def _note_disputed_labels(store: Store) -> list[Finding]:
     """Keep a finding for each golden set whose chunk ids several inventories have at different characters."""
     rows = store.con.execute(
         "select dataset_id, candidates from ledger.label_chunkers join ledger.golden_sets_in_force using (golden_key) "

@@ -19,7 +19,7 @@ from eval_pipeline.loading._write_runs import known_parts
 from eval_pipeline.loading.cases import FILE
 from eval_pipeline.loading.context import Load, LoadOptions, LoadReport, _quarantine, _snapshot_of_store
 from eval_pipeline.loading.deliveries import RejectedFile, _rejected_files, _resolve_files
-from eval_pipeline.loading.lint import _note_stale_labels, note_disputed_labels
+from eval_pipeline.loading.lint import _note_disputed_labels, _note_stale_labels
 from eval_pipeline.loading.runs import Progress, _load_runs
 from eval_pipeline.loading.write_labels import _current_golden_hash
 from eval_pipeline.records import CASES
@@ -48,7 +48,7 @@ def _finish_load(load: Load, bundles: Sequence[Bundle]) -> None:
     """Resolve what a good delivery has taken the place of; hold labels against archives where either is new."""
     with load.project.write() as store, transaction(store.con):
         assign_label_chunkers(store.con, load_config(load.project.settings.config).label_chunkers)
-        load.report.warnings += note_disputed_labels(store)
+        load.report.warnings += _note_disputed_labels(store)
         # Also of what is there already: an earlier call may have been killed before it came to this.
         if any(one.golden_sets or one.archives for one in bundles):
             known = _note_stale_labels(store)

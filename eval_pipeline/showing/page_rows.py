@@ -29,11 +29,7 @@ def query_rows(con: Connection, run: RunRow) -> Tuples:
     (query_key, query_id, question, category, error, is_failed, n_expected, first_rank, answer, judge_reasoning,
     unsupported_claims)
     """
-    ranks = (
-        f"(select query_key, n_expected, first_rank from {rank_rows(con)} where run_key = $run)"
-        if table_columns(con, "facts.chunk_ranks")
-        else "(select cast(null as integer) as query_key, null as n_expected, null as first_rank)"
-    )
+    ranks = f"(select query_key, n_expected, first_rank from {rank_rows(con)} where run_key = $run)"
     return con.execute(
         "select q.query_key, i.query_id, asked.text, c.slice_value, "
         "case when s.is_failed then coalesce(nullif(r.error, ''), 'timed out') end, s.is_failed, "

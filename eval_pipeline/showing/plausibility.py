@@ -6,13 +6,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from eval_pipeline.formulas.definition import Definition
+from eval_pipeline.formulas.definition import Definition, quoted
 from eval_pipeline.formulas.registry import Registry
 from eval_pipeline.showing.run_report import Plausibility
 from eval_pipeline.showing.undefined import NO_RESULTS, NO_VALUE, NOT_COMPUTED, undefined_of
 from eval_pipeline.store.open import Connection
 from eval_pipeline.store.project import Project, Store
-from eval_pipeline.store.runs import RunRow, per_query_values
+from eval_pipeline.store.runs import RunRow, query_ids_of
 from eval_pipeline.words import count
 
 IMPLAUSIBLE: Final = "implausible"
@@ -193,7 +193,7 @@ def shown_per_query(
     store: Store, run: RunRow, formulas: Sequence[Definition]
 ) -> dict[str, Mapping[str, float | None]]:
     """query id → metric → value, for the scored queries in golden order, as far as they are shown."""
-    values = per_query_values(store.con, run, formulas)
+    values = _per_query_values(store.con, run, formulas)
     hidden = dict.fromkeys(hidden_metrics(store, [run.run_key]).get(run.run_key, ()))
     if not hidden:
         return values
@@ -201,6 +201,56 @@ def shown_per_query(
         query_id: {key: None if key in hidden else value for key, value in metrics.items()}
         for query_id, metrics in values.items()
     }
+
+
+def _per_query_values(
+    con: Connection, run: RunRow, formulas: Sequence[Definition]
+) -> dict[str, Mapping[str, float | None]]:
+    """query id → metric → value, for the scored queries in golden order."""
+    scored, _, _ = query_ids_of(con, run)
+    found: dict[str, dict[str, float | None]] = {query_id: {} for query_id in scored}
+    tables = {
+        name
+        for (name,) in con.execute(
+            "select table_name from duckdb_tables() where schema_name = 'metrics'"
+        ).fetchall()
+    }
+    named = [one for one in formulas if one.is_scored_by_name]
+    for one in formulas:
+        if one in named:
+            continue
+        keys = list(one.keys)
+        for values in found.values():
+            values.update(dict.fromkeys(keys))
+        if one.short_name not in tables:
+            continue
+        listed = ", ".join(f"m.{quoted(key)}" for key in keys)
+        for query_id, *numbers in con.execute(
+            f"select i.query_id, {listed} from metrics.{quoted(one.short_name)} m "
+            "join raw.query_ids i using (query_key) where m.run_key = ?",
+            [run.run_key],
+        ).fetchall():
+            found.setdefault(query_id, {}).update(zip(keys, numbers, strict=True))
+    if named and named[0].short_name in tables:
+        _add_named_values(con, run, named, found)
+    return dict(found)
+
+
+def _add_named_values(
+    con: Connection, run: RunRow, named: Sequence[Definition], found: dict[str, dict[str, float | None]]
+) -> None:
+    """A query that another has a score of and it has not has none of that name."""
+    keys = [key for one in named for key in one.keys]
+    rows = con.execute(
+        f"select i.query_id, m.metric, m.value from metrics.{quoted(named[0].short_name)} m "
+        "join raw.query_ids i using (query_key) where m.run_key = ?",
+        [run.run_key],
+    ).fetchall()
+    of_queries = {metric for _, metric, _ in rows}
+    for values in found.values():
+        values.update(dict.fromkeys(key for key in keys if key in of_queries))
+    for query_id, metric, value in rows:
+        found.setdefault(query_id, {})[metric] = value
 
 
 def why_undefined(

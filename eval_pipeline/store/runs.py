@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from eval_pipeline.errors import UnknownName
-from eval_pipeline.formulas.definition import Definition, quoted
 from eval_pipeline.store.open import Connection, first_value
 
 _COLUMNS = (
@@ -136,53 +135,3 @@ def computed_with(con: Connection, run: RunRow) -> dict[str, dict[str, Any]]:
         [run.run_key],
     ).fetchall()
     return {name: {"version": version, "fingerprint": fingerprint} for name, version, fingerprint in rows}
-
-
-def per_query_values(
-    con: Connection, run: RunRow, formulas: Sequence[Definition]
-) -> dict[str, Mapping[str, float | None]]:
-    """query id → metric → value, for the scored queries in golden order."""
-    scored, _, _ = query_ids_of(con, run)
-    found: dict[str, dict[str, float | None]] = {query_id: {} for query_id in scored}
-    tables = {
-        name
-        for (name,) in con.execute(
-            "select table_name from duckdb_tables() where schema_name = 'metrics'"
-        ).fetchall()
-    }
-    named = [one for one in formulas if one.is_scored_by_name]
-    for one in formulas:
-        if one in named:
-            continue
-        keys = list(one.keys)
-        for values in found.values():
-            values.update(dict.fromkeys(keys))
-        if one.short_name not in tables:
-            continue
-        listed = ", ".join(f"m.{quoted(key)}" for key in keys)
-        for query_id, *numbers in con.execute(
-            f"select i.query_id, {listed} from metrics.{quoted(one.short_name)} m "
-            "join raw.query_ids i using (query_key) where m.run_key = ?",
-            [run.run_key],
-        ).fetchall():
-            found.setdefault(query_id, {}).update(zip(keys, numbers, strict=True))
-    if named and named[0].short_name in tables:
-        _add_named_values(con, run, named, found)
-    return dict(found)
-
-
-def _add_named_values(
-    con: Connection, run: RunRow, named: Sequence[Definition], found: dict[str, dict[str, float | None]]
-) -> None:
-    """A query that another has a score of and it has not has none of that name."""
-    keys = [key for one in named for key in one.keys]
-    rows = con.execute(
-        f"select i.query_id, m.metric, m.value from metrics.{quoted(named[0].short_name)} m "
-        "join raw.query_ids i using (query_key) where m.run_key = ?",
-        [run.run_key],
-    ).fetchall()
-    of_queries = {metric for _, metric, _ in rows}
-    for values in found.values():
-        values.update(dict.fromkeys(key for key in keys if key in of_queries))
-    for query_id, metric, value in rows:
-        found.setdefault(query_id, {})[metric] = value

@@ -97,13 +97,13 @@ _IDS_OF_CHUNKS: Final = {
 
 
 def assign_label_chunkers(
-    con: duckdb.DuckDBPyConnection, declared: Sequence[tuple[str, str | None, int]] = ()
+    con: duckdb.DuckDBPyConnection, datasets: Sequence[tuple[str, str | None, int]] = ()
 ) -> None:
     """Find the chunker whose ids each golden set holds, and derive the labels that score runs of other chunkers.
 
-    `declared` is what eval-pipeline.toml declares: dataset, `labels_of`, `relevant_from`.
+    `datasets` are the settings in eval-pipeline.toml: (dataset, `labels_of`, `relevant_from`).
     """
-    names, versions, lowest = ([row[place] for row in declared] for place in range(3))
+    names, versions, lowest = ([row[place] for row in datasets] for place in range(3))
     con.execute(
         "create or replace temp table chunker_settings as select dataset_key, chunker_version, relevant_from from "
         "(select unnest(cast(? as varchar[])) as dataset_id, unnest(cast(? as varchar[])) as chunker_version, "

@@ -36,11 +36,6 @@ def questions_of(con: Connection, dataset: str) -> list[tuple[int, str, str | No
 
 def answers_of(con: Connection, run_keys: Sequence[int], query_keys: Sequence[int]) -> list[tuple[Any, ...]]:
     """(run_key, query_key, is_failed, error, n_expected, first_rank, answer) of what these runs answered."""
-    ranks = (
-        rank_rows(con)
-        if table_columns(con, "facts.chunk_ranks")
-        else "(select null::integer as run_key, null::integer as query_key, null as n_expected, null as first_rank)"
-    )
     return con.execute(
         "with asked as (from raw.results where run_key in (select unnest($runs)) "
         "and query_key in (select unnest($queries))), "
@@ -50,7 +45,7 @@ def answers_of(con: Connection, run_keys: Sequence[int], query_keys: Sequence[in
         "case when s.is_failed then coalesce(nullif(r.error, ''), 'timed out') else nullif(r.error, '') end, "
         "f.n_expected, f.first_rank, said.text from asked r "
         "left join scored s on s.run_key = r.run_key and s.query_key = r.query_key "
-        f"left join {ranks} f on f.run_key = r.run_key and f.query_key = r.query_key "
+        f"left join {rank_rows(con)} f on f.run_key = r.run_key and f.query_key = r.query_key "
         "left join raw.texts said on said.text_key = r.answer_text_key",
         {"runs": list(run_keys), "queries": list(query_keys)},
     ).fetchall()
