@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
 
 # Of what is stored, and of what people read of it; `rounded` and `rounded_by` of sql/functions have as many.
 DECIMALS: Final = 4
@@ -61,6 +61,12 @@ def decimal(value: float, decimals: int = DECIMALS) -> str:
 def signed(value: float, decimals: int = DECIMALS) -> str:
     """As people read how far it moved."""
     return f"{value:+.{decimals}f}"
+
+
+def common_value(values: Iterable[Any]) -> Any:
+    """Return the one value that is recorded, None without any; several as text: `v1 and v2`."""
+    known = [value for value in dict.fromkeys(values) if value is not None]
+    return " and ".join(map(str, known)) if len(known) > 1 else next(iter(known), None)
 
 
 def each_counted(counts: Mapping[str, int]) -> str:

@@ -78,10 +78,6 @@ class Masker:
         masked = self._pattern.sub(MASK, text)
         return MASK if self._occurs_in(masked) else masked
 
-    def mask_body(self, body: bytes) -> bytes:
-        """Return the body of a reply without secrets."""
-        return self.mask(body.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
-
     def _occurs_in(self, text: str) -> bool:
         decoded = _decoded(text)
         return any(secret in decoded for secret in self._decoded)

@@ -120,7 +120,6 @@ def replacing(command: F) -> F:
     def with_checked_output(
         *arguments: Any, output: Path | None, force: bool, project: Project, **others: Any
     ) -> Any:
-
         if output is not None:
             check_overwriting(project.settings, output, force=force)
         return command(*arguments, output=output, project=project, **others)

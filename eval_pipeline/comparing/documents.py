@@ -192,8 +192,9 @@ class PartCompared(Document, frozen=True, kw_only=True):
             return None
         fields = {name: name for name in (*TESTED, *RATIO, "family", "verdict")}
         fields |= {name: f"{name}_in_both" for name in MEANS}
-        known = {name: getattr(self, field) for name, field in fields.items()}
-        known = {name: value for name, value in known.items() if value is not UNSET}
+        known = {
+            name: value for name, field in fields.items() if (value := getattr(self, field)) is not UNSET
+        }
         return Tested(is_identical=self.test == IDENTICAL, **known)
 
 

@@ -155,8 +155,8 @@ def _rules_by_span(config: GateConfig, paired: Paired, registry: Registry) -> Ga
     )
 
 
-def _untold(paired: Paired, registry: Registry, by_span: Mapping[str, Compared]) -> set[str]:
-    """The metrics of chunk ids that say nothing of this pair, and have no variant by characters."""
+def _incomparable_metrics(paired: Paired, registry: Registry, by_span: Mapping[str, Compared]) -> set[str]:
+    """Return the metrics of chunk ids that cannot be compared for this pair, neither by id nor by characters."""
     if paired.is_exact and not paired.both.is_by_span:
         return set()
     return set(chunk_level_metrics(registry, paired)) - by_span.keys()
@@ -319,10 +319,10 @@ def _decide(evidence: Evidence, registry: Registry, config: GateConfig) -> GateR
             skipped=skipped,
             notes=evidence.notes,
         )
-    untold = _untold(paired, registry, evidence.by_span)
+    incomparable = _incomparable_metrics(paired, registry, evidence.by_span)
     failed = {rule.metric: why for rule in rules if (why := _why_failed(rule, paired, registry))}
     changes = [
-        _change(rule, evidence, is_untold=rule.metric in untold, failed=failed.get(rule.metric))
+        _change(rule, evidence, is_incomparable=rule.metric in incomparable, failed=failed.get(rule.metric))
         for rule in rules
         if rule.target is None
     ]
@@ -334,10 +334,10 @@ def _decide(evidence: Evidence, registry: Registry, config: GateConfig) -> GateR
         [families.get(change.rule.metric, change.rule.metric) for change in changes],
         config,
     )
+    if paired.b.labels_of is not None:
+        failed = dict.fromkeys(incomparable, _why_unstable(paired)) | failed
     judged += [
-        _target(rule, evidence, failed=failed.get(rule.metric) or _why_no_target(rule, paired, untold))
-        for rule in rules
-        if rule.target is not None
+        _target(rule, evidence, failed=failed.get(rule.metric)) for rule in rules if rule.target is not None
     ]
     if not evidence.drifts and config.drift_nights and not paired.is_without_results:
         skipped = [*skipped, NO_DRIFT]
@@ -500,18 +500,18 @@ def _why_failed(rule: Rule, paired: Paired, registry: Registry) -> str | None:
     return f"{FAILED}: {why}" if why else None
 
 
-def _change(rule: Rule, evidence: Evidence, *, is_untold: bool, failed: str | None) -> Change:
+def _change(rule: Rule, evidence: Evidence, *, is_incomparable: bool, failed: str | None) -> Change:
     paired = evidence.paired
     if failed:
         return Change(rule, None, None, None, failed)
     if asks_of(rule.metric, differing_asks(paired.a.judges, paired.b.judges)):
         return Change(rule, None, None, None, _scorers_differ(paired, rule.metric))
-    if is_untold:
-        # Chunkers that no run recorded hold nothing up, unless the rule is written down.
-        # Documents may tell what chunks do not; where nothing of the family is known, that must not pass.
+    if is_incomparable:
+        # Unrecorded chunkers make only written rules inconclusive. Another chunker than that of the labels makes each
+        # rule inconclusive, unless another metric of the family has values, such as one of documents.
         family = paired.registry.keys()[rule.metric].family
-        is_told = any(one.formula.family == family and one.pairs.on_both.any() for one in paired.compared)
-        share = 1.0 if paired.has_other_chunker and not is_told else 0.0
+        has_values = any(one.formula.family == family and one.pairs.on_both.any() for one in paired.compared)
+        share = 1.0 if paired.has_other_chunker and not has_values else 0.0
         return Change(rule, None, None, None, _why_unstable(paired), share=share)
     places = None
     if rule.slice is not None and rule.slice_value is not None:
@@ -529,10 +529,6 @@ def _change(rule: Rule, evidence: Evidence, *, is_untold: bool, failed: str | No
         is_judged=_is_judged(rule.metric),
     )
     return replace(change, seen=BY_SPAN) if rule.metric in evidence.by_span else change
-
-
-def _why_no_target(rule: Rule, paired: Paired, untold: Collection[str]) -> str | None:
-    return _why_unstable(paired) if rule.metric in untold and paired.b.labels_of is not None else None
 
 
 def _target(rule: Rule, evidence: Evidence, *, failed: str | None) -> Judged:

@@ -86,23 +86,21 @@ class Compared:
         low, high = self.formula.header.value_range
         if self.unscored is None or low is None or high is None:
             return []
-        ends = ((high, low), (low, high))
-        return [
-            dataclasses.replace(self, pairs=self.pairs.filled(self.unscored, a, b), unscored=None)
-            for a, b in ends
-        ]
+        filled = (self.pairs.filled(self.unscored, *ends) for ends in ((high, low), (low, high)))
+        return [dataclasses.replace(self, pairs=pairs, unscored=None) for pairs in filled]
 
     def coverage(self, within: IntArray | None = None) -> PairCoverage | None:
         """How many answers (of a slice: `within`) have the score that they need; None if all have it."""
         inside = slice(None) if within is None else within
         if self.unscored is None or not any(unscored[inside].any() for unscored in self.unscored):
             return None
-        scored = [int(np.count_nonzero(one[inside])) for one in (self.pairs.defined_a, self.pairs.defined_b)]
-        needed = [
-            n + int(np.count_nonzero(unscored[inside]))
-            for n, unscored in zip(scored, self.unscored, strict=True)
-        ]
-        a, b = (ScoreCoverage(scored=n, needed=m) for n, m in zip(scored, needed, strict=True))
+        pairs = self.pairs
+        a, b = (
+            ScoreCoverage(
+                scored=int(scored[inside].sum()), needed=int(scored[inside].sum() + unscored[inside].sum())
+            )
+            for scored, unscored in zip((pairs.defined_a, pairs.defined_b), self.unscored, strict=True)
+        )
         changes = [compare_metric(one, groups=None, within=within).delta for one in self.extremes()]
         low, high = changes or (None, None)
         return PairCoverage(a=a, b=b, change_low=rounded(low), change_high=rounded(high))

@@ -13,7 +13,7 @@ from eval_pipeline.formulas.scores import PREFIX as SCORE
 from eval_pipeline.records import SCORED_ASKS
 from eval_pipeline.store.open import Connection, first_value
 from eval_pipeline.store.runs import RunRow
-from eval_pipeline.words import count
+from eval_pipeline.words import common_value, count
 
 _VERDICTS: Final = "facts.verdicts"
 # Metrics that rest on a judge without bearing its name, where one was asked.
@@ -99,21 +99,16 @@ def scorers(con: Connection, run_keys: Collection[int]) -> dict[int, dict[str, S
     found: dict[int, dict[str, Scorer]] = {}
     rows = con.execute(_JUDGES, {"run_keys": list(run_keys)}).fetchall() if _has_judgements(con) else []
     for run_key, ask, *settings, n, judge, season in rows:
-        setup = Setup(*masked([_one_of(values) for values in settings]))
+        setup = Setup(*masked([common_value(values or ()) for values in settings]))
         found.setdefault(run_key, {})[ask] = Scorer(setup, n, judge, season)
     rows = con.execute(DELIVERED_SCORES, {"run_keys": list(run_keys)}).fetchall() if run_keys else []
     for run_key, name, models, versions, sources, n, *_ in rows:
-        model, version, source = masked([_one_of(values) for values in (models, versions, sources)])
+        model, version, source = masked(
+            [common_value(values or ()) for values in (models, versions, sources)]
+        )
         setup = Setup(model=model, version=version, source=source)
         found.setdefault(run_key, {})[SCORE + name] = Scorer(setup, n)
     return found
-
-
-def _one_of(values: Sequence[Any] | None) -> Any:
-    """What all judgements say; where they differ, all that is said."""
-    if not values:
-        return None
-    return values[0] if len(values) == 1 else " and ".join(map(str, values))
 
 
 def setups_of_run(delivered: Setup, known: Mapping[str, Scorer]) -> dict[str, Setup]:

@@ -578,7 +578,7 @@ def find_states(
 
 def _note_new_chunkers(con: Connection, config: Config) -> None:
     """Note the datasets whose `labels_of` has changed since labels for other chunkers were derived."""
-    said = [(name, chunker) for name, chunker, _ in config.label_chunkers]
+    datasets, chunkers = ([row[place] for row in config.label_chunkers] for place in range(2))
     con.execute(
         f"create or replace temp table {NEW_CHUNKERS} as select g.dataset_key, s.labels_of "
         "from ledger.golden_sets_in_force g join raw.datasets d using (dataset_key) "
@@ -586,7 +586,7 @@ def _note_new_chunkers(con: Connection, config: Config) -> None:
         "using (dataset_id) left join ledger.label_chunkers c on c.golden_key = g.golden_key and c.is_in_force "
         "where c.setting is distinct from s.labels_of and g.golden_key in "
         "(select golden_key from labels.expected_chunks union select golden_key from labels.grades)",
-        [[name for name, _ in said], [chunker for _, chunker in said]],
+        [datasets, chunkers],
     )
 
 

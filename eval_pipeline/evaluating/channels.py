@@ -46,7 +46,8 @@ class HttpChannel:
 
     async def post(self, sent: bytes, query_id: str) -> Reply:
         reply = await self._http.post(self._url, self._headers, sent)
-        return Reply(reply.status, self._masker.mask_body(reply.body), reply.headers)
+        body = self._masker.mask(reply.body.decode("utf-8", "surrogateescape"))
+        return Reply(reply.status, body.encode("utf-8", "surrogateescape"), reply.headers)
 
 
 class ProgramChannel:

@@ -199,9 +199,8 @@ def _only_quotes(question: Question, raw: str) -> bool:
     """Whether the only score in the reply is a quotation of the judged answer."""
     from eval_pipeline.formulas.polars.facts.judgements import REPAIRED, UNPARSED, parse_judgement
 
-    if parse_judgement(question.ask, raw).status != REPAIRED:
-        return False
-    return parse_judgement(question.ask, raw, answer=question.answer).status == UNPARSED
+    found = [parse_judgement(question.ask, raw, answer=answer).status for answer in ("", question.answer)]
+    return found == [REPAIRED, UNPARSED]
 
 
 def judged_rows(

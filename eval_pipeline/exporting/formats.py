@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,7 +10,6 @@ from eval_pipeline.errors import UnknownName, UsageError
 from eval_pipeline.exporting import _beir, _mlflow, _otlp, _per_query, _ragas, _trec
 from eval_pipeline.exporting._form import Export, Files, Form, Page
 from eval_pipeline.exporting.documents import _files_of_run, _write_all
-from eval_pipeline.settings import Settings
 from eval_pipeline.showing.page_rows import suite_names
 from eval_pipeline.store.open import Connection
 from eval_pipeline.store.project import Project
@@ -82,19 +81,12 @@ def export_runs(
         if wanted == MLFLOW:
             files = _mlflow.log_runs(export)
         else:
-            files = _written(export, _WRITING[wanted].files, project.settings, force=force)
+            files = [
+                str(path)
+                for name, write in _WRITING[wanted].files(export)
+                for path in _write_all(Path(target), {name: write}, project.settings, force=force)
+            ]
     return Exported([run.run_id for run in runs], files, export.said())
-
-
-def _written(
-    export: Export, files: Callable[[Export], Files], settings: Settings, *, force: bool
-) -> list[str]:
-    folder = Path(export.target)
-    return [
-        str(path)
-        for name, write in files(export)
-        for path in _write_all(folder, {name: write}, settings, force=force)
-    ]
 
 
 def _runs_of_suite(con: Connection, suite: str) -> list[str]:

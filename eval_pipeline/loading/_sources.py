@@ -138,21 +138,17 @@ def _refuse_loss(load: Load, golden: GoldenFile, found: GoldenSet) -> None:
     options, known = load.options, load.before.queries.get(golden.dataset)
     if options.rebuilding or not known:
         return
-    lost = known.difference(row.query_id for row in found.rows)
-    if found.rows and (options.replace_labels or (golden.is_declared and len(lost) * 10 <= len(known))):
+    n_lost = len(known.difference(row.query_id for row in found.rows))
+    is_loss = n_lost * 10 > len(known)
+    if found.rows and (options.replace_labels or (golden.is_declared and not is_loss)):
         return
     bad_rows = f" ({count(len(found.problems), 'row')} cannot be read)" if found.problems else ""
-    lost_queries = f"{len(lost):,} of the {len(known):,} queries in force"
-    reason = f"the golden set of {golden.dataset} would lose {lost_queries}{bad_rows}"
-    if not golden.is_declared and len(lost) * 10 <= len(known):
-        reason = (
-            f"{golden.dataset} has a golden set already, and this file was not declared as one with --golden"
-        )
-    advice = (
-        "add --replace-labels to replace it"
-        if found.rows
-        else f"`forget {golden.dataset}` removes a golden set"
-    )
+    reason = f"{golden.dataset} has a golden set already, and this file was not declared as one with --golden"
+    if golden.is_declared or is_loss:
+        lost = f"{n_lost:,} of the {len(known):,} queries in force{bad_rows}"
+        reason = f"the golden set of {golden.dataset} would lose {lost}"
+    removal = f"`forget {golden.dataset}` removes a golden set"
+    advice = "add --replace-labels to replace it" if found.rows else removal
     if not options.replace_labels:
         runs = sum(dataset == golden.dataset for dataset in load.before.runs.datasets.values())
         path = golden.called or golden.path

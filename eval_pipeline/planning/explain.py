@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -92,10 +93,9 @@ def explain_movement(
         judges = [find_compared_run(store.con, run_id).judges for run_id in runs]
     terms = _terms(first, second, worlds)
     contributors, counts = _contributors(worlds, names, terms)
-    own = dict(terms)
-    system: float | None = own.pop("system")
+    values: dict[str, Any] = dict(terms)
     if asks_of(key, differing_asks(*judges)):
-        own["scorer"], system = system or 0.0, None
+        values |= {"system": None, "scorer": terms["system"]}
         counts = {SCORER.get(term, term): n for term, n in counts.items()}
         contributors = [replace(one, term=SCORER.get(one.term, one.term)) for one in contributors]
     return ExplainReport(
@@ -104,8 +104,7 @@ def explain_movement(
         run_a=runs[0],
         run_b=runs[1],
         total=second.value - first.value,
-        system=system,
-        **own,
+        **values,
         a=_point(first, as_of[0]),
         b=_point(second, as_of[1]),
         contributors=contributors,
@@ -232,8 +231,7 @@ def _contributors(
     for term in FACTORS:
         moved = {names[query]: change for query, change in _changes(worlds, term).items() if change}
         ordered = sorted(
-            moved,
-            key=lambda name: (-round(abs(moved[name]), 12), moved[name] * terms[term] < 0, name),
+            moved, key=lambda name: (-round(abs(moved[name]), 12), moved[name] * terms[term] < 0, name)
         )
         shown += [
             Contributor(query_id=name, term=term, change=moved[name]) for name in ordered[:CONTRIBUTORS]

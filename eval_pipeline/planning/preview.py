@@ -22,7 +22,7 @@ from eval_pipeline.planning.plan import (
     _plan_document,
     _with_judgements,
 )
-from eval_pipeline.planning.preview_verdicts import MOST_PAIRS, _preview_verdicts
+from eval_pipeline.planning.preview_verdicts import _preview_verdicts
 from eval_pipeline.planning.reports import MetricPreview, Movement, PlanReport, Quantiles, Verdicts
 from eval_pipeline.showing.document import rounding_of
 from eval_pipeline.store.engine import interruptible
@@ -48,7 +48,6 @@ def find_preview(
     selection: Selection | None = None,
     *,
     sample: int | None = None,
-    most_pairs: int = MOST_PAIRS,
     progress: Progress | None = None,
 ) -> PlanReport:
     """The plan with `preview`: per metric the queries that change and each run's old and new aggregate.
@@ -65,8 +64,8 @@ def find_preview(
             found = _preview(store, catalogue, scopes, progress=progress)
         changed = [key for key, preview in found.items() if preview.changed]
         verdicts = NO_VERDICTS
-        if changed and most_pairs:
-            verdicts = _preview_verdicts(store, cells, scopes, changed, most_pairs=most_pairs)
+        if changed:
+            verdicts = _preview_verdicts(store, cells, scopes, changed)
     units = {key: _unit_of(one) for one in registry.metrics for key in one.keys}
     sampled = {key for scope, _ in scopes for key in scope.run_keys}
     return replace(

@@ -57,8 +57,6 @@ def _preview_verdicts(
     cells: StaleCells,
     scopes: Sequence[tuple[Scope, set[str]]],
     keys: Collection[str],
-    *,
-    most_pairs: int = MOST_PAIRS,
 ) -> Verdicts:
     """What the plan would turn round among the newest pairs, in the metric keys that it changes.
 
@@ -68,7 +66,7 @@ def _preview_verdicts(
     stale = {key for (key,) in store.con.execute(f"select distinct run_key from {expected}").fetchall()}
     previewed = {run_key for scope, _ in scopes for run_key in scope.run_keys}
     touched = _pairs(store, previewed, left_out=stale - previewed)
-    pairs, n_pairs = touched[:most_pairs], len(touched)
+    pairs, n_pairs = touched[:MOST_PAIRS], len(touched)
     if not pairs:
         return Verdicts(pairs=0, of=n_pairs, flips=[])
     run_keys = [key for one in pairs for key in (one.run_a_key, one.run_b_key)]

@@ -101,7 +101,7 @@ def _findings(word: str, asked: Sequence[Row]) -> list[tuple[str, str]]:
         return [("The same", "both were computed from the same results")]
     moved = _moved_findings(asked)
     first = [] if len(moved) == 1 else [(word.capitalize(), "")]
-    rest = _rest(word, asked)
+    rest = _others(word, asked)
     for most, last in ((4, rest), (2, rest), (4, []), (1, rest), (2, []), (1, [])):
         found = [*first, *((head, shown_first(names, most)) for head, names in moved), *last]
         if len(wrap(_in_words(found), WIDTH - INDENT)) <= MOST_LINES:
@@ -122,7 +122,7 @@ def _in_words(findings: Sequence[tuple[str, str]]) -> str:
     return " ".join(f"{': '.join(filter(None, finding))}." for finding in findings)
 
 
-def _rest(word: str, asked: Sequence[Row]) -> list[tuple[str, str]]:
+def _others(word: str, asked: Sequence[Row]) -> list[tuple[str, str]]:
     """That nothing else changed, with the smallest change that the best known metric would have shown."""
     still = [row for row in asked if row.verdict not in (WORSE, BETTER)]
     known = [row for row in still if row.tested.mde and row.tested.n and row.numbers[2] is not None]

@@ -20,6 +20,7 @@ from eval_pipeline.records import SCORED_ASKS
 from eval_pipeline.store.open import Connection
 from eval_pipeline.store.project import Store
 from eval_pipeline.store.runs import RunRow
+from eval_pipeline.words import common_value
 
 _OF_JUDGES: Final = tuple(f"judge_{ask}" for ask in SCORED_ASKS)
 _VERDICTS: Final = "facts.verdicts"
@@ -92,12 +93,10 @@ def _judges_of_runs(con: Connection, run_keys: Collection[int]) -> dict[int, dic
             setup = one.setup
             if ask.startswith(PREFIX) and setup == Setup():
                 continue
-            of_its_kind = {"source": setup.source}
-            if not ask.startswith(PREFIX):
-                of_its_kind = {"judge": one.judge, "season": one.season, "temperature": setup.temperature}
-                of_its_kind["prompt_version"] = setup.prompt_version
-            entry = Scorer(model=setup.model, version=setup.version, n=one.n, **of_its_kind)
-            found.setdefault(run_key, {})[ask] = entry
+            names = ("source",) if ask.startswith(PREFIX) else ("temperature", "prompt_version")
+            settings = {name: getattr(setup, name) for name in ("model", "version", *names)}
+            judge = {} if ask.startswith(PREFIX) else {"judge": one.judge, "season": one.season}
+            found.setdefault(run_key, {})[ask] = Scorer(n=one.n, **settings, **judge)
     return found
 
 
@@ -105,20 +104,17 @@ def scored_configs(con: Connection, documents: Mapping[int, Row]) -> dict[int, R
     """Return run → configuration of its run.json, but with the judges that score the run now; secrets masked."""
     known = _judges_of_runs(con, list(documents))
     return {
-        run_key: _scored_config(masked(document.get("config") or {}), known.get(run_key, {}))
+        run_key: masked(document.get("config") or {}) | _config_of_judges(known.get(run_key, {}))
         for run_key, document in documents.items()
     }
 
 
-def _scored_config(config: Row, known: Mapping[str, Scorer]) -> Row:
-    judges = [one for ask, one in known.items() if not ask.startswith(PREFIX)]
-    judge: Row = {}
-    for name in ("model", "version", "temperature", "prompt_version"):
-        values = [value for value in dict.fromkeys(getattr(one, name) for one in judges) if value is not None]
-        if values:
-            judge[name] = values[0] if len(values) == 1 else " and ".join(map(str, values))
-    blocks = ({"judge": judge} if judges else {}) | ({"judges": msgspec.to_builtins(known)} if known else {})
-    return config | blocks
+def _config_of_judges(known: Mapping[str, Scorer]) -> Row:
+    judges = [scorer for ask, scorer in known.items() if not ask.startswith(PREFIX)]
+    names = ("model", "version", "temperature", "prompt_version")
+    settings = {name: common_value(getattr(scorer, name) for scorer in judges) for name in names}
+    judge = {name: value for name, value in settings.items() if value is not None}
+    return ({"judge": judge} if judges else {}) | ({"judges": msgspec.to_builtins(known)} if known else {})
 
 
 def _unscored_of(store: Store, run: RunRow) -> dict[str, int]:

@@ -144,12 +144,8 @@ def _other_chunker(con: Connection, run: RunRow) -> str:
     """Why the metrics of chunk ids have no value in a run whose chunker is not the labels' own."""
     if run.labels_of:
         return f"labels name chunks of {' and '.join(run.labels_of)}; this run has another chunker"
-    candidates = first_value(
-        con,
-        "select candidates from ledger.label_chunkers where variant_key = ?",
-        [run.golden_key],
-    )
-    return disputed_labels(candidates, run.dataset)
+    sql = "select candidates from ledger.label_chunkers where variant_key = ?"
+    return disputed_labels(first_value(con, sql, [run.golden_key]), run.dataset)
 
 
 def _no_golden_set(dataset: str) -> str:

@@ -94,17 +94,14 @@ def _tile(row: Row, has_questions: bool) -> Html:
     if has_questions:
         name = tag("a", name, href=f"#metric={quote(row.key, safe='')}")
     verdict = row.verdict if row.verdict in MOODS else None
+    undecided = "no significant change" if row.is_asked else "no verdict"
     return tag(
         "div",
         tag("dt", name),
         tag("dd", _brief(*row.numbers[:2]), class_="figure"),
-        tag("dd", badge(verdict, MOODS[verdict]) if verdict else _undecided(row), class_="note"),
+        tag("dd", badge(verdict, MOODS[verdict]) if verdict else undecided, class_="note"),
         tag("dd", f"{row.factor and row.factor + ', '}{row.interval} · n {row.n}", class_="note"),
     )
-
-
-def _undecided(row: Row) -> str:
-    return "no significant change" if row.is_asked else "no verdict"
 
 
 def _where(verdict: Verdict) -> Html | None:
