@@ -61,14 +61,14 @@ DEEPEST = 4
 
 
 def answer_in(value: Any) -> Row:
-    """The answer that an output holds, with what it cites; a text that is there is an answer, also if it is empty."""
+    """Return the answer in an output, with its citations. An empty text is an answer."""
     value = opened(value)
     text = text_in(value, ANSWERS)
     if text is None:
         text = text_in(value, ANSWERS, may_be_blank=True)
     found: Row = {} if text is None else {"text": text}
     cited = _first(value, CITED) if isinstance(value, dict) else None
-    citations = [citation_of(one) for one in listed(cited) or [] if one]
+    citations = [citation_of(item) for item in listed(cited) or [] if item]
     if citations:
         found["citations"] = citations
     for name in ("abstained", "grounded"):
@@ -152,10 +152,10 @@ def _id_of(one: Any) -> str | None:
     return as_id(_first(one, ("citation", *HIT_IDS)) if isinstance(one, dict) else one)
 
 
-def citation_of(one: Any) -> Row:
+def citation_of(citation: Any) -> Row:
     """A citation by its chunk id; an object without an id stays as it is, for it may name a path."""
-    found = _id_of(one)
-    return one if found is None and isinstance(one, dict) else {"citation": found}
+    found = _id_of(citation)
+    return citation if found is None and isinstance(citation, dict) else {"citation": found}
 
 
 def _ids_in(value: Any) -> list[Any] | None:

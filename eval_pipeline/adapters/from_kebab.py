@@ -186,7 +186,7 @@ def _answer(answer: Row) -> Row:
         "text": as_text(answer.get("answer")) or as_text(answer.get("text")),
         "grounded": answer.get("grounded"),
         "abstained": True if as_text(answer.get("refusal_reason")) else None,
-        "citations": [citation_of(one) for one in cited] or None,
+        "citations": [citation_of(citation) for citation in cited] or None,
     }
     return {name: value for name, value in found.items() if value is not None}
 

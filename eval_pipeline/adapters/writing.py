@@ -479,7 +479,7 @@ def _fill(writer: _Writer, file: _RunFile, dataset: str) -> str | None:
 
 def label_documents(made: Made, are_documents: Callable[[frozenset[str]], bool]) -> str | None:
     """Turn expected chunks into expected documents if the ids are documents of the hits; returns a remark."""
-    ids = frozenset(one for row in made.golden for one in row.get("expected_chunk_ids") or ())
+    ids = frozenset(chunk_id for row in made.golden for chunk_id in row.get("expected_chunk_ids") or ())
     if not ids or any(row.get("expected_doc_ids") for row in made.golden) or not are_documents(ids):
         return None
     n_graded = sum(row.pop("grades", None) is not None for row in made.golden)

@@ -43,7 +43,7 @@ def yaml_items(path: Path) -> Iterator[YamlItem]:
 
 
 def _shared_fields(document: Document) -> dict[str, Any]:
-    """The fields beside `queries` that hold for every row."""
+    """Return the fields beside `queries` that apply to every row."""
     import yaml
 
     root = document.root

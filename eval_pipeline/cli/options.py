@@ -114,7 +114,7 @@ def as_json(command: F) -> F:
 
 
 def replacing(command: F) -> F:
-    """--force; and --output is checked before anything is computed."""
+    """Add --force, and check --output before the command computes anything."""
 
     @wraps(command)
     def with_checked_output(

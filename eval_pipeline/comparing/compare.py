@@ -175,7 +175,7 @@ def _tested(
     queries = results_of(paired.compared, paired.keys, groups=paired.groups, untestable=untestable)
     asked = {**questions, **WHOLE_RUN_QUESTIONS}
     entries = entries_of(queries | whole, asked, bands=material.noise.bands, doubted=doubted)
-    undecided = {one.metric for one in paired.compared if (found := one.coverage()) and found.is_undecided}
+    undecided = {pair.metric for pair in paired.compared if (found := pair.coverage()) and found.is_undecided}
     return {
         metric: replace(entry, verdict=entry.verdict and UNCLEAR) if metric in undecided else entry
         for metric, entry in entries.items()

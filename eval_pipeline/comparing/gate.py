@@ -135,11 +135,11 @@ def judge_pair(store: Store, paired: Paired) -> GateReport:
 
 def _span_variants(paired: Paired, registry: Registry) -> dict[str, Compared]:
     """Metric of chunk ids → its variant by characters, where both runs have values of it."""
-    compared = {one.metric: one for one in paired.compared if one.pairs.on_both.any()}
+    by_metric = {compared.metric: compared for compared in paired.compared if compared.pairs.on_both.any()}
     return {
-        metric: compared[f"{metric}{SPAN}"]
+        metric: by_metric[f"{metric}{SPAN}"]
         for metric in chunk_level_metrics(registry, paired)
-        if f"{metric}{SPAN}" in compared
+        if f"{metric}{SPAN}" in by_metric
     }
 
 
@@ -147,7 +147,7 @@ def _rules_by_span(config: GateConfig, paired: Paired, registry: Registry) -> Ga
     """The rules with metrics of chunk ids replaced by their variants by characters, where these have values."""
     if not paired.both.is_by_span:
         return config
-    names = {metric: one.metric for metric, one in _span_variants(paired, registry).items()}
+    names = {metric: variant.metric for metric, variant in _span_variants(paired, registry).items()}
     return replace(
         config,
         rules=[replace(rule, metric=names.get(rule.metric, rule.metric)) for rule in config.rules],

@@ -202,7 +202,7 @@ def measure_change(
         return change
     # Filled values vary more: they must not widen the margin.
     fixed = replace(rule, margin=change.margin, is_auto=False)
-    extremes = [measure_change(fixed, one, places=places, groups=groups) for one in compared.extremes()]
+    extremes = [measure_change(fixed, end, places=places, groups=groups) for end in compared.extremes()]
     return replace(change, extremes=extremes, seen="")
 
 
@@ -223,7 +223,7 @@ def _problem(rule: Rule, counts: Mapping[str, int]) -> str | None:
 def judge_all(
     changes: Sequence[Change], drifts: Sequence[Drift], families: Sequence[str], config: GateConfig
 ) -> list[Judged]:
-    """Every rule's verdict, which holds whatever the missing scores are."""
+    """Return the verdict of every rule; it holds for all possible values of missing scores."""
     judged = _judge_all(changes, drifts, families, config)
     measured = [*changes, *(drift.change for drift in drifts)]
     if not any(change.coverage for change in measured):
@@ -238,8 +238,8 @@ def judge_all(
         for end in (0, 1)
     )
     return [
-        _with_coverage(one, change.coverage, ends if change.extremes else ())
-        for one, change, *ends in zip(judged, measured, lowest, highest, strict=True)
+        _with_coverage(verdict, change.coverage, ends if change.extremes else ())
+        for verdict, change, *ends in zip(judged, measured, lowest, highest, strict=True)
     ]
 
 
@@ -248,12 +248,12 @@ def _extreme(change: Change, end: int) -> Change:
 
 
 def _with_coverage(judged: Judged, coverage: PairCoverage | None, extremes: Sequence[Judged]) -> Judged:
-    """The verdict that holds for the lowest and the highest scores of unscored answers; else inconclusive."""
+    """Return the verdict if it holds for the lowest and the highest missing scores, else inconclusive."""
     if coverage is None or (judged.kind == "drift" and judged.verdict == "pass"):
         return judged
     judged = replace(judged, coverage=coverage)
     words = coverage.in_words(judged.rule.metric, "the baseline", "the candidate")
-    verdicts = {one.verdict for one in extremes}
+    verdicts = {extreme.verdict for extreme in extremes}
     if not extremes:
         verdicts = {"inconclusive" if coverage.is_partial else judged.verdict}
     if verdicts == {judged.verdict}:

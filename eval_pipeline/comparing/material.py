@@ -117,7 +117,7 @@ class Paired:
 
     @property
     def reads_same_labels(self) -> bool:
-        """Whether both runs are scored by the same rows of labels, so that different ones are worth a word."""
+        """Whether both runs should have the same labels, so that a difference is reported."""
         is_variant = self.a.golden_key != self.b.golden_key and self.a.delivered_key == self.b.delivered_key
         return not (self.is_unlabelled or is_variant)
 

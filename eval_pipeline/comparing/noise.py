@@ -207,7 +207,7 @@ def find_noise(
 def _spread_of_times(
     con: Connection, groups: Sequence[Sequence[int]], latency: Definition, *, but: Collection[int]
 ) -> RunSpread | None:
-    """The runs `but` these two are compared with: a test must not learn the spread from what it tests."""
+    """Return the spread between all runs `but` the compared ones, which must not define their own test."""
     key = quoted(latency.headline[0])
     levels = dict(
         con.execute(

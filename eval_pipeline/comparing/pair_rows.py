@@ -200,7 +200,7 @@ class BothRuns:
 
     @property
     def is_by_span(self) -> bool:
-        """Whether both runs are of one chunker that is not the labels' own: characters tell what they found."""
+        """Whether both runs have one chunker and the labels name another, so that hits are matched by characters."""
         is_one = self.a.config["chunker_version"] == self.b.config["chunker_version"]
         return is_one and self.a.labels_of is not None and self.b.labels_of is not None
 

@@ -101,7 +101,7 @@ class Compared:
             )
             for scored, unscored in zip((pairs.defined_a, pairs.defined_b), self.unscored, strict=True)
         )
-        changes = [compare_metric(one, groups=None, within=within).delta for one in self.extremes()]
+        changes = [compare_metric(extreme, groups=None, within=within).delta for extreme in self.extremes()]
         low, high = changes or (None, None)
         return PairCoverage(a=a, b=b, change_low=rounded(low), change_high=rounded(high))
 

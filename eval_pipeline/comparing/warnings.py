@@ -175,8 +175,10 @@ def _about_stale_labels(paired: Paired, n: int) -> Iterator[str]:
 
 
 def _about_other_chunker(paired: Paired) -> str:
-    """How two runs of one chunker are compared whose labels hold the ids of another."""
-    spans = [one.metric for one in paired.compared if one.metric.endswith(SPAN) and one.pairs.on_both.any()]
+    """Describe how two runs are compared if the labels do not name their chunker."""
+    spans = [
+        pair.metric for pair in paired.compared if pair.metric.endswith(SPAN) and pair.pairs.on_both.any()
+    ]
     how = (
         f"expected chunks are matched by document and characters ({_named(spans)})"
         if spans
@@ -279,10 +281,10 @@ def _about_values(paired: Paired) -> Iterator[str]:
 
 
 def _about_coverage(paired: Paired) -> Iterator[str]:
-    for one in paired.compared:
-        coverage = one.coverage()
+    for pair in paired.compared:
+        coverage = pair.coverage()
         if coverage and coverage.is_partial:
-            yield f"{one.metric}: {coverage.in_words(one.metric, paired.a.run_id, paired.b.run_id)}"
+            yield f"{pair.metric}: {coverage.in_words(pair.metric, paired.a.run_id, paired.b.run_id)}"
 
 
 def _about_judges(paired: Paired, config: Config) -> Iterator[str]:

@@ -199,7 +199,7 @@ def _plan(shipped: Registry, wanted: Sequence[Definition]) -> _Plan:
 def _reads_whole_run(definition: Definition, shipped: Registry) -> bool:
     """Whether a value depends on other queries of the run or of its golden set."""
     facts = [shipped.definitions[name] for name in definition.reads if name.startswith("facts.")]
-    return any(one.grain == ("run_key",) for one in (definition, *facts))
+    return any(read.grain == ("run_key",) for read in (definition, *facts))
 
 
 def _is_about_one_query(case: _Case) -> bool:

@@ -113,7 +113,7 @@ def scorers(con: Connection, run_keys: Collection[int]) -> dict[int, dict[str, S
 
 def setups_of_run(delivered: Setup, known: Mapping[str, Scorer]) -> dict[str, Setup]:
     """Return ask → configuration; run.json's for asks without judgements."""
-    return {**dict.fromkeys(SCORED_ASKS, delivered), **{ask: one.setup for ask, one in known.items()}}
+    return {**dict.fromkeys(SCORED_ASKS, delivered), **{ask: scorer.setup for ask, scorer in known.items()}}
 
 
 def differing_asks(a: Mapping[str, Setup], b: Mapping[str, Setup]) -> list[str]:

@@ -82,8 +82,8 @@ class Registry:
     @property
     def times(self) -> list[Definition]:
         """The definitions that record times of every query."""
-        timed = (one for one in self.metrics if one.grain == PER_QUERY and one.header.scale == "ms")
-        return [one for one in timed if not one.is_scored_per_query]
+        timed = (metric for metric in self.metrics if metric.header.scale == "ms")
+        return [metric for metric in timed if metric.grain == PER_QUERY and not metric.is_scored_per_query]
 
     @property
     def averaged(self) -> list[Definition]:
@@ -510,28 +510,29 @@ def reading_with_labels(registry: Registry, one: Definition, names: Collection[s
     )
 
 
-def check_stored(registry: Registry, one: Definition, helpers: Sequence[Helper]) -> None:
+def check_stored(registry: Registry, stored: Definition, helpers: Sequence[Helper]) -> None:
     """Raise if a definition from a store is not allowed to run: it has to pass the checks for files.
 
     A body in Python also has to be the text of a shipped file or of a file of this project. A store is data, and other
     people may have written it.
     """
-    tables = [table.rpartition(".") for table in one.reads]
+    path = stored.path
+    tables = [table.rpartition(".") for table in stored.reads]
     names = [name for _, _, name in tables]
     names += [name for helper in helpers for name in (helper.name, *helper.header.arguments)]
-    names += [one.path.name] if one.is_python else []
+    names += [path.name] if stored.is_python else []
     if unknown := [schema for schema, _, _ in tables if schema not in SCHEMAS]:
-        raise DefinitionError(f"{one.path}: the store names the schema {unknown[0]!r}, which does not exist")
+        raise DefinitionError(f"{path}: the store names the schema {unknown[0]!r}, which does not exist")
     if invalid := [name for name in names if not NAME.match(name)]:
-        raise DefinitionError(f"{one.path}: the store contains the invalid name {invalid[0]!r}")
-    for text in (one.header.applies or "", *(helper.body for helper in helpers)):
-        _refuse_sql(text, path=one.path)
-    if not one.is_python:
-        _refuse_sql(one.body, path=one.path)
-    elif one.body not in {other.body for other in registry if other.is_python}:
+        raise DefinitionError(f"{path}: the store contains the invalid name {invalid[0]!r}")
+    for text in (stored.header.applies or "", *(helper.body for helper in helpers)):
+        _refuse_sql(text, path=path)
+    if not stored.is_python:
+        _refuse_sql(stored.body, path=path)
+    elif stored.body not in {other.body for other in registry if other.is_python}:
         raise RefusedError(
-            f"{one.name} cannot be computed as {one.fingerprint}: its text in Python is only in the store, and Python "
-            "from a store is not run. Use a formula folder that contains the file with this text."
+            f"{stored.name} cannot be computed as {stored.fingerprint}: its text in Python is only in the store, and "
+            "Python from a store is not run. Use a formula folder that contains the file with this text."
         )
 
 

@@ -82,7 +82,7 @@ class Sides:
         return [f"no labels were given for {' and '.join(runs)}; {LABELS_WANTED}"] if runs else []
 
     def _said(self, sentences: list[str]) -> list[str]:
-        """Without the commands for a store that nobody finds again, and with the fields that may be labels."""
+        """Remove commands for the temporary store, and add the fields that may be labels."""
         if not self.is_temporary:
             return sentences
         return [_COMMAND.sub("", one).replace(UNLABELLED, UNLABELLED + self.label_hint) for one in sentences]

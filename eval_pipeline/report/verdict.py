@@ -53,7 +53,7 @@ class Verdict:
 
     @property
     def sentence(self) -> str:
-        """The overall word, what changed, and what could have been seen."""
+        """The overall word, the changes and the minimum detectable effect."""
         return _in_words(self.findings)
 
     @property
@@ -94,7 +94,7 @@ def _word(asked: Sequence[Row]) -> str:
 
 
 def _findings(word: str, asked: Sequence[Row]) -> list[tuple[str, str]]:
-    """The overall word, what moved, and what else could have been seen: as much as fits on two lines."""
+    """Return the overall word, the changes and the minimum detectable effect, shortened to two lines."""
     if word == NOTHING_ASKED:
         return [("Nothing to compare", "no metric has values for the same queries in both runs")]
     if word == SAME:
@@ -123,7 +123,7 @@ def _in_words(findings: Sequence[tuple[str, str]]) -> str:
 
 
 def _others(word: str, asked: Sequence[Row]) -> list[tuple[str, str]]:
-    """That nothing else changed, with the smallest change that the best known metric would have shown."""
+    """Return that nothing else changed, with the minimum detectable effect of the best known metric."""
     still = [row for row in asked if row.verdict not in (WORSE, BETTER)]
     known = [row for row in still if row.tested.mde and row.tested.n and row.numbers[2] is not None]
     could = ""
@@ -144,7 +144,7 @@ def _least(amount: float) -> str:
 
 
 def _latency(row: Row) -> str:
-    """A line of its own: the load of a machine affects all queries of a run, so it needs other runs to judge."""
+    """Return the line about latency; the load of a machine affects a whole run, so only other runs can judge it."""
     words = {
         WORSE: "worse, by more than runs of one configuration differ",
         BETTER: "better, by more than runs of one configuration differ",

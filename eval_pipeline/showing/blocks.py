@@ -223,7 +223,9 @@ def _second_scores(con: Connection, run: RunRow) -> list[tuple[float, float]]:
 
 def judge_lines(judges: Mapping[str, Scorer] | UnsetType) -> list[str]:
     """Return `groundedness: judge words, version 1, 89 scores` for every ask."""
-    return [f"{ask}: {_in_words(one)}" for ask, one in (judges or {}).items() if not ask.startswith(PREFIX)]
+    return [
+        f"{ask}: {_in_words(entry)}" for ask, entry in (judges or {}).items() if not ask.startswith(PREFIX)
+    ]
 
 
 def _in_words(scorer: Scorer) -> str:

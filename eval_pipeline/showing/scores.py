@@ -89,14 +89,14 @@ def _judges_of_runs(con: Connection, run_keys: Collection[int]) -> dict[int, dic
     """Return run → ask, or metric of a delivered score → the scorer that counts, if anything is recorded of it."""
     found: dict[int, dict[str, Scorer]] = {}
     for run_key, known in scorers(con, run_keys).items():
-        for ask, one in known.items():
-            setup = one.setup
+        for ask, scorer in known.items():
+            setup = scorer.setup
             if ask.startswith(PREFIX) and setup == Setup():
                 continue
             names = ("source",) if ask.startswith(PREFIX) else ("temperature", "prompt_version")
             settings = {name: getattr(setup, name) for name in ("model", "version", *names)}
-            judge = {} if ask.startswith(PREFIX) else {"judge": one.judge, "season": one.season}
-            found.setdefault(run_key, {})[ask] = Scorer(n=one.n, **settings, **judge)
+            judge = {} if ask.startswith(PREFIX) else {"judge": scorer.judge, "season": scorer.season}
+            found.setdefault(run_key, {})[ask] = Scorer(n=scorer.n, **settings, **judge)
     return found
 
 

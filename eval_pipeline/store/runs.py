@@ -69,8 +69,8 @@ def attempts(con: Connection, run_ids: Collection[str] | None = None) -> dict[st
 class RunRow:
     """A run as the store knows it; `golden_key` is below 0 without a golden set, 0 where nothing is asked.
 
-    `labels_of` are the chunker versions whose ids the labels hold where these are not the run's, none if several
-    inventories have the ids; `delivered_key` is the golden set then, and `golden_key` its variant without these ids.
+    `labels_of` are the chunker versions that the labels name, if the run has another one; empty if several inventories
+    have the ids. Then `golden_key` is a variant of the golden set `delivered_key`, without chunk ids.
     """
 
     run_key: int

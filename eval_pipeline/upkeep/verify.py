@@ -45,7 +45,7 @@ class KeptFinding:
 class KeptCheck:
     """What was found; of the deliveries that are `unchecked`, of earlier versions, not every checksum is known.
 
-    `not_loaded` are the runs, golden sets and archives of each delivery that the store knows nothing of.
+    `not_loaded` are the runs, golden sets and archives of each delivery that are not in the store.
     """
 
     deliveries: int = 0
@@ -92,7 +92,7 @@ def verify_kept(db: Path, con: Connection | None = None) -> KeptCheck:
 
 
 def _not_in_ledger(delivery: KeptDelivery, listed: Sequence[KeptFile], ledger: _Ledger) -> list[str]:
-    """What was delivered, and was neither loaded, quarantined nor forgotten since."""
+    """Name what was delivered, and was not loaded, quarantined or forgotten since."""
     quarantined = {file.owner for file in listed if file.content_hash in ledger.quarantined}
     names: dict[str, None] = {}
     for file in listed:

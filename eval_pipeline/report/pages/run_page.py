@@ -410,7 +410,7 @@ def _headlines(material: RunMaterial) -> Html:
     metrics, extraction = material.document.metrics, material.document.extraction
     facts = {one.key: one for one in material.metrics}
     has_extraction = bool(extraction is not None and extraction.eval_count)
-    known = [key for key, entry in metrics.items() if entry.n and not _is_said_by_ids(key, metrics)]
+    known = [key for key, entry in metrics.items() if entry.n and not _has_value_by_ids(key, metrics)]
     keys = _chosen(HEADLINES, known, most=len(HEADLINES))
     entries = [_headline(facts[key], metrics[key], material) for key in _of_each_family(keys, facts)][
         : MOST_TILES - has_extraction
@@ -426,8 +426,8 @@ def _headlines(material: RunMaterial) -> Html:
     return tiles(entries) if entries else tag("p", "No headline metric is defined for this run.")
 
 
-def _is_said_by_ids(key: str, metrics: Mapping[str, Metric]) -> bool:
-    """Whether it matches by characters what another metric with a value matches by ids."""
+def _has_value_by_ids(key: str, metrics: Mapping[str, Metric]) -> bool:
+    """Whether the metric matches by characters, and its counterpart by ids has a value."""
     by_ids = metrics.get(key.removesuffix(SPAN)) if key.endswith(SPAN) else None
     return by_ids is not None and bool(by_ids.n)
 

@@ -111,7 +111,7 @@ def parse_delivered(ask: str, status: str, raw: str | None) -> Parsed:
 
 
 def parse_judgement(ask: str, raw: str | None, *, answer: str = "") -> Parsed:
-    """What a judge said when it was asked this; `raw` is the body that came back.
+    """Parse the verdict of a judge for this ask; `raw` is the body of the reply.
 
     An object in prose that also occurs in the judged `answer` is a quotation and not a verdict.
     """
