@@ -369,17 +369,11 @@ def _replace_cells(con: Connection, catalogue: str, work: _Work, step: Step, kno
     with transaction(con):
         if any(due.reason != MISSING for due in step):
             _keep_history(catalogue, work, wanted, scope, known)
+        lacks_labels = _lacks_labels(con, catalogue, work, scope, definition)
         rows = (
             compute_aggregates(con, catalogue, definition, formula, scope)
             if formula
-            else compute(
-                con,
-                catalogue,
-                definition,
-                scope,
-                known,
-                has_no_values=_lacks_labels(con, catalogue, work, scope, definition),
-            )
+            else compute(con, catalogue, definition, scope, known, has_no_values=lacks_labels)
         )
         seconds = (time.perf_counter() - started) / len(step)
         cells = [Cell(due.run_key, rows.get(due.run_key, 0), seconds, due.reason) for due in step]

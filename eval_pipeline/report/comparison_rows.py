@@ -230,10 +230,9 @@ def _whole_rows(report: CompareReport) -> Iterator[Row]:
         tested = entry.tested
         if entry.a == entry.b and tested is None:
             continue
-        is_paired = tested is not None and tested.a is not None
-        a, b, delta = (
-            (tested.a, tested.b, tested.delta) if tested and is_paired else (entry.a, entry.b, entry.delta)
-        )
+        a, b, delta = entry.a, entry.b, entry.delta
+        if tested and tested.a is not None:
+            a, b, delta = tested.a, tested.b, tested.delta
         yield Row(
             key=name,
             name=name,
