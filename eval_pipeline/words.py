@@ -63,9 +63,9 @@ def signed(value: float, decimals: int = DECIMALS) -> str:
     return f"{value:+.{decimals}f}"
 
 
-def common_value(values: Iterable[Any]) -> Any:
+def common_value(values: Iterable[Any] | None) -> Any:
     """Return the one value that is recorded, None without any; several as text: `v1 and v2`."""
-    known = [value for value in dict.fromkeys(values) if value is not None]
+    known = [value for value in dict.fromkeys(values or ()) if value is not None]
     return " and ".join(map(str, known)) if len(known) > 1 else next(iter(known), None)
 
 

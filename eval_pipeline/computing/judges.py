@@ -99,13 +99,11 @@ def scorers(con: Connection, run_keys: Collection[int]) -> dict[int, dict[str, S
     found: dict[int, dict[str, Scorer]] = {}
     rows = con.execute(_JUDGES, {"run_keys": list(run_keys)}).fetchall() if _has_judgements(con) else []
     for run_key, ask, *settings, n, judge, season in rows:
-        setup = Setup(*masked([common_value(values or ()) for values in settings]))
+        setup = Setup(*masked(list(map(common_value, settings))))
         found.setdefault(run_key, {})[ask] = Scorer(setup, n, judge, season)
     rows = con.execute(DELIVERED_SCORES, {"run_keys": list(run_keys)}).fetchall() if run_keys else []
-    for run_key, name, models, versions, sources, n, *_ in rows:
-        model, version, source = masked(
-            [common_value(values or ()) for values in (models, versions, sources)]
-        )
+    for run_key, name, *settings, n, _, _ in rows:
+        model, version, source = masked(list(map(common_value, settings)))
         setup = Setup(model=model, version=version, source=source)
         found.setdefault(run_key, {})[SCORE + name] = Scorer(setup, n)
     return found
