@@ -81,9 +81,9 @@ class Judged:
 class Change:
     """A metric of both runs for one rule, before it is judged.
 
-    `seen` says of how many judged answers both runs have one. `share` is the share of the compared queries for which
-    the baseline has the metric or needs it. `extremes` are the same change with the lowest and with the highest scores
-    for the answers that lack one.
+    `seen` reports how many judged answers have a score in both runs. `share` is the share of the compared queries for
+    which the baseline has the metric or needs it. `extremes` are the same change with the lowest and with the highest
+    scores for the answers that lack one.
     """
 
     rule: Rule

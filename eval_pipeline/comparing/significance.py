@@ -132,7 +132,7 @@ WHOLE_RUN_QUESTIONS: Final = {
 
 
 def questions_of(registry: Registry, *, by_span: bool = False) -> dict[str, Question]:
-    """Key → what it asks; `by_span` asks the variants by characters of the headlines too."""
+    """Return key → question; `by_span` also tests the variants of the headlines by characters."""
     keys = registry.keys()
     variants = {f"{key}{SPAN}" for key, one in keys.items() if key in one.headline} if by_span else set()
     return {

@@ -178,7 +178,7 @@ def _of_parts(parts: list[Any]) -> Said:
 
 
 def _one_inside(ask: str, text: str, answer: str) -> Parsed:
-    """The one object in a fence, or else in prose; two that differ say nothing, nor does one that does not fit."""
+    """Parse the only object in fences, or else in prose; objects that differ or do not fit are unparsed."""
     quotable = _without_spaces(answer)
     inside = [
         (value, text.count(_FENCE, 0, start) % 2 == 1)
