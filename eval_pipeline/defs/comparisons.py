@@ -117,14 +117,14 @@ DELTAS_TABLE = ComparedTable(
         "caveat": ("text", "Why it does not mean what it seems to"),
         "adjusted_as": ("text", "Why it has no adjusted p of its own"),
         "family": ("text", "The family that it is asked with"),
-        "paired_a": ("double", "Its value of a over the queries that both define"),
-        "paired_b": ("double", "Its value of b over the queries that both define"),
         "paired_delta": ("double", "b − a over the queries that both define"),
         "ratio": ("double", "Of times: by which factor they changed"),
         "ratio_low": ("double", "Lower end of the 95 % interval of the factor"),
         "ratio_high": ("double", "Upper end of it"),
         "ratio_p": ("double", "How likely chance alone gives such a factor"),
         "verdict": ("text", "better, worse or not shown; null where the key asks nothing itself"),
+        "paired_a": ("double", "Its value of a over the queries that both define"),
+        "paired_b": ("double", "Its value of b over the queries that both define"),
     },
 )
 QUERIES_TABLE = ComparedTable(

@@ -96,7 +96,9 @@ def rule_of(document: dict[str, Any], label: str) -> dict[str, Any]:
 def config_in(folder: Path, text: str) -> Path:
     path = folder / "gate.toml"
     # The written rules alone.
-    path.write_text("[gate]\ndefaults = false\n" + text.removeprefix("[gate]\n"))
+    path.write_text(
+        text if "rules" not in text else "[gate]\ndefaults = false\n" + text.removeprefix("[gate]\n")
+    )
     return path
 
 

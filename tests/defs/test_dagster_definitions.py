@@ -129,7 +129,7 @@ def test_a_description_shows_no_parameter_by_its_name_alone(registry):
     assert "**Applies** where `n_expected > 0`; null elsewhere." in text
     assert "**Edge case**: 0 when no expected chunk is in the top 10." in text
     answered = describe(registry.get("refusal_correctness"))
-    assert "where `n_expected = 0 and (has_answer and not is_error)`" in answered
+    assert "where `n_expected = 0 and says_grounded and (has_answer and not is_error)`" in answered
     for one in registry:
         applies = next((line for line in describe(one).splitlines() if line.startswith("**Applies**")), "")
         assert "$" not in applies and "' = '" not in applies, one.name

@@ -247,6 +247,7 @@ AGGREGATES = (
     "judge_summary",
     "field_accuracy",
     "extraction_summary",
+    "slice_performance",
 )
 QUESTIONS: dict[str, tuple[tuple[str, ...], tuple[Any, ...]]] = {
     "s0_vacuous": (("chunk_overlap", "span_cover"), ("exclude", "include")),
@@ -259,7 +260,7 @@ QUESTIONS: dict[str, tuple[tuple[str, ...], tuple[Any, ...]]] = {
     "precision_denominator": (("anchor_precision",), ("k", "retrieved")),
     "precision_multi_hop": (("anchor_precision",), ("any_gold", "required_only")),
     "mrr_anchor_cutoff": (("anchor_rank",), ("none", 10)),
-    "percentile": (("latency_summary", "indexing_summary"), ("linear", "nearest")),
+    "percentile": (("latency_summary", "indexing_summary", "slice_performance"), ("linear", "nearest")),
     "empty_citations": (("citation_coverage",), ("zero", "vacuous")),
     "citation_scope": (("citation_checks",), ("any_version", "run_version")),
     "unlabelled_groundedness": (("answer_strings",), ("exclude", "include")),
@@ -268,6 +269,7 @@ QUESTIONS: dict[str, tuple[tuple[str, ...], tuple[Any, ...]]] = {
     "rounding": (AGGREGATES, ("half_even", "half_up")),
     "dedupe_hits": (("repeated_hits",), (False, True)),
     "retrieval_error": (RETRIEVAL, ("zero", "exclude")),
+    "attribution_rows": (("attribution",), ("all", "answered")),
     "gain": (("ndcg",), ("linear", "exponential")),
 }
 # Those that belong to a comparison stand under [comparison].
