@@ -64,9 +64,14 @@ def test_the_blocks_of_random_runs_are_those_of_the_reference(
         shown = blocks_of(settings, registry, run_id)
         assert tuple(shown) == BLOCKS
         found = json.loads(json.dumps(shown, allow_nan=False))
-        for name in EXPECTATION if found["extraction"] else ():
-            del found["extraction"][name]
-        assert found == expected(bundle, run_id, readings)
+        by_reference = expected(bundle, run_id, readings)
+        if found["extraction"]:
+            if found["extraction"]["missing_cases"]:
+                # The reference looks at one run and knows no earlier cases.
+                by_reference["extraction"]["target_met"] = None
+            for name in EXPECTATION:
+                del found["extraction"][name]
+        assert found == by_reference
 
 
 def test_the_stored_extraction_numbers_are_those_of_the_public_functions(tmp_path: Path) -> None:
