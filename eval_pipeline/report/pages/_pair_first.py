@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from eval_pipeline.comparing.documents import BETTER, WORSE
 from eval_pipeline.report.comparison_rows import Row, shown_first
-from eval_pipeline.report.numbers import _brief
+from eval_pipeline.report.numbers import NOTHING, _brief
 from eval_pipeline.report.pages._about_runs import DECIDING_NAMES, changed_settings
 from eval_pipeline.report.pages._widgets import badge, bullets, callout, metric_name, more, with_code
 from eval_pipeline.report.pages.html import Child, Html, _data_text, _join, clipped, tag
@@ -100,8 +100,14 @@ def _tile(row: Row, has_questions: bool) -> Html:
         tag("dt", name),
         tag("dd", _brief(*row.numbers[:2]), class_="figure"),
         tag("dd", badge(verdict, MOODS[verdict]) if verdict else undecided, class_="note"),
-        tag("dd", f"{row.factor and row.factor + ', '}{row.interval} · n {row.n}", class_="note"),
+        tag("dd", " · ".join([*_range(row), f"n {row.n}"]), class_="note"),
     )
+
+
+def _range(row: Row) -> list[str]:
+    """The factor of a time and the interval, as far as there are any."""
+    known = [text for text in (row.factor, row.interval) if text not in ("", NOTHING)]
+    return [", ".join(known)] if known else []
 
 
 def _where(verdict: Verdict) -> Html | None:
