@@ -35,7 +35,7 @@ FEW = (
 
 
 def write_run(path: Path, share: float, queries=QUERIES) -> None:
-    """The expected document is first in this share of the queries, and is not found in the others."""
+    """The expected id is first in this share of the queries, and is not found in the others."""
     found = round(share * len(queries))
     lines = [
         f"{query} Q0 {f'right-{query}' if number < found else 'wrong'} 1 1.0 tag\n"
@@ -44,8 +44,8 @@ def write_run(path: Path, share: float, queries=QUERIES) -> None:
     path.write_text("".join(lines), "utf-8")
 
 
-def mean_recall(document, side: str) -> float:
-    return document[f"aggregate_{side}"]["recall@1_doc"]
+def mean_hit(document, side: str) -> float:
+    return document[f"aggregate_{side}"]["hit@1"]
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +95,7 @@ def test_two_files_are_compared_by_labels_of_a_third_and_nothing_is_left_behind(
     document = json.loads(out)
     assert code == 0
     assert (document["run_a"], document["run_b"]) == ("old", "new")
-    assert (mean_recall(document, "a"), mean_recall(document, "b")) == (GOOD, BAD)
+    assert (mean_hit(document, "a"), mean_hit(document, "b")) == (GOOD, BAD)
     assert state_of(folder) == before
     assert list(temporary.iterdir()) == []
     with working_in(folder):
@@ -125,7 +125,7 @@ def test_what_to_do_next_names_the_files_and_is_a_command_that_works(folder):
 )
 def test_a_file_passes_the_gate_against_a_file_or_not(folder, share, queries, code, word):
     write_run(folder / "new.run", share, queries)
-    rules = '[gate]\ndefaults = false\n[[gate.rules]]\nmetric = "recall@1_doc"\nmargin = 0.05\n'
+    rules = '[gate]\ndefaults = false\n[[gate.rules]]\nmetric = "hit@1"\nmargin = 0.05\n'
     (folder / "eval-pipeline.toml").write_text(rules, "utf-8")
     found, out, _ = said("gate new.run --baseline old.run --labels qrels.txt", folder)
     assert (found, out.split(":")[0]) == (code, word)
@@ -163,7 +163,7 @@ def test_two_files_of_one_name_are_two_runs(folder):
     _, out, _ = said("compare old.run later/old.run --labels qrels.txt --json", folder)
     document = json.loads(out)
     assert (document["run_a"], document["run_b"]) == ("old", "old-2")
-    assert (mean_recall(document, "a"), mean_recall(document, "b")) == (GOOD, BAD)
+    assert (mean_hit(document, "a"), mean_hit(document, "b")) == (GOOD, BAD)
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def test_a_run_of_the_store_is_held_against_a_file_by_the_labels_of_its_dataset(
     _, out, _ = said("compare last-night new.run --json", folder)
     document = json.loads(out)
     assert (document["run_a"], document["run_b"]) == ("last-night", "new")
-    assert (mean_recall(document, "a"), mean_recall(document, "b")) == (GOOD, BAD)
+    assert (mean_hit(document, "a"), mean_hit(document, "b")) == (GOOD, BAD)
     assert said("gate new.run --baseline last-night", folder)[0] == 1
     assert state_of(folder / "data").keys() == before.keys()
     assert (folder / "data" / "eval.duckdb").is_file()
@@ -210,7 +210,7 @@ def test_a_name_of_both_a_file_and_a_run_has_to_be_said(folder):
     shares = {}
     for name in ("./new.run", "run:new.run"):
         _, out, _ = said(f"compare {name} old.run --labels qrels.txt --json", folder)
-        shares[name] = mean_recall(json.loads(out), "a")
+        shares[name] = mean_hit(json.loads(out), "a")
     assert shares == {"./new.run": BAD, "run:new.run": GOOD}
 
 
@@ -220,7 +220,7 @@ def test_labels_of_ones_own_and_runs_as_bundles_are_read_too(folder):
     call(["load", "old.run", "--dataset", "kb", "--to", "bundle"], folder)
     _, out, _ = said("compare bundle new.run --labels golden.yaml --json", folder)
     document = json.loads(out)
-    assert (mean_recall(document, "a"), mean_recall(document, "b")) == (GOOD, BAD)
+    assert [document[f"aggregate_{side}"]["recall@1_doc"] for side in "ab"] == [GOOD, BAD]
 
 
 def test_several_runs_in_one_file_are_not_one_side(folder):
