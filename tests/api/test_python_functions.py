@@ -17,11 +17,12 @@ from tests.comparing.pairs_of_runs import answered, compared, copied, expecting_
 
 @pytest.fixture(scope="module")
 def settings(tmp_path_factory):
+    """The expected chunk ids belong to the chunker of run-a, and run-b has another one."""
     found = {f"q{number:04}": answered(number > 0) for number in range(4)}
     return store_of(
         tmp_path_factory.mktemp("functions"),
         expecting_one(4),
-        {"run-a": found, "run-b": {**found, "q0003": ranked("x/1", "x/2", "x/3", "doc/1")}},
+        {"run-a": {**found, "q0003": ranked("x/1", "x/2", "x/3", "doc/1")}, "run-b": found},
         config={"run-b": {"chunker_version": "v2"}},
     )
 
@@ -64,7 +65,8 @@ def test_a_report_has_its_fields_by_name_and_by_key(settings) -> None:
     report = eval_pipeline.compare_runs("run-a", "run-b", db=settings.db)
     assert isinstance(report, eval_pipeline.CompareReport)
     assert report.deltas == report["deltas"] and report.deltas["chunker_version_match"] == "fallback_doc_span"
-    assert report.significance["mrr"].n == report["significance"]["mrr"]["n"] == 4
+    name = "empty_result_rate"
+    assert report.significance[name].n == report["significance"][name]["n"] == 4
     assert [entry.query_id for entry in report.per_query] == [one["query_id"] for one in report["per_query"]]
 
 
@@ -77,9 +79,9 @@ def test_an_aggregate_computed_again_is_byte_for_byte_what_is_stored(settings) -
 
 
 def test_the_aggregate_has_every_key_and_null_where_nothing_applies(settings) -> None:
-    aggregate = eval_pipeline.compute_aggregate("run-b", db=settings.db)
+    aggregate = eval_pipeline.compute_aggregate("run-a", db=settings.db)
     assert aggregate["hit_at_k"] == {"1": 0.5, "3": 0.5, "5": 0.75, "10": 0.75}
-    assert aggregate["mrr"] == round((1 + 1 + 0.25) / 4, 4)
+    assert aggregate["mrr"] == round((0 + 1 + 1 + 0.25) / 4, 4)
     assert list(aggregate) == [
         "hit_at_k",
         "mrr",
@@ -99,15 +101,15 @@ def test_an_aggregate_is_computed_under_the_formulas_that_hold_now(settings, tmp
     copy.config.write_text("[formulas.reciprocal_rank]\ncutoff = 3\n")
     monkeypatch.setenv("EVAL_PIPELINE_CONFIG", str(copy.config))
     before = documents(copy)
-    aggregate = eval_pipeline.compute_aggregate("run-b", db=copy.db)
+    aggregate = eval_pipeline.compute_aggregate("run-a", db=copy.db)
     assert aggregate["mrr"] == 0.5
     assert documents(copy) == before
-    eval_pipeline.store_aggregate("run-b", aggregate, db=copy.db)
+    eval_pipeline.store_aggregate("run-a", aggregate, db=copy.db)
     after = documents(copy)
-    assert json.loads(after["run-b"]) == aggregate
-    assert after["run-a"] == before["run-a"]
+    assert json.loads(after["run-a"]) == aggregate
+    assert after["run-b"] == before["run-b"]
     compute(copy, on=4, reasons=None, definitions=["aggregates.run_metrics"])
-    assert json.loads(documents(copy)["run-b"])["mrr"] == 0.5
+    assert json.loads(documents(copy)["run-a"])["mrr"] == 0.5
 
 
 def test_what_is_stored_of_a_run_stands_in_eval_runs(settings, tmp_path) -> None:
@@ -172,6 +174,6 @@ def test_an_aggregate_for_a_store_that_is_not_there_makes_none(tmp_path) -> None
 def test_an_open_store_is_read_with_duckdb_and_polars(settings) -> None:
     with eval_pipeline.open_store(settings.db) as store:
         frame = store.sql("select run_id, mrr from (from runs), (select 1 as mrr) order by run_id").pl()
-        rows = store.sql("from run_metrics where metric = 'mrr' and slice = ''").fetchall()
+        rows = store.sql("from run_metrics where metric = 'empty_result_rate' and slice = ''").fetchall()
     assert isinstance(frame, pl.DataFrame) and frame["run_id"].to_list() == ["run-a", "run-b"]
     assert len(rows) == 2
