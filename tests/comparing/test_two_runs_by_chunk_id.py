@@ -181,6 +181,8 @@ def test_the_document_has_the_keys_of_the_contract(document) -> None:
     assert set(document["deltas"]) == {"chunker_version_match", *document["aggregate_a"]}
     for entry in document["significance"].values():
         assert set(entry) == {
+            "a",
+            "b",
             "delta",
             "ci_low",
             "ci_high",
