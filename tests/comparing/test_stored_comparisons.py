@@ -171,11 +171,11 @@ def test_what_is_stored_is_what_compare_says(stored: Settings) -> None:
         assert as_json(kept[pair].document)["significance"] == compared(stored, *pair)["significance"]
 
 
-def test_a_comparison_kept_without_the_difference_of_its_pairs_shows_that_of_the_runs(
+def test_a_comparison_kept_without_values_of_common_queries_shows_those_of_the_runs(
     changed: Settings,
 ) -> None:
     with open_writer(changed.db) as con:
-        con.execute("update comparisons.deltas set paired_delta = null")
+        con.execute("update comparisons.deltas set paired_a = null, paired_b = null, paired_delta = null")
         kept = stored_pairs(con, NIGHTS[:1])[NIGHTS[0]].document
     own = {metric: delta for metric, delta in kept.deltas.items() if metric in ("hit@5", "mrr")}
     assert {one.key: one.numbers[2] for one in rows_of(kept) if one.key in own} == own
