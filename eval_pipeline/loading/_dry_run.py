@@ -55,6 +55,9 @@ def check_runs(deliveries: Sequence[RunDelivery], stored: StoredRuns) -> tuple[s
         stored.datasets[delivery.run.run_id] = delivery.run.dataset
         known = stored.parts.setdefault(delivery.run.run_id, {})
         known.update({part.part: part.content_hash for part in delivery.parts})
+        for part in delivery.parts:
+            if part.part == "results":
+                stored.n_results[delivery.run.run_id] = part.n_rows
     return replaced, remarks
 
 
