@@ -24,7 +24,14 @@ from tests.computing.building import write_lines, write_run
 from tests.few_definitions import shipping, write_few
 from tests.projects import project_of
 
-FORMULAS = ("hit_at_k", "reciprocal_rank", "recall_at_k_doc", "empty_results", "citation_coverage")
+FORMULAS = (
+    "hit_at_k",
+    "reciprocal_rank",
+    "recall_at_k_doc",
+    "recall_at_k_chunk",
+    "empty_results",
+    "citation_coverage",
+)
 SUMMARIES = ("run_metrics", "latency_summary", "judge_summary")
 # Ids that are nobody's idea of a cell: blanks of all kinds, what looks like an escape, quotes, tabs.
 NBSP, TAB, QUOTED, WRITTEN_OUT = "ein\u00a0Teil", "a\tb", '"c" d', "50%20off"
@@ -177,7 +184,18 @@ def test_a_run_that_comes_back_from_trec_has_the_same_numbers(store, export, tmp
 def test_documents_that_are_labelled_apart_have_a_run_and_qrels_of_their_own(store, export, tmp_path) -> None:
     export("run-2", "--format", "trec")
     words = ["out/documents/run-2.run", "out/documents/shop.qrels", "--dataset", "shop", "--missing", "empty"]
-    assert_same(store, loaded(tmp_path, *words), "run-2", "recall@")
+    returned = loaded(tmp_path, *words)
+    # The ids of a file in TREC's form are ids of chunks, here documents.
+    for k in (1, 3, 5, 10):
+        document_recall = only(numbers_of(store, "run-2"), f"recall@{k}_doc")
+        chunk_recall = only(numbers_of(returned, "run-2"), f"recall@{k}_chunk")
+        assert len(document_recall) >= len(CHUNKS)
+        assert {query: list(row.values()) for query, row in chunk_recall.items()} == {
+            query: list(row.values()) for query, row in document_recall.items()
+        }
+        (document_mean,) = aggregates_of(store, "run-2", f"recall@{k}_doc").values()
+        (chunk_mean,) = aggregates_of(returned, "run-2", f"recall@{k}_chunk").values()
+        assert chunk_mean == document_mean
 
 
 @pytest.mark.parametrize("run_id", ["run-1", "run-2"])
