@@ -237,7 +237,7 @@ def test_an_edit_of_a_module_that_a_formula_imports_is_seen_by_the_next_computat
     assert found == [[(1.0,)], [(0.0,)]]
 
 
-def test_what_an_older_python_formula_says_is_explained_and_leaves_no_file_behind(
+def test_older_parameters_of_a_python_formula_are_explained_and_leave_no_file_behind(
     evaluated, tmp_path, monkeypatch
 ):
     settings = copy_of(evaluated, tmp_path / "store")
@@ -245,11 +245,13 @@ def test_what_an_older_python_formula_says_is_explained_and_leaves_no_file_behin
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     formula = (
         "import polars as pl\nfrom eval_pipeline.formulas.decorator import formula\n\n"
-        '@formula(reads=["facts.outcomes"], keys={"many": "x"})\ndef many(outcomes):\n'
-        '    return outcomes.select("run_key", "query_key", (pl.col("n_hits") * WEIGHT).cast(pl.Float64).alias("many"))\n'
+        '@formula(reads=["facts.outcomes"], keys={"many": "x"}, parameters={"weight": 1})\n'
+        "def many(outcomes, *, weight):\n"
+        '    return outcomes.select("run_key", "query_key", (pl.col("n_hits") * weight).cast(pl.Float64).alias("many"))\n'
     )
     for on, weight in ((3, 1), (5, 4)):
-        values_of(settings, "many.py", formula.replace("WEIGHT", str(weight)), on=on, reasons=None)
+        settings.config.write_text(f"[formulas.many]\nweight = {weight}\n")
+        values_of(settings, "many.py", formula, on=on, reasons=None)
     found = explain_movement(project_of(settings), "many", ("run-1", "run-1"), as_of=("2026-09-05", None))
     assert (found["a"]["value"], found["b"]["value"], found["formula"]) == (1.0, 4.0, 3.0)
     assert list((tmp_path / "temporary").iterdir()) == []
