@@ -150,10 +150,12 @@ def test_a_second_export_replaces_the_first(store: Project, tmp_path: Path) -> N
 
 def test_an_export_leaves_foreign_files_as_they_are(store: Project, tmp_path: Path) -> None:
     (tmp_path / "metrics.json").write_text("old", "utf-8")
-    with pytest.raises(UsageError, match="metrics.json was not written by this program"):
+    with pytest.raises(UsageError, match=r"metrics\.json was not written by this program"):
         export_run(store, "full", tmp_path)
     assert [(path.name, path.read_text("utf-8")) for path in tmp_path.iterdir()] == [("metrics.json", "old")]
-    assert json.loads(export_run(store, "full", tmp_path, force=True)[0].read_text("utf-8"))["run_id"] == "full"
+    assert (
+        json.loads(export_run(store, "full", tmp_path, force=True)[0].read_text("utf-8"))["run_id"] == "full"
+    )
 
 
 def test_an_unknown_run_and_an_impossible_folder_say_so(store: Project, tmp_path: Path) -> None:
