@@ -55,8 +55,8 @@ def _with_home(world: World) -> Path:
     ready, folder = world.folder / "with-home", world.folder / "case"
     if not ready.exists():
         case = world.begin("compute", "making-home")
-        for words in (["run"], world.words("again", case)[:2]):
-            ended = world.undisturbed(case, *words, "--db", str(case / DB))
+        for words in (["run", "--db", str(case / DB)], world.words("again", case)):
+            ended = world.undisturbed(case, *words)
             if ended.code not in GOOD_CODES:
                 raise RuntimeError(ended.said)
         case.rename(ready)

@@ -39,7 +39,7 @@ class Command:
 COMMANDS = {
     "first": Command(("load", "FIRST"), None),
     "compute": Command((COMPUTE,), "first"),
-    "again": Command(("load", "AGAIN"), "compute"),
+    "again": Command(("load", "AGAIN", "--replace-labels"), "compute"),
     "compact": Command(("compact",), "again"),
     "forget-text": Command(("forget", "RUN", "--text", "--yes"), "again"),
     "forget": Command(("forget", "RUN", "--yes"), "again"),
