@@ -138,8 +138,14 @@ where not coalesce(list_contains(r.repeated_ranks, m.rank), false)
 _SHARED_IDS: Final = """
 with a as (select distinct chunk_key from raw.hits where run_key = $a),
 b as (select distinct chunk_key from raw.hits where run_key = $b),
-named_a as (select distinct chunk_key from labels.expected_chunks where golden_key = $golden_a),
-named_b as (select distinct chunk_key from labels.expected_chunks where golden_key = $golden_b)
+named_a as (
+    select chunk_key from labels.expected_chunks where golden_key = $golden_a
+    union select chunk_key from labels.grades where golden_key = $golden_a
+),
+named_b as (
+    select chunk_key from labels.expected_chunks where golden_key = $golden_b
+    union select chunk_key from labels.grades where golden_key = $golden_b
+)
 select (select count(*) from a semi join b using (chunk_key)),
     least((select count(*) from a), (select count(*) from b)),
     exists(from a semi join named_a using (chunk_key)) and exists(from b semi join named_b using (chunk_key)),

@@ -253,3 +253,14 @@ def test_a_written_rule_does_not_switch_the_default_rules_off(collapsed: Desk) -
     command = ("gate", "bad", "--baseline", "good", "--config")
     assert collapsed(*command, "more.toml").code == 1
     assert collapsed(*command, "alone.toml").code == 0
+
+
+def test_a_run_that_retrieves_only_irrelevant_judged_chunks_is_worse(desk: Desk) -> None:
+    queries = [f"q{number}" for number in range(40)]
+    desk.lines(
+        "qrels.txt", [line for query in queries for line in (f"{query} 0 leave 1", f"{query} 0 travel 0")]
+    )
+    desk.lines("old.run", [f"{query} Q0 leave 1 1.0 old" for query in queries])
+    desk.lines("new.run", [f"{query} Q0 travel 1 1.0 new" for query in queries])
+    assert desk("compare", "old.run", "new.run", "--labels", "qrels.txt").text.count("Worse:") == 1
+    assert desk("gate", "new.run", "--baseline", "old.run", "--labels", "qrels.txt").code == 1
