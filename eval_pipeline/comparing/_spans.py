@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from eval_pipeline.comparing.pair_rows import BothRuns, ComparedRun
-from eval_pipeline.store.open import Connection, first_value
+from eval_pipeline.store.open import Connection
 
 # What the shared characters are divided by.
 BASES = {
@@ -75,19 +75,58 @@ where not exists (
 )
 """
 
+# A hit without spans has those of its id in the inventory of its own run's chunker, and a bare id its document too.
+_COMPARED_HITS = """
+create or replace temp table compared_hits as
+select h.run_key, c.place, h.query_key, h.rank, h.chunk_key, own.rank is not null as has_spans, i.archive_key,
+    case when own.rank is null then coalesce(listed.doc_key, h.doc_key) else h.doc_key end as doc_key
+from (from raw.hits where run_key in ($a, $b)) h
+join {compared} c on c.query_key = h.query_key and c.place is not null
+join raw.runs r on r.run_key = h.run_key
+left join (select distinct run_key, query_key, rank from raw.hit_spans where run_key in ($a, $b)) own
+    on own.run_key = h.run_key and own.query_key = h.query_key and own.rank = h.rank
+left join (from ledger.archives_in_force where is_newest) i
+    on i.dataset_key = r.dataset_key and i.chunker_version = r.chunker_version
+left join raw.archive_chunks listed on listed.archive_key = i.archive_key and listed.chunk_key = h.chunk_key
+"""
+
+_PLACED_SPANS = """
+create or replace temp table placed_spans as
+select h.run_key, h.place, h.rank, s.doc_key, s."start", s."end"
+from temp.compared_hits h
+join (from raw.hit_spans where run_key in ($a, $b)) s
+    on s.run_key = h.run_key and s.query_key = h.query_key and s.rank = h.rank
+union all
+select h.run_key, h.place, h.rank, s.doc_key, s."start", s."end"
+from temp.compared_hits h
+join raw.archive_spans s on s.archive_key = h.archive_key and s.chunk_key = h.chunk_key
+where not h.has_spans
+"""
+
+_UNPLACED = """
+select distinct h.place from temp.compared_hits h
+semi join temp.known_spans k on k.place = h.place
+anti join temp.placed_spans s on s.run_key = h.run_key and s.place = h.place and s.rank = h.rank
+where h.run_key = $run and (
+    exists(from temp.wanted_documents w where w.place = h.place and w.doc_key = h.doc_key)
+    or exists(
+        from raw.chunk_ids c join raw.doc_ids d on d.doc_id = c.chunk_id
+        where c.chunk_key = h.chunk_key and d.doc_key = h.doc_key
+    )
+)
+"""
+
 _MATCHES = """
 create or replace temp table span_matches as
 with wanted_hits as (
-    select h.run_key, c.place, h.query_key, h.rank, h.doc_key
-    from (from raw.hits where run_key in ($a, $b)) h
-    join {compared} c on c.query_key = h.query_key
-    join temp.wanted_documents w on w.place = c.place and w.doc_key = h.doc_key
+    select h.run_key, h.place, h.query_key, h.rank, h.doc_key
+    from temp.compared_hits h
+    join temp.wanted_documents w on w.place = h.place and w.doc_key = h.doc_key
 ),
 spans as (
     select h.run_key, h.place, cast(h.rank as bigint) as owner, s.doc_key, s."start", s."end"
     from wanted_hits h
-    join (from raw.hit_spans where run_key in ($a, $b)) s
-        on s.run_key = h.run_key and s.query_key = h.query_key and s.rank = h.rank
+    join temp.placed_spans s on s.run_key = h.run_key and s.place = h.place and s.rank = h.rank
     union all
     select 0 as run_key, k.place, cast(k.chunk_key as bigint) as owner, k.doc_key, k."start", k."end"
     from temp.known_spans k
@@ -203,10 +242,11 @@ def match_spans(both: BothRuns, *, basis: str) -> None:
     """
     con, a = both.con, both.a
     _find_known_spans(both)
+    runs = {"a": a.run_key, "b": both.b.run_key}
     con.execute(_WANTED_DOCUMENTS.format(compared=both.table), {"golden": a.delivered_key})
-    con.execute(
-        _MATCHES.format(compared=both.table, basis=BASES[basis]), {"a": a.run_key, "b": both.b.run_key}
-    )
+    con.execute(_COMPARED_HITS.format(compared=both.table), runs)
+    con.execute(_PLACED_SPANS, runs)
+    con.execute(_MATCHES.format(compared=both.table, basis=BASES[basis]), runs)
 
 
 def places_with_spans(con: Connection) -> set[int]:
@@ -214,18 +254,10 @@ def places_with_spans(con: Connection) -> set[int]:
     return {place for (place,) in con.execute("select distinct place from temp.known_spans").fetchall()}
 
 
-def count_without_spans(both: BothRuns, run: ComparedRun) -> int:
-    """Queries with a known expected chunk for which this run has hits, and no hit says where its text lies."""
-    return int(
-        first_value(
-            both.con,
-            f"select count(*) from {both.table} c "
-            "semi join temp.known_spans k on k.place = c.place "
-            "semi join (from raw.hits where run_key = ?) h on h.query_key = c.query_key "
-            "anti join (from raw.hit_spans where run_key = ?) s on s.query_key = c.query_key",
-            [run.run_key, run.run_key],
-        )
-    )
+def unplaced_queries(con: Connection, run: ComparedRun) -> frozenset[int]:
+    """Places of the queries with a hit that may hold an expected chunk and whose characters are unknown."""
+    rows = con.execute(_UNPLACED, {"run": run.run_key}).fetchall()
+    return frozenset(place for (place,) in rows)
 
 
 def span_matches(

@@ -274,7 +274,10 @@ def _span_query_facts(
             QueryFacts(
                 query.query_id,
                 is_expecting=bool(query.n_expected) or not query.same_labels or not query.has_facts,
-                is_comparable=query.same_labels and query.has_facts and place in spans.places,
+                is_comparable=query.same_labels
+                and query.has_facts
+                and place in spans.places
+                and not any(place in unplaced for unplaced in spans.unplaced),
                 rank_a=min(in_a.values(), default=None),
                 rank_b=min(in_b.values(), default=None),
                 regressed_chunk_ids=sorted(within_a - within_b),
@@ -311,19 +314,15 @@ def _fallback_significance(
     return entries_of(results, {metric: questions.get(metric) or Question("retrieval") for metric in results})
 
 
-def _fallback_compared(paired: Paired, registry: Registry) -> dict[str, Compared]:
-    """The metrics of two chunkers that are matched by document and span."""
-    if paired.is_without_results:
-        return {}
+def _fallback_compared(paired: Paired, registry: Registry) -> tuple[dict[str, Compared], SpanFacts | None]:
+    """The metrics of two chunkers that are matched by document and span, and the spans of their hits."""
+    if paired.is_exact or paired.is_without_results:
+        return {}, None
     options = comparison_options(registry.config)
-    facts = _span_query_facts(
-        paired, _span_facts(paired, options), options, threshold=options.overlap_threshold
-    )
-    return (
-        {}
-        if not any(one.is_expecting and one.is_comparable for one in facts)
-        else _compared_by_span(facts, registry)
-    )
+    spans = _span_facts(paired, options)
+    facts = _span_query_facts(paired, spans, options, threshold=options.overlap_threshold)
+    is_comparable = any(query.is_expecting and query.is_comparable for query in facts)
+    return (_compared_by_span(facts, registry) if is_comparable else {}), spans
 
 
 def _compared_by_span(facts: Sequence[QueryFacts], registry: Registry) -> dict[str, Compared]:

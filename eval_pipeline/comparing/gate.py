@@ -12,6 +12,7 @@ import numpy as np
 from eval_pipeline.comparing.compare import _fallback_compared
 from eval_pipeline.comparing.documents import UNLABELLED, GateReport
 from eval_pipeline.comparing.gate_evidence import (
+    SHARE_DEFINED,
     Change,
     Drift,
     Judged,
@@ -21,7 +22,7 @@ from eval_pipeline.comparing.gate_evidence import (
     measure_change,
 )
 from eval_pipeline.comparing.gate_rules import EXTRACTION, GateConfig, Rule, read_gate, with_slices
-from eval_pipeline.comparing.material import Paired, find_pair, read_pair
+from eval_pipeline.comparing.material import Paired, SpanFacts, find_pair, read_pair
 from eval_pipeline.comparing.noise import RecentRun, StoredValue, _stored_values, recent_runs
 from eval_pipeline.comparing.pair_rows import (
     ComparedRun,
@@ -40,6 +41,7 @@ from eval_pipeline.comparing.states import (
 )
 from eval_pipeline.comparing.warnings import (
     OF_ANOTHER_KIND,
+    _about_missing_spans,
     _about_runs,
     _about_stale_labels,
     _is_judged,
@@ -85,6 +87,7 @@ class Evidence:
 
     paired: Paired
     by_span: Mapping[str, Compared]
+    spans: SpanFacts | None
     drifts: Sequence[Drift]
     extraction: tuple[ExtractionScores | None, ExtractionScores | None]
     missing_cases: str | None = None
@@ -186,16 +189,16 @@ def _read_evidence(store: Store, paired: Paired, config: GateConfig) -> Evidence
     registry = store.definitions()
     con = store.con
     a, b = paired.a, paired.b
+    by_span, spans = _fallback_compared(paired, registry)
     return Evidence(
         paired=paired,
-        by_span={}
-        if paired.is_exact
-        else _fallback_compared(paired, registry) or _span_variants(paired, registry),
+        by_span=by_span if by_span or paired.is_exact else _span_variants(paired, registry),
+        spans=spans,
         drifts=_drifts(store, paired, config),
         extraction=(extraction_scores(con, a.run_key), extraction_scores(con, b.run_key)),
         missing_cases=_missing_cases(store, paired),
         whole=(_said_of_run(con, paired, a), _said_of_run(con, paired, b)),
-        notes=_notes(con, paired),
+        notes=[*_notes(con, paired), *_about_missing_spans((a, b), spans)],
     )
 
 
@@ -507,12 +510,12 @@ def _change(rule: Rule, evidence: Evidence, *, is_incomparable: bool, failed: st
     if asks_of(rule.metric, differing_asks(paired.a.judges, paired.b.judges)):
         return Change(rule, None, None, None, _scorers_differ(paired, rule.metric))
     if is_incomparable:
-        # Unrecorded chunkers make only written rules inconclusive. Another chunker than that of the labels makes each
-        # rule inconclusive, unless another metric of the family has values, such as one of documents.
-        family = paired.registry.keys()[rule.metric].family
-        has_values = any(one.formula.family == family and one.pairs.on_both.any() for one in paired.compared)
-        share = 1.0 if paired.has_other_chunker and not has_values else 0.0
+        # Chunkers that no run recorded do not make a default rule required. Labels that cannot be applied do.
+        is_recorded = None not in (run.config["chunker_version"] for run in (paired.a, paired.b))
+        share = 1.0 if is_recorded or paired.has_other_chunker else 0.0
         return Change(rule, None, None, None, _why_unstable(paired), share=share)
+    if rule.metric in evidence.by_span and evidence.spans and (why := _why_unplaced(evidence.spans)):
+        return Change(rule, None, None, None, why)
     places = None
     if rule.slice is not None and rule.slice_value is not None:
         places = paired.slices.get((rule.slice, rule.slice_value))
@@ -529,6 +532,14 @@ def _change(rule: Rule, evidence: Evidence, *, is_incomparable: bool, failed: st
         is_judged=_is_judged(rule.metric),
     )
     return replace(change, seen=BY_SPAN) if rule.metric in evidence.by_span else change
+
+
+def _why_unplaced(spans: SpanFacts) -> str | None:
+    """Why too few queries can be compared by document and span; None if enough can be."""
+    n, unplaced = len(spans.places), frozenset.union(*spans.unplaced)
+    if len(unplaced) <= (1 - SHARE_DEFINED) * n:
+        return None
+    return f"hits of {len(unplaced):,} of {n:,} queries have no source_spans and are in no inventory"
 
 
 def _target(rule: Rule, evidence: Evidence, *, failed: str | None) -> Judged:

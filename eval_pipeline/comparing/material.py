@@ -9,11 +9,11 @@ from eval_pipeline.comparing._spans import (
     SharedIds,
     SpanMatch,
     can_match_spans,
-    count_without_spans,
     match_spans,
     places_with_spans,
     shared_ids,
     span_matches,
+    unplaced_queries,
 )
 from eval_pipeline.comparing._whole_runs import Counts, RunParts, read_cases, read_parts, whole_run_results
 from eval_pipeline.comparing.noise import Noise, find_noise
@@ -58,13 +58,13 @@ SENSITIVITY = (0.25, 0.5, 0.75)
 class SpanFacts:
     """What the fallback matching found, at several thresholds in ascending order.
 
-    `without_spans` are the queries of each run whose hits do not say where their text lies.
+    `unplaced` are the queries of each run with a hit whose characters are needed and unknown.
     """
 
     places: frozenset[int]
     matches: Sequence[SpanMatch]
     thresholds: Sequence[float]
-    without_spans: tuple[int, int]
+    unplaced: tuple[frozenset[int], frozenset[int]]
 
 
 @dataclass(frozen=True)
@@ -312,13 +312,13 @@ def _span_facts(paired: Paired, options: ComparisonOptions) -> SpanFacts:
     both = paired.both
     thresholds = sorted({*SENSITIVITY, options.overlap_threshold})
     if not paired.is_comparable:
-        return SpanFacts(frozenset(), [], thresholds, (0, 0))
+        return SpanFacts(frozenset(), [], thresholds, (frozenset(), frozenset()))
     match_spans(both, basis=options.overlap_basis)
     return SpanFacts(
         places=frozenset(places_with_spans(both.con)),
         matches=span_matches(both.con, both.a, both.b, thresholds=thresholds),
         thresholds=thresholds,
-        without_spans=(count_without_spans(both, both.a), count_without_spans(both, both.b)),
+        unplaced=(unplaced_queries(both.con, both.a), unplaced_queries(both.con, both.b)),
     )
 
 

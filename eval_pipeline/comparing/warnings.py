@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from eval_pipeline.comparing._whole_runs import compare_cases
 from eval_pipeline.comparing.documents import SAYS_IMPLAUSIBLE, UNLABELLED, UNRECORDED, Counts
-from eval_pipeline.comparing.material import Material, Paired
+from eval_pipeline.comparing.material import Material, Paired, SpanFacts
+from eval_pipeline.comparing.pair_rows import ComparedRun
 from eval_pipeline.comparing.states import DELIVERED, FROZEN, _computed_alike, _formula_differences
 from eval_pipeline.computing.judges import Setup, asks_of, differing_asks
 from eval_pipeline.computing.ledger import FAILED
@@ -23,7 +24,6 @@ from eval_pipeline.words import count, decimal, signed
 
 SMALL_N: Final = 30
 NAMED: Final = 5
-CHUNKERS_DIFFER: Final = "labels name the chunks of one chunker version"
 NOT_KNOWN_ALIKE: Final = "the runs are not known to be of one chunker version"
 WAY_OUT: Final = (
     "`eval-pipeline load FILE --chunker NAME` says which one it is, as config.chunker_version of run.json does in a "
@@ -78,8 +78,12 @@ def _why_unstable(paired: Paired) -> str:
     """Why ids of chunks say nothing about the two runs; what is not recorded is not called different."""
     versions = [run.config["chunker_version"] for run in (paired.a, paired.b)]
     if paired.both.is_by_span:
-        return f"{_other_labels(paired)}, and no characters are known to match them by"
-    return NOT_KNOWN_ALIKE if None in versions else CHUNKERS_DIFFER
+        why = "no characters are known to match them by: deliver source_spans with the hits"
+        return f"{_other_labels(paired)}, and {why}"
+    if None in versions:
+        return NOT_KNOWN_ALIKE
+    before, after = versions
+    return f"the runs are of chunkers {before} and {after}, and the labels name chunk ids of one of them"
 
 
 def _is_judged(metric: str) -> bool:
@@ -150,16 +154,18 @@ def _about_chunkers(material: Material, registry: Registry, counts: Counts) -> I
         compared = {one.metric for one in paired.compared}
         metrics = _named([key for key in chunk_level_metrics(registry, paired) if key in compared])
         if metrics and paired.is_comparable:
-            because = NOT_KNOWN_ALIKE if None in versions else "labels name the chunks of one version"
+            because = _why_unstable(paired)
             yield (
                 f"deltas of chunk-level metrics are unstable across chunkers, because {because}: read what is "
                 f"matched by document and span (fallback_metrics in JSON) instead of {metrics}"
             )
-        yield from _about_missing_spans(material)
-        if counts.not_comparable and paired.is_comparable:
+        yield from _about_missing_spans((paired.a, paired.b), material.spans)
+        unplaced = frozenset().union(*material.spans.unplaced) if material.spans else frozenset()
+        n = counts.not_comparable - len(unplaced)
+        if n and paired.is_comparable:
             yield (
-                f"not comparable: {_queries(counts.not_comparable)}; the spans of their expected chunks are neither "
-                "frozen in the golden set nor in an archive"
+                f"not comparable: {_queries(n)}; the spans of their expected chunks are neither frozen in the golden "
+                "set nor in an archive"
             )
     if paired.both.is_by_span:
         yield _about_other_chunker(paired)
@@ -218,14 +224,14 @@ def _about_unrecorded(material: Material, counts: Counts) -> str:
     return f"{told}; where no spans decide, {WAY_OUT}" if counts.not_comparable else told
 
 
-def _about_missing_spans(material: Material) -> Iterator[str]:
-    """What has no spans is found nowhere, and reads like a loss."""
-    missing = material.spans.without_spans if material.spans else (0, 0)
-    for run, n in zip((material.paired.a, material.paired.b), missing, strict=True):
-        if n:
+def _about_missing_spans(runs: Sequence[ComparedRun], spans: SpanFacts | None) -> Iterator[str]:
+    """The queries that cannot be compared because hits have no characters, and what to do about it."""
+    for run, unplaced in zip(runs, spans.unplaced if spans else (), strict=False):
+        if unplaced:
             yield (
-                f"without source_spans in {run.run_id}: the hits of {_queries(n)}; by document and span "
-                "they match nothing, and what the other run found counts as lost or won"
+                f"without source_spans in {run.run_id}: hits of {_queries(len(unplaced))}, which are not comparable "
+                "by document and span; deliver source_spans with the hits, or load the inventory of chunker "
+                f"{run.config['chunker_version']!r}"
             )
 
 

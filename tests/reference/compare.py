@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from .arithmetic import mean, rounded
@@ -35,10 +35,11 @@ class Expectation:
     doc_ids: set[str]
     exact: bool
     readings: Readings
+    is_placed: bool = True
 
     @property
     def comparable(self) -> bool:
-        return self.exact or bool(self.spans)
+        return self.exact or (bool(self.spans) and self.is_placed)
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,15 @@ def compare(
         for golden in golden_rows
     }
     paired = [query_id for query_id in expectations if query_id in a.queries and query_id in b.queries]
+    if not exact:
+        a, b = (with_spans_of_inventories(side, archives) for side in (a, b))
+        for query_id in paired:
+            hits = [hit for side in (a, b) for hit in bare_hits_written_out(side.queries[query_id].result)]
+            expected = expectations[query_id]
+            is_placed = all(
+                spans_of(hit) for hit in hits if hit["doc_id"] in {*expected.doc_ids, hit["chunk_id"]}
+            )
+            expectations[query_id] = replace(expected, is_placed=is_placed)
     causes = causes_of(run_a, run_b)
     per_query = [
         compare_query(query_id, expectations[query_id], a=a, b=b, causes=causes) for query_id in paired
@@ -195,6 +205,29 @@ def known_spans(chunk_id: str, golden: Row, archives: Sequence[Row]) -> list[Spa
         if line["chunk_id"] == chunk_id
         for span in spans_of(line)
     ]
+
+
+def bare_hits_written_out(result: Row) -> list[Row]:
+    return [
+        {"chunk_id": hit, "doc_id": hit} if isinstance(hit, str) else hit
+        for hit in result.get("hits_top_k") or []
+    ]
+
+
+def with_spans_of_inventories(side: Side, archives: Sequence[Row]) -> Side:
+    """Hits without spans have those of their chunk in the newest inventory of their own run's chunker."""
+    newest = {state["chunker_version"]: state["lines"] for state in archives}
+    listed = {line["chunk_id"]: line for line in newest.get(config_value(side.run, "chunker_version"), ())}
+    queries = {}
+    for query_id, query in side.queries.items():
+        hits = [
+            {**hit, **{key: listed[hit["chunk_id"]].get(key) for key in ("doc_id", "source_spans")}}
+            if not spans_of(hit) and hit["chunk_id"] in listed
+            else hit
+            for hit in bare_hits_written_out(query.result)
+        ]
+        queries[query_id] = replace(query, result={**query.result, "hits_top_k": hits})
+    return replace(side, queries=queries)
 
 
 def expectation_of(golden: Row, *, archives: Sequence[Row], exact: bool, readings: Readings) -> Expectation:
@@ -301,7 +334,7 @@ def fallback_metrics(expectations: Mapping[str, Expectation], *, a: Side, b: Sid
     usable = [
         query_id
         for query_id, expected in expectations.items()
-        if expected.spans and query_id in a.queries and query_id in b.queries
+        if expected.spans and expected.is_placed and query_id in a.queries and query_id in b.queries
     ]
     documents = []
     for side in (a, b):

@@ -292,8 +292,9 @@ ARCHIVE = [{"chunker_version": "v1", "lines": [piece("a", 0, 100)]}]
         (piece("new", 0, 1000), True),
         (piece("new", 0, 100, doc_id="other"), False),
         (piece("new", 5, 5), False),
-        ({"chunk_id": "a", "doc_id": "doc"}, False),
-        ("a", False),
+        # Without spans, those of the inventory of the run's chunker.
+        ({"chunk_id": "a", "doc_id": "doc"}, True),
+        ("a", True),
     ],
 )
 def test_across_chunkers_a_hit_needs_half_of_the_smaller_chunk(hit: Any, found: bool) -> None:
@@ -358,6 +359,16 @@ def test_without_spans_a_query_is_not_comparable_and_with_no_documents_nothing_m
     assert unknown["fallback_metrics"]["deltas"]["mrr"] is None
     golden = {"expected_chunk_ids": ["a"], "expected_doc_ids": []}
     assert compared(same, [], golden=golden, versions=("v1", "v2"), archives=ARCHIVE)["counts"]["draw"] == 1
+
+
+@pytest.mark.parametrize("hit", [{"chunk_id": "new", "doc_id": "doc"}, "new"])
+def test_a_hit_with_unknown_characters_makes_a_query_not_comparable(hit: Any) -> None:
+    arguments: dict[str, Any] = {
+        "golden": {"expected_chunk_ids": ["a"]},
+        "versions": ("v1", "v2"),
+        "archives": ARCHIVE,
+    }
+    assert compared([piece("a", 0, 100)], [hit], **arguments)["per_query"][0]["kind"] == "not_comparable"
 
 
 def test_strict_mode_refuses_differing_or_missing_versions() -> None:

@@ -18,6 +18,7 @@ SHIPS = (
     *("facts.chunk_ranks", "facts.found_chunks", "facts.outcomes", "aggregates.run_metrics"),
     *("metrics.hit_at_k", "metrics.hit_at_k_span", "metrics.reciprocal_rank", "metrics.reciprocal_rank_span"),
     *("metrics.recall_at_k_chunk", "metrics.ndcg", "metrics.failures", "metrics.refusal_correctness"),
+    *("metrics.recall_at_k_doc",),
 )
 QUERIES = range(120)
 
@@ -342,3 +343,72 @@ def test_a_changed_inventory_moves_the_characters_that_are_expected(both: Desk, 
     compute_stale(desk)
     # What the labels name is now at characters 400 to 500, the first hit of the reversed run.
     assert [desk.value(run, "mrr_span") for run in ("first", "reversed")] == [0.2, 1.0]
+
+
+def bare_runs(desk: Desk, dataset: str, *, inventories: bool, documents: bool = False) -> None:
+    """Hits without spans: a run of the labels' chunker finds everything, two runs of a new chunker find nothing."""
+    fields = {"expected_doc_ids": None} if not documents else {}
+    desk.golden([{**row, **fields} for row in golden_rows()[:-1]], dataset=dataset)
+    if inventories:
+        desk.inventory("v1", pieces(old_chunk), dataset=dataset)
+        desk.inventory("v2", pieces(new_chunk), dataset=dataset)
+    runs = (
+        ("own", "v1", old_chunk, (0, 1)),
+        ("junk", "v2", new_chunk, (3, 4)),
+        ("junk-2", "v2", new_chunk, (4, 3)),
+    )
+    for day, (name, chunker, chunk, numbers) in enumerate(runs, start=1):
+        rows = [
+            {
+                "query_id": f"q{doc}",
+                "hits_top_k": [
+                    {key: value for key, value in chunk(doc, number).items() if key != "source_spans"}
+                    for number in numbers
+                ],
+            }
+            for doc in QUERIES
+        ]
+        created_at = f"2026-09-{day:02}T02:00:00Z"
+        desk.run(
+            f"{dataset}-{name}",
+            rows,
+            dataset=dataset,
+            config={"chunker_version": chunker},
+            created_at=created_at,
+        )
+
+
+def test_hits_without_spans_have_the_characters_of_their_own_inventory(desk: Desk) -> None:
+    bare_runs(desk, "bare", inventories=True)
+    desk.load()
+    output = desk("gate", "bare-junk", "--baseline", "bare-own", "--json")
+    (rule,) = [rule for rule in output.json["rules"] if rule["metric"] == "hit@5"]
+    assert (output.code, rule["baseline"], rule["candidate"]) == (1, 1.0, 0.0)
+    assert desk.must("compare", "bare-own", "bare-junk", "--json").json["counts"]["loss"] == len(QUERIES)
+
+
+def test_hits_without_any_known_characters_are_not_a_draw(desk: Desk) -> None:
+    bare_runs(desk, "bare", inventories=True)
+    (desk.folder / "bundle/datasets/bare/inventories/v2.jsonl").unlink()
+    desk.load()
+    document = desk.must("compare", "bare-own", "bare-junk", "--json").json
+    assert document["counts"]["not_comparable"] == len(QUERIES)
+    assert document["fallback_metrics"]["a"]["hit@5"] is None
+    assert any(
+        "without source_spans in bare-junk: hits of 120 queries" in line for line in document["warnings"]
+    )
+    output = desk("gate", "bare-junk", "--baseline", "bare-own", "--json")
+    assert (output.code, output.json["verdict"]) == (4, "inconclusive")
+    assert any(
+        "without source_spans in bare-junk: hits of 120 queries" in note for note in output.json["notes"]
+    )
+
+
+def test_documents_alone_do_not_pass_a_gate_whose_labels_name_other_chunks(desk: Desk) -> None:
+    bare_runs(desk, "bare", inventories=False, documents=True)
+    desk.load()
+    output = desk("gate", "bare-junk-2", "--baseline", "bare-junk", "--json")
+    rules = {rule["metric"]: rule for rule in output.json["rules"]}
+    assert rules["recall@5_doc"]["verdict"] == "pass"
+    assert (rules["hit@5"]["verdict"], rules["hit@5"]["required"]) == ("inconclusive", True)
+    assert output.code == 4
