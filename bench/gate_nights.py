@@ -3,7 +3,7 @@
     python -m bench.gate_nights [--nights 300] [--seeds 1] [--queries 60 200 1000] [--churn 0.1] [--losses 0 0.02 0.05]
 
 A night answers the same questions as its baseline; a share of them (the churn) comes out anew, as likely good or bad as
-before. A loss takes that many points of hit@5 away. Seven of the rules that hold where nobody wrote any.
+before. A loss takes that many points of hit@5 away. Eight of the rules that hold where nobody wrote any.
 """
 
 from __future__ import annotations
@@ -34,8 +34,10 @@ JUDGED = (
     "groundedness",
     "citation_coverage",
     "abstention_accuracy",
+    "refusal_correctness",
     "error_rate",
 )
+OF_UNANSWERABLE = ("abstention_accuracy", "refusal_correctness")
 VERDICTS = ("fail", "inconclusive", "pass")
 Values = Mapping[str, Any]
 
@@ -65,6 +67,7 @@ class Night:
             "groundedness": hit * (self.tosses[1] < 0.9),
             "citation_coverage": (self.tosses[2] < 0.9).astype(float),
             "abstention_accuracy": (self.tosses[1] < 0.7).astype(float),
+            "refusal_correctness": (self.tosses[0] < 0.8).astype(float),
             "error_rate": (self.tosses[3] < 0.02).astype(float),
         }
 
@@ -85,7 +88,7 @@ def verdict(registry: Registry, config: GateConfig, before: Night, after: Night)
     is_unanswerable = np.arange(n) < UNANSWERABLE * n
     changes = []
     for rule in config.rules:
-        known = is_unanswerable if rule.metric == "abstention_accuracy" else np.ones(n, dtype=np.bool_)
+        known = is_unanswerable if rule.metric in OF_UNANSWERABLE else np.ones(n, dtype=np.bool_)
         pairs = MetricPairs(a[rule.metric] * known, b[rule.metric] * known, known, known)
         compared = Compared(rule.metric, formulas[rule.metric], pairs)
         changes.append(measure_change(rule, compared, places=None, groups=None))

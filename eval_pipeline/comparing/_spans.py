@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from eval_pipeline.comparing.pair_rows import BothRuns, ComparedRun
-from eval_pipeline.store.open import Connection
+from eval_pipeline.store.open import Connection, first_value
 
 # What the shared characters are divided by.
 BASES = {
@@ -247,6 +247,18 @@ def match_spans(both: BothRuns, *, basis: str) -> None:
     con.execute(_COMPARED_HITS.format(compared=both.table), runs)
     con.execute(_PLACED_SPANS, runs)
     con.execute(_MATCHES.format(compared=both.table, basis=BASES[basis]), runs)
+
+
+def count_hits_without_spans(con: Connection, run: ComparedRun) -> int:
+    """The hits of a run that carries spans, but not with these."""
+    return int(
+        first_value(
+            con,
+            "select count(*) from (from raw.hits where run_key = ?) h "
+            "anti join (from raw.hit_spans where run_key = ?) s on s.query_key = h.query_key and s.rank = h.rank",
+            [run.run_key, run.run_key],
+        )
+    )
 
 
 def places_with_spans(con: Connection) -> set[int]:

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from eval_pipeline.comparing.compare import _fallback_compared
-from eval_pipeline.comparing.documents import UNLABELLED, GateReport
+from eval_pipeline.comparing.documents import UNLABELLED, WORSE, GateReport
 from eval_pipeline.comparing.gate_evidence import (
     SHARE_DEFINED,
     Change,
@@ -30,7 +30,13 @@ from eval_pipeline.comparing.pair_rows import (
     _count_stale_labels,
     find_compared_run,
 )
-from eval_pipeline.comparing.significance import Compared, _mean_of_values, questions_of
+from eval_pipeline.comparing.significance import (
+    Compared,
+    _mean_of_values,
+    entries_of,
+    questions_of,
+    results_of,
+)
 from eval_pipeline.comparing.states import (
     DELIVERED,
     RunStates,
@@ -63,8 +69,9 @@ from eval_pipeline.showing.plausibility import words_about_ids
 from eval_pipeline.showing.show import EXTRACTION as EXTRACTION_CASES
 from eval_pipeline.showing.undefined import SPAN
 from eval_pipeline.stats import drift_anchor
-from eval_pipeline.store.open import Connection
+from eval_pipeline.store.open import Connection, first_value
 from eval_pipeline.store.project import Project, Store
+from eval_pipeline.words import count, decimal
 
 ERROR_RATE: Final = "error_rate"
 TOO_FEW: Final = "applies to"
@@ -82,7 +89,7 @@ class Evidence:
     """What was read for a gate: the pair, its metrics, drifts, and the extraction scores of both.
 
     Of two chunkers `by_span` are the metrics that are matched by document and span. `missing_cases` says which cases
-    the candidate should hold and does not.
+    the candidate should hold and does not. `empty` is the reason why the candidate has nothing to judge.
     """
 
     paired: Paired
@@ -91,6 +98,7 @@ class Evidence:
     drifts: Sequence[Drift]
     extraction: tuple[ExtractionScores | None, ExtractionScores | None]
     missing_cases: str | None = None
+    empty: str | None = None
     notes: Sequence[str] = ()
     # What was said of either run as a whole, by metric.
     whole: tuple[Mapping[str, float | None], Mapping[str, float | None]] = ({}, {})
@@ -197,6 +205,7 @@ def _read_evidence(store: Store, paired: Paired, config: GateConfig) -> Evidence
         drifts=_drifts(store, paired, config),
         extraction=(extraction_scores(con, a.run_key), extraction_scores(con, b.run_key)),
         missing_cases=_missing_cases(store, paired),
+        empty=_why_empty(con, paired),
         whole=(_said_of_run(con, paired, a), _said_of_run(con, paired, b)),
         notes=[*_notes(con, paired), *_about_missing_spans((a, b), spans)],
     )
@@ -212,6 +221,25 @@ def _notes(con: Connection, paired: Paired) -> list[str]:
         *(f"{run_id}: {words[run_key]}" for run_key, run_id in runs.items() if run_key in words),
         *_about_stale_labels(paired, stale_labels),
     ]
+
+
+def _why_empty(con: Connection, paired: Paired) -> str | None:
+    """Why a candidate with results has nothing to judge: every query failed, or its rows are empty; else None."""
+    if not paired.queries:
+        return None
+    run = paired.b
+    n = count(len(paired.queries), "query", plural="queries")
+    if all(query.error_b for query in paired.queries):
+        return f"every query of {run.run_id} failed ({n}): check the system, and run the evaluation again"
+    has_content = first_value(
+        con,
+        "select exists(from raw.hits where run_key = r.run_key) or exists(from raw.scores where run_key = r.run_key) "
+        "or exists(from raw.results q where q.run_key = r.run_key and (q.has_answer "
+        "or q.judge_groundedness is not null or q.judge_correctness is not null)) "
+        "from raw.runs r where r.run_key = ?",
+        [run.run_key],
+    )
+    return None if has_content else f"{run.run_id} delivered no hit, no answer and no score for {n}"
 
 
 def _missing_cases(store: Store, paired: Paired) -> str | None:
@@ -323,6 +351,7 @@ def _decide(evidence: Evidence, registry: Registry, config: GateConfig) -> GateR
             notes=evidence.notes,
         )
     incomparable = _incomparable_metrics(paired, registry, evidence.by_span)
+    skipped = [*skipped, *_without_rule(evidence, registry, rules, incomparable)]
     failed = {rule.metric: why for rule in rules if (why := _why_failed(rule, paired, registry))}
     changes = [
         _change(rule, evidence, is_incomparable=rule.metric in incomparable, failed=failed.get(rule.metric))
@@ -345,13 +374,36 @@ def _decide(evidence: Evidence, registry: Registry, config: GateConfig) -> GateR
     if not evidence.drifts and config.drift_nights and not paired.is_without_results:
         skipped = [*skipped, NO_DRIFT]
     notes = [*filter(None, [_matched_by_id(paired)]), *_stale_alike(paired, registry, rules), *evidence.notes]
-    obstacles = []
-    if all(_is_beside_quality(rule, paired) for rule in rules):
+    obstacles = [evidence.empty] if evidence.empty else []
+    if not obstacles and all(_is_beside_quality(rule, paired) for rule in rules):
         why = f"nothing to judge retrieval by: {UNLABELLED}"
         obstacles = [why if paired.is_unlabelled else "no rule about the quality of results applies"]
     return _document(
         paired.a, paired.b, config, preconditions=obstacles, judged=judged, skipped=skipped, notes=notes
     )
+
+
+def _without_rule(
+    evidence: Evidence, registry: Registry, rules: Sequence[Rule], untold: Collection[str]
+) -> Iterator[str]:
+    """The metrics without a rule that a comparison calls worse, and those that the candidate no longer has."""
+    paired = evidence.paired
+    questions = questions_of(paired.registry, by_span=paired.both.is_by_span)
+    differing = differing_asks(paired.a.judges, paired.b.judges)
+    beside = {*untold, *evidence.by_span}
+    beside |= set() if paired.is_exact else set(chunk_level_metrics(registry, paired))
+    compared = [one for one in paired.compared if one.metric not in beside and questions[one.metric].is_asked]
+    results = results_of(compared, [one.metric for one in compared], groups=paired.groups)
+    tested = entries_of(results, questions)
+    judged = {rule.metric for rule in rules}
+    for one in compared:
+        entry = tested[one.metric]
+        if one.metric in judged:
+            continue
+        if one.pairs.defined_a.any() and not one.pairs.defined_b.any():
+            yield f"{one.metric}: no longer measured, defined in the baseline only"
+        elif entry.verdict == WORSE and not asks_of(one.metric, differing):
+            yield f"{one.metric}: worse ({decimal(entry.a or 0.0)} → {decimal(entry.b or 0.0)}), and without a rule"
 
 
 def _is_beside_quality(rule: Rule, paired: Paired) -> bool:

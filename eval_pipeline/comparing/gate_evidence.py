@@ -188,6 +188,7 @@ def measure_change(
     )
     coverage = compared.coverage(places)
     n_needed = coverage.a.needed if coverage else counts["baseline"]
+    is_lost = counts["baseline"] >= rule.minimum_n and not counts["candidate"]
     change = Change(
         rule,
         result,
@@ -195,7 +196,8 @@ def measure_change(
         result.b,
         _problem(rule, counts),
         seen=f"; both runs have {counts['both']:,} of {counts['either']:,}" if is_judged else "",
-        share=n_needed / pairs.a.size if pairs.a.size else 0.0,
+        # A metric that the candidate no longer has is missing evidence, however few queries it is about.
+        share=1.0 if is_lost else n_needed / pairs.a.size if pairs.a.size else 0.0,
         coverage=coverage,
     )
     if coverage is None:

@@ -37,7 +37,7 @@ EXTRACTION: Final = "extraction.macro_f1"
 MINIMUM_N: Final = 30
 
 DEFAULT_MARGINS: Final[Mapping[str, float]] = {
-    **dict.fromkeys((*QUALITY, "attribution_hit_rate", "abstention_accuracy"), 0.02),
+    **dict.fromkeys((*QUALITY, "attribution_hit_rate", "abstention_accuracy", "refusal_correctness"), 0.02),
     "judge_groundedness": 0.2,
     "judge_correctness": 0.2,
     "scope_miss_rate": 0.05,

@@ -9,6 +9,7 @@ from eval_pipeline.comparing._spans import (
     SharedIds,
     SpanMatch,
     can_match_spans,
+    count_hits_without_spans,
     match_spans,
     places_with_spans,
     shared_ids,
@@ -86,6 +87,7 @@ class Paired:
     attempts: Mapping[str, NightRun]
     times: Compared | None
     shared: SharedIds | None
+    hits_without_spans: tuple[int, int]
     # With the scores of others that either run has.
     registry: Registry
 
@@ -187,6 +189,11 @@ def read_pair(store: Store, a: ComparedRun, b: ComparedRun) -> Paired:
         attempts=attempts(store.con, [a.run_id, b.run_id]),
         times=_times(both, registry, (states_a, states_b)),
         shared=shared_ids(both) if is_unrecorded and not can_match_spans(both) else None,
+        hits_without_spans=(
+            (count_hits_without_spans(store.con, a), count_hits_without_spans(store.con, b))
+            if both.is_by_span
+            else (0, 0)
+        ),
         registry=registry,
     )
 

@@ -123,6 +123,12 @@ def _about_runs(paired: Paired, n_not_comparable: int = 0) -> Iterator[str]:
             yield f"{name}{SAYS_IMPLAUSIBLE}{run.implausible.sentence}"
         if run.run_id in paired.attempts:
             yield from _about_attempt(paired.attempts[run.run_id])
+    for run, n in zip((a, b), paired.hits_without_spans, strict=True):
+        if n:
+            yield (
+                f"without source_spans in {run.run_id}: {count(n, 'hit')}, which metrics of spans cannot find; deliver "
+                "source_spans with every hit"
+            )
     if paired.is_exact and paired.is_comparable and n_not_comparable and a.dataset_key == b.dataset_key:
         yield f"not comparable: {_queries(n_not_comparable)}, for which nothing was computed"
 

@@ -9,7 +9,9 @@ from typing import Final
 from urllib.parse import quote
 
 from eval_pipeline.comparing.documents import BETTER, MEAN_TIME, UNCLEAR, WORSE, CompareReport, SliceMoved
+from eval_pipeline.comparing.options import SIGNIFICANT
 from eval_pipeline.formulas.catalogue import HEADLINES
+from eval_pipeline.formulas.scores import PREFIX as SCORES
 from eval_pipeline.report.comparison_rows import Row, _clipped, is_sure, rows_of, shown_first
 from eval_pipeline.report.numbers import LARGE, _brief, change
 from eval_pipeline.words import SMALL, count, decimal, decimals_of
@@ -17,6 +19,7 @@ from eval_pipeline.words import SMALL, count, decimal, decimals_of
 SAME: Final = "the same"
 MIXED: Final = "mixed"
 NOT_SHOWN: Final = "no significant change"
+UNDECIDED: Final = "undecided"
 NOTHING_ASKED: Final = "nothing to compare"
 NOT_JUDGED: Final = "nothing to judge retrieval by"
 MOST_TILES: Final = 4
@@ -68,7 +71,12 @@ def verdict_on(report: CompareReport) -> Verdict:
     asked = [row for row in rows if row.is_asked and row.key != MEAN_TIME]
     latency = [row for row in rows if row.key == MEAN_TIME]
     word = _word(asked)
-    findings = _findings(word, asked)
+    undecided = _undecided(report, asked)
+    if word == NOT_SHOWN and undecided:
+        word = UNDECIDED
+    lost = [row.name for row in rows if _is_lost(row)]
+    doubts = [("Undecided", undecided), ("No longer measured", lost)]
+    findings = _findings(word, asked, [doubt for doubt in doubts if doubt[1]])
     if report.why_unlabelled:
         # Without labels the rest says nothing about quality.
         moved = [(head, shown_first(names, 2)) for head, names in _moved_findings(asked)]
@@ -93,14 +101,36 @@ def _word(asked: Sequence[Row]) -> str:
     return SAME if all(row.tested.is_identical for row in asked) else NOT_SHOWN
 
 
-def _findings(word: str, asked: Sequence[Row]) -> list[tuple[str, str]]:
-    """Return the overall word, the changes and the minimum detectable effect, shortened to two lines."""
+def _undecided(report: CompareReport, asked: Sequence[Row]) -> list[str]:
+    """The changes that are significant among the scored answers, and that missing scores could undo."""
+    found = []
+    for row in asked:
+        coverage = (report.coverage or {}).get(row.key)
+        chance = row.tested.p_adjusted
+        if not coverage or not coverage.is_undecided or chance is None or chance >= SIGNIFICANT:
+            continue
+        missing = max(run.needed - run.scored for run in (coverage.a, coverage.b))
+        found.append(f"{_moved(row)} on the {row.tested.n:,} scored, and {missing:,} missing scores decide")
+    return found
+
+
+def _is_lost(row: Row) -> bool:
+    """Whether run a has a headline metric or a delivered score that run b lacks."""
+    is_known = row.key in HEADLINES or row.key.startswith(("judge_", SCORES))
+    return is_known and not row.caveat and row.numbers[0] is not None and row.numbers[1] is None
+
+
+def _findings(
+    word: str, asked: Sequence[Row], doubts: Sequence[tuple[str, list[str]]]
+) -> list[tuple[str, str]]:
+    """The overall word, what moved, and what else could have been seen: as much as fits on two lines."""
+    doubtful = [(head, shown_first(names, 2)) for head, names in doubts]
     if word == NOTHING_ASKED:
-        return [("Nothing to compare", "no metric has values for the same queries in both runs")]
+        return [("Nothing to compare", "no metric has values for the same queries in both runs"), *doubtful]
     if word == SAME:
-        return [("The same", "both were computed from the same results")]
-    moved = _moved_findings(asked)
-    first = [] if len(moved) == 1 else [(word.capitalize(), "")]
+        return [("The same", "both were computed from the same results"), *doubtful]
+    moved = [*_moved_findings(asked), *doubts]
+    first = [] if moved and moved[0][0].lower() == word else [(word.capitalize(), "")]
     rest = _others(word, asked)
     for most, last in ((4, rest), (2, rest), (4, []), (1, rest), (2, []), (1, [])):
         found = [*first, *((head, shown_first(names, most)) for head, names in moved), *last]
@@ -131,7 +161,7 @@ def _others(word: str, asked: Sequence[Row]) -> list[tuple[str, str]]:
         row = _best_known(known)
         least = _least(row.tested.mde or 0.0)
         could = f"mallest detectable change: {_clipped(row.name, LONGEST_NAME)} ±{least} (details)"
-    if word == NOT_SHOWN:
+    if word in (NOT_SHOWN, UNDECIDED):
         return [("", f"S{could}")] if could else []
     return [("", f"Nothing else changed significantly{f'; s{could}' if could else ''}")] if still else []
 

@@ -412,3 +412,17 @@ def test_documents_alone_do_not_pass_a_gate_whose_labels_name_other_chunks(desk:
     assert rules["recall@5_doc"]["verdict"] == "pass"
     assert (rules["hit@5"]["verdict"], rules["hit@5"]["required"]) == ("inconclusive", True)
     assert output.code == 4
+
+
+def test_a_gate_counts_the_hits_that_span_metrics_cannot_find(both: Desk, tmp_path: Path) -> None:
+    desk = both.copy(tmp_path / "copy")
+    rows = results(new_chunk, [0, 1, 2, 3, 4])
+    for row in rows[:-1:2]:
+        row["hits_top_k"] = [{**hit, "source_spans": []} for hit in row["hits_top_k"]]
+    desk.run("half", rows, bundle="again", config={"chunker_version": "v2"}, suite="by hand")
+    desk.load("again")
+    output = desk("gate", "half", "--baseline", "first", "--json")
+    # 60 of the 120 queries, five hits each.
+    assert any("without source_spans in half: 300 hits" in note for note in output.json["notes"])
+    warnings = desk.must("compare", "first", "half", "--json").json["warnings"]
+    assert any("without source_spans in half: 300 hits" in warning for warning in warnings)

@@ -14,7 +14,12 @@ from tests.situations.desk import Desk
 SHIPS = (
     *("facts.chunk_ranks", "facts.found_chunks", "facts.outcomes", "facts.judgements", "facts.verdicts"),
     *("facts.extraction_outcomes", "metrics.failures", "metrics.hit_at_k", "metrics.judge_scores"),
-    *("metrics.reciprocal_rank", "metrics.scores", "aggregates.extraction_summary"),
+    *(
+        "metrics.reciprocal_rank",
+        "metrics.refusal_correctness",
+        "metrics.scores",
+        "aggregates.extraction_summary",
+    ),
     *("aggregates.judge_summary", "aggregates.run_metrics"),
 )
 N = 200
@@ -283,3 +288,89 @@ def test_a_gate_reports_what_labels_know_of_the_ids_and_which_labels_are_stale(d
     for sentence in (ids, stale, rejected):
         assert sentence in output.text
         assert any(note.startswith(sentence) for note in notes), notes
+
+
+def refusals(grounded: bool | None) -> list[Row]:
+    """Answers to 40 unanswerable questions of 200; None: without a word on whether they are grounded."""
+    rows = [answer(number) for number in range(N)]
+    if grounded is not None:
+        for number, row in enumerate(rows):
+            row["answer"]["grounded"] = grounded or number >= 40
+    return rows
+
+
+def failed(number: int) -> Row:
+    return {"query_id": f"q{number:03}", "error": "no connection", "hits_top_k": []}
+
+
+def empty(number: int) -> Row:
+    return {"query_id": f"q{number:03}", "hits_top_k": []}
+
+
+@pytest.fixture(scope="module")
+def desk_of_gaps(tmp_path_factory: pytest.TempPathFactory, empty_store: Path) -> Desk:
+    """Runs that stopped refusing, stopped reporting, failed, or delivered nothing."""
+    desk = new_desk(tmp_path_factory.mktemp("gaps") / "desk", empty_store)
+    labels = [{**row, "expected_doc_ids": [f"d{number}"]} for number, row in enumerate(golden())]
+    desk.golden(
+        [{**row, "expected_chunk_ids": [], "expected_doc_ids": []} for row in labels[:40]] + labels[40:]
+    )
+    scored = [{**answer(number), "scores": {"style": number % 3}} for number in range(N)]
+    # The scores of 80 of 200 answers are missing; the others fall from 3 to 2.
+    worse = [answer(number) | ({} if number % 5 < 2 else correctness(2)) for number in range(N)]
+    runs = {
+        "refusing": refusals(False),
+        "answering": refusals(True),
+        "silent": refusals(None),
+        "failed": [failed(number) for number in range(N)],
+        "failed-2": [failed(number) for number in range(N)],
+        "empty": [empty(number) for number in range(N)],
+        "empty-2": [empty(number) for number in range(N)],
+        "scored": scored,
+        "unscored": [answer(number) for number in range(N)],
+        "judged": [answer(number) | correctness(3) for number in range(N)],
+        "judged-worse": worse,
+    }
+    for number, (run_id, results) in enumerate(runs.items(), start=1):
+        desk.run(run_id, results, created_at=f"2026-09-{number:02}T02:00:00Z", **RUN)
+    desk.load()
+    return desk
+
+
+def test_a_gate_fails_when_no_unanswerable_question_is_refused_any_more(desk_of_gaps: Desk) -> None:
+    output = desk_of_gaps("gate", "answering", "--baseline", "refusing", "--json")
+    rule = rule_of(output.json, "refusal_correctness")
+    assert (output.code, rule["baseline"], rule["candidate"], rule["n"]) == (FAIL, 1.0, 0.0, 40)
+
+
+def test_a_gate_does_not_pass_when_a_metric_is_no_longer_measured(desk_of_gaps: Desk) -> None:
+    output = desk_of_gaps("gate", "silent", "--baseline", "refusing", "--json")
+    rule = rule_of(output.json, "refusal_correctness")
+    assert (output.code, rule["verdict"], rule["required"]) == (INCONCLUSIVE, "inconclusive", True)
+    assert (
+        "No longer measured: refusal_correctness" in desk_of_gaps.must("compare", "refusing", "silent").text
+    )
+
+
+def test_a_gate_does_not_pass_two_runs_in_which_every_query_failed(desk_of_gaps: Desk) -> None:
+    output = desk_of_gaps("gate", "failed-2", "--baseline", "failed", "--json")
+    assert output.code == INCONCLUSIVE
+    assert "every query of failed-2 failed" in output.json["preconditions"][0]
+
+
+def test_a_gate_does_not_pass_two_runs_that_delivered_nothing(desk_of_gaps: Desk) -> None:
+    output = desk_of_gaps("gate", "empty-2", "--baseline", "empty", "--json")
+    assert output.code == INCONCLUSIVE
+    assert "delivered no hit, no answer and no score" in output.json["preconditions"][0]
+
+
+def test_a_collapse_that_missing_scores_could_undo_is_undecided(desk_of_gaps: Desk) -> None:
+    text = desk_of_gaps.must("compare", "judged", "judged-worse").text
+    assert "Undecided: judge_correctness 3.00 → 2.00 on the 120 scored, and 80 missing scores decide" in text
+    assert "No significant change" not in text
+
+
+def test_a_score_without_a_rule_does_not_vanish_in_silence(desk_of_gaps: Desk) -> None:
+    output = desk_of_gaps("gate", "unscored", "--baseline", "scored", "--json")
+    assert any(line.startswith("scores.style: no longer measured") for line in output.json["skipped"])
+    assert "No longer measured: scores.style" in desk_of_gaps.must("compare", "scored", "unscored").text
