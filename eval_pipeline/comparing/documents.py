@@ -269,7 +269,9 @@ class PairCoverage(Document, frozen=True, kw_only=True):
             f"{self.a.scored:,} of {self.a.needed:,} in {a}"
         )
         if self.change_low is None or self.change_high is None:
-            return f"{counts}; `range` under [{metric}] of eval-pipeline.toml tells how far the others could move it"
+            prefix, _, name = metric.partition(".")
+            table = f'{prefix}."{name}"' if "." in name else metric
+            return f"{counts}; `range` under [{table}] of eval-pipeline.toml tells how far the others could move it"
         return (
             f"{counts}; with the scores of the others the change is between {signed(self.change_low)} and "
             f"{signed(self.change_high)}"

@@ -99,6 +99,7 @@ class Evidence:
     extraction: tuple[ExtractionScores | None, ExtractionScores | None]
     missing_cases: str | None = None
     empty: str | None = None
+    foreign_ids: str | None = None
     notes: Sequence[str] = ()
     # What was said of either run as a whole, by metric.
     whole: tuple[Mapping[str, float | None], Mapping[str, float | None]] = ({}, {})
@@ -206,6 +207,7 @@ def _read_evidence(store: Store, paired: Paired, config: GateConfig) -> Evidence
         extraction=(extraction_scores(con, a.run_key), extraction_scores(con, b.run_key)),
         missing_cases=_missing_cases(store, paired),
         empty=_why_empty(con, paired),
+        foreign_ids=_why_foreign(con, paired),
         whole=(_said_of_run(con, paired, a), _said_of_run(con, paired, b)),
         notes=[*_notes(con, paired), *_about_missing_spans((a, b), spans)],
     )
@@ -240,6 +242,36 @@ def _why_empty(con: Connection, paired: Paired) -> str | None:
         [run.run_key],
     )
     return None if has_content else f"{run.run_id} delivered no hit, no answer and no score for {n}"
+
+
+# The chunkers whose inventories hold the run's ids and no labelled id, if no labelled id is among the run's.
+_FOREIGN_IDS: Final = """
+with labelled as (select distinct chunk_key from labels.expected_chunks where golden_key = $golden),
+retrieved as (select distinct chunk_key from raw.hits where run_key = $run),
+listed as (
+    select i.chunker_version, c.chunk_key from raw.archive_chunks c
+    join (from ledger.archives_in_force where dataset_key = $dataset and is_newest) i using (archive_key)
+)
+select distinct chunker_version from listed semi join retrieved using (chunk_key)
+where not exists(from retrieved semi join labelled using (chunk_key))
+    and exists(from listed semi join labelled using (chunk_key))
+    and chunker_version not in (select chunker_version from listed semi join labelled using (chunk_key))
+order by chunker_version
+"""
+
+
+def _why_foreign(con: Connection, paired: Paired) -> str | None:
+    """Why labels do not apply to a run without a recorded chunker: its ids are those of another one; else None."""
+    for run in (paired.b, paired.a):
+        if run.config["chunker_version"] is None:
+            keys = {"golden": run.delivered_key, "run": run.run_key, "dataset": run.dataset_key}
+            chunkers = [chunker for (chunker,) in con.execute(_FOREIGN_IDS, keys).fetchall()]
+            if chunkers:
+                return (
+                    f"{run.run_id} records no chunker, its ids are in the inventory of {' and '.join(chunkers)}, and "
+                    "labels name chunks of another one: record config.chunker_version in run.json"
+                )
+    return None
 
 
 def _missing_cases(store: Store, paired: Paired) -> str | None:
@@ -561,6 +593,11 @@ def _change(rule: Rule, evidence: Evidence, *, is_incomparable: bool, failed: st
         return Change(rule, None, None, None, failed)
     if asks_of(rule.metric, differing_asks(paired.a.judges, paired.b.judges)):
         return Change(rule, None, None, None, _scorers_differ(paired, rule.metric))
+    is_by_id = rule.metric not in evidence.by_span and rule.metric in chunk_level_metrics(
+        paired.registry, paired
+    )
+    if evidence.foreign_ids and is_by_id:
+        return Change(rule, None, None, None, evidence.foreign_ids)
     if is_incomparable:
         # Chunkers that no run recorded do not make a default rule required. Labels that cannot be applied do.
         is_recorded = None not in (run.config["chunker_version"] for run in (paired.a, paired.b))

@@ -140,7 +140,7 @@ def _held_against_labels(store: Store, run_key: int) -> HeldAgainst:
         if hidden:
             words = _judged(con, run).sentence
         elif retrieved:
-            words = _calmly(con, run, retrieved, named) + (OTHER_CHUNKER if run.is_other_chunker else "")
+            words = _calmly(con, run, retrieved, named)
         return HeldAgainst(hidden, counts, words)
     return HeldAgainst({})
 
@@ -179,7 +179,8 @@ def _calmly(con: Connection, run: _Run, retrieved: int, named: int) -> str:
     if not _names_anything(con, run.golden_key):
         return f"labels of {run.dataset} name no ids that the {ids} could be held against"
     rest = "" if named else "; an archive or an earlier run knows some of them"
-    return f"{named:,} of {ids} {_are(retrieved)} named by a label of {run.dataset}{rest}"
+    where = OTHER_CHUNKER if named and run.is_other_chunker else ""
+    return f"{named:,} of {ids} {_are(retrieved)} named by a label of {run.dataset}{rest}{where}"
 
 
 def hidden_metrics(store: Store, run_keys: Collection[int] | None) -> dict[int, dict[str, str]]:

@@ -426,3 +426,21 @@ def test_a_gate_counts_the_hits_that_span_metrics_cannot_find(both: Desk, tmp_pa
     assert any("without source_spans in half: 300 hits" in note for note in output.json["notes"])
     warnings = desk.must("compare", "first", "half", "--json").json["warnings"]
     assert any("without source_spans in half: 300 hits" in warning for warning in warnings)
+
+
+def test_ids_of_another_inventory_are_not_judged_by_labels_without_a_recorded_chunker(desk: Desk) -> None:
+    bare_runs(desk, "bare", inventories=True, documents=True)
+    for run_id in ("unrecorded", "unrecorded-2"):
+        desk.run(
+            run_id,
+            [{"query_id": f"q{doc}", "hits_top_k": [new_chunk(doc, 3)]} for doc in QUERIES],
+            dataset="bare",
+        )
+    desk.load()
+    output = desk("gate", "unrecorded-2", "--baseline", "unrecorded", "--json")
+    rules = {rule["metric"]: rule for rule in output.json["rules"]}
+    assert (output.code, rules["hit@5"]["verdict"]) == (4, "inconclusive")
+    assert "its ids are in the inventory of v2" in rules["hit@5"]["reason"]
+    # A run of the new chunker is known by its documents alone.
+    notes = desk("gate", "bare-junk-2", "--baseline", "bare-junk", "--json").json["notes"]
+    assert any("by document or path alone" in note for note in notes)
