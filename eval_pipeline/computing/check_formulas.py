@@ -83,7 +83,7 @@ def check_definitions(
     bound = [one for one in readable if found[one.name].ok]
     _compute_examples(project, bound, found)
     if on_newest_run and is_there(project.settings.db):
-        with project.read(guarded=True) as store:
+        with project.read() as store:
             _compute_newest(store, bound, found)
     return [found[name] for name in names]
 

@@ -124,7 +124,7 @@ def _helper_results(project: Project, helpers: Sequence[Helper]) -> Iterator[Exa
     if not helpers:
         return
     known = project.definitions().helpers.values()
-    with project.write(guarded=True) as store, visible_catalogue(store.con, known):
+    with project.write() as store, visible_catalogue(store.con, known):
         for helper in helpers:
             for example in helper.header.examples:
                 got, problem = None, None

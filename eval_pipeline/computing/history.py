@@ -166,7 +166,7 @@ def _carry_rename(con: Connection, old: str, new: str) -> None:
         ).fetchall()
     }
     if old_table in tables and new_table not in tables:
-        con.execute(f'alter table {schema}."{old_table}" rename to "{new_table}"')
+        con.execute(f"alter table {quoted(schema)}.{quoted(old_table)} rename to {quoted(new_table)}")
     for column in ("definition", "source"):
         for table in ("ledger.cells", "ledger.pins"):
             con.execute(f"update {table} set {column} = ? where {column} = ?", [new, old])

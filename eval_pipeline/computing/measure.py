@@ -127,7 +127,7 @@ def measure(
     project = at_one_time(project)
     registry = project.definitions()
     wanted = cell_specs(registry)
-    with project.write(guarded=True) as store, interruptible(store.con):
+    with project.write() as store, interruptible(store.con):
         with transaction(store.con):
             _prepare(store)
             assign_label_chunkers(store.con, registry.config.label_chunkers)
@@ -151,7 +151,7 @@ def measure(
         _take_turn(store.con, work, is_first=True)
     while waiting:
         yield_lock()
-        with project.write(guarded=True) as store, interruptible(store.con):
+        with project.write() as store, interruptible(store.con):
             _take_turn(store.con, work, is_first=False)
     work.done.seconds = time.perf_counter() - started
     return work.done

@@ -84,7 +84,7 @@ def compare_meanings(project: Project, one: Definition, earlier: Earlier, folder
         load_bundles([bundle], own)
         read = {*one.reads, *earlier.definition.reads} & set(registry.definitions)
         measure(own, definitions=read)
-        with own.read(guarded=True) as store:
+        with own.read() as store:
             _compare(store, one, earlier, found, name=name.replace("-", " "))
         found.bundles += 1
     return found

@@ -149,7 +149,7 @@ def _tables(con: Connection, catalogue: str) -> list[str]:
 
 def _named(table: str) -> str:
     schema, name = table.split(".", 1)
-    return f"{schema}.{quoted(name)}"
+    return f"{quoted(schema)}.{quoted(name)}"
 
 
 def keep_computed(

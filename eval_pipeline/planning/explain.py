@@ -79,7 +79,7 @@ def explain_movement(
     registry = project.definitions()
     definition = find_definition(registry, metric)
     key = metric if metric in definition.keys else next(iter(definition.keys))
-    with project.read(guarded=True) as store:
+    with project.read() as store:
         first = _end(store.con, key, runs[0], as_of[0])
         second = _end(store.con, key, runs[1], as_of[1])
         _refuse_hidden(store, key, (first, second))

@@ -55,7 +55,7 @@ def find_preview(
     And with `verdicts`: what of the newest pairs of runs would be decided otherwise.
     """
     registry = project.definitions()
-    with project.read(guarded=True) as store, interruptible(store.con):
+    with project.read() as store, interruptible(store.con):
         chosen = selection or Selection()
         cells = _find_stale_cells(store, chosen)
         plan = _plan_document(store, cells, chosen)

@@ -83,7 +83,7 @@ def _put_document(con: Connection, run: RunRow, text: str) -> None:
 def compute_aggregate(project: Project, run_id: str) -> Aggregate:
     """The summary under the formulas that hold now; nothing is written. Frozen values are taken as they are stored."""
     registry = project.definitions()
-    with project.read(guarded=True) as store:
+    with project.read() as store:
         run = find_run(store.con, run_id)
         emptied = emptied_places(store.con, run.run_key)
         definitions = _behind_the_document(registry, run.dataset)

@@ -90,7 +90,7 @@ def _bring_up_to_date(project: Project) -> None:
 
 
 def _copy(db: Path, fresh: Path) -> _Contents:
-    with _connect(db, read_only=False) as con:
+    with _connect(db, read_only=False, guarded=False) as con:
         con.execute(f"attach {literal(str(fresh))} as {FRESH}")
         con.execute(f"copy from database {STORE} to {FRESH}")
         contents = _contents(con)

@@ -3,7 +3,7 @@
 # An engine costs as much as a hundred small statements, so a process uses it again. A database is attached to it for as
 # long as somebody works with it, always under the same name. One connection has an engine to itself; what it leaves
 # behind (temporary tables, an open transaction) ends with the connection.
-# What computes formulas has a guarded engine: it opens no file but one store's. That cannot be undone, so that it is
+# A guarded engine opens no file but one store's, whatever a statement says. That cannot be undone, so that it is
 # kept for that store alone.
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def _attached(
             if place is not None:
                 # What does not fit into memory goes beside the file that it comes from.
                 con.execute("set temp_directory = ?", [_spill_folder(file, limits, is_own=for_others)])
-            _keep_to(con, limits)
+        _keep_to(con, limits)
         con.execute(f"attach {literal(file)} as {STORE}{' (read_only)' if read_only else ''}")
         con.execute(f"use {STORE}")
         if for_others:
@@ -192,7 +192,6 @@ def _shut(engine: _Engine) -> None:
     """From here on it opens nothing but the file that is attached; no statement can take that back."""
     if not engine.is_shut:
         engine.con.execute("set enable_external_access = false")
-        engine.con.execute("set lock_configuration = true")
         engine.is_shut = True
 
 

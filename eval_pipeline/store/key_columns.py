@@ -25,7 +25,7 @@ class StoredColumn:
     @property
     def full_table(self) -> str:
         """The table as SQL."""
-        return f"{self.schema}.{quoted(self.table)}"
+        return f"{quoted(self.schema)}.{quoted(self.table)}"
 
     @property
     def plain_table(self) -> str:

@@ -53,7 +53,7 @@ _numbers = itertools.count(1)
 
 @contextmanager
 def _open_writer(
-    db: Path, clock: Clock, notify: Notify | None, *, guarded: bool, is_new: bool = False
+    db: Path, clock: Clock, notify: Notify | None, *, is_new: bool = False
 ) -> Iterator[Connection]:
     """As `Project.write` says."""
     _refuse_others(db)
@@ -64,7 +64,7 @@ def _open_writer(
                 if not is_new:
                     _refuse_lost(db)
                 _make_new(db, clock)
-            with _connect(db, read_only=False, guarded=guarded) as con:
+            with _connect(db, read_only=False) as con:
                 _say_migrated(db, _make_current(con, clock), notify)
                 yield con
 
@@ -116,7 +116,7 @@ def says_what_failed(db: Path) -> Iterator[None]:
 
 @contextmanager
 def _open_reader(
-    db: Path, clock: Clock, notify: Notify | None, patience: float, *, for_others: bool, guarded: bool
+    db: Path, clock: Clock, notify: Notify | None, patience: float, *, for_others: bool
 ) -> Iterator[Connection]:
     """As `Project.read` says."""
     _refuse_others(db)
@@ -132,12 +132,12 @@ def _open_reader(
         with (
             says_what_failed(db),
             reader_lock(db, clock, notify=notify, patience=patience),
-            _connect(db, read_only=True, for_others=for_others, guarded=guarded, patience=patience) as con,
+            _connect(db, read_only=True, for_others=for_others, patience=patience) as con,
         ):
             if _is_current(con):
                 yield con
                 return
-        with _open_writer(db, clock, notify, guarded=False):
+        with _open_writer(db, clock, notify):
             pass
 
 
@@ -190,13 +190,18 @@ def _connect(
     *,
     read_only: bool,
     for_others: bool = False,
-    guarded: bool = False,
+    guarded: bool = True,
     patience: float = PATIENCE_SECONDS,
 ) -> Iterator[Connection]:
-    """Open the file, waiting for programs that hold it without knowing our lock; call it behind the lock."""
+    """Open the file, waiting for programs that hold it without knowing our lock; call it behind the lock.
+
+    A store can come from another person: its views and macros open no other file, unless `guarded` is false.
+    """
     _refuse_other_files(db)
     with ExitStack() as stack:
-        opening = partial(attached, db, read_only=read_only, for_others=for_others, guarded=guarded)
+        opening = partial(
+            attached, db, read_only=read_only, for_others=for_others, guarded=guarded and not for_others
+        )
         con = _wait_for(db, stack, opening, patience=patience)
         _refuse_foreign(con, db)
         yield con

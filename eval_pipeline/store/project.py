@@ -39,22 +39,20 @@ class Project:
     is_new: bool = False  # A missing store is created although deliveries to it are kept.
 
     @contextmanager
-    def read(self, *, for_others: bool = False, guarded: bool = False) -> Iterator[Store]:
-        """The store for the length of a query or two; `for_others` than this package by itself, `guarded` as below."""
+    def read(self, *, for_others: bool = False) -> Iterator[Store]:
+        """The store for the length of a query or two; `for_others` than this package by itself."""
         from eval_pipeline.store.open import _open_reader
 
         given = (self.settings.db, self.clock, self.notify, self.settings.patience)
-        with _open_reader(*given, for_others=for_others, guarded=guarded) as con:
+        with _open_reader(*given, for_others=for_others) as con:
             yield Store(con, self.definitions, _standing(self.clock))
 
     @contextmanager
-    def write(self, *, guarded: bool = False) -> Iterator[Store]:
-        """For reading and writing; created, or brought up to date. `guarded`: formulas that open no other file."""
+    def write(self) -> Iterator[Store]:
+        """For reading and writing; created, or brought up to date."""
         from eval_pipeline.store.open import _open_writer
 
-        with _open_writer(
-            self.settings.db, self.clock, self.notify, guarded=guarded, is_new=self.is_new
-        ) as con:
+        with _open_writer(self.settings.db, self.clock, self.notify, is_new=self.is_new) as con:
             yield Store(con, self.definitions, _standing(self.clock))
 
 

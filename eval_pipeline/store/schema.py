@@ -119,8 +119,8 @@ def assign_label_chunkers(
     ).fetchall()
     for (table,) in tables:
         con.execute(
-            f"insert into labels.{table} by name select t.* replace (n.variant_key as golden_key) "
-            f"from labels.{table} t join temp.new_label_chunkers n using (golden_key) "
+            f"insert into labels.{quoted(table)} by name select t.* replace (n.variant_key as golden_key) "
+            f"from labels.{quoted(table)} t join temp.new_label_chunkers n using (golden_key) "
             f"where n.variant_key is not null and {_IDS_OF_CHUNKS.get(table, 'true')}"
         )
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from eval_pipeline.bundle.files import stem_of
+from eval_pipeline.formulas.definition import quoted
 from eval_pipeline.store.kept import kept_folder
 from eval_pipeline.store.open import Connection, first_value
 from eval_pipeline.upkeep.verify import KeptFinding, verify_kept
@@ -42,7 +43,7 @@ def read_everything(con: Connection) -> None:
         "where database_name = current_database() and not internal"
     ).fetchall()
     for schema, table in tables:
-        first_value(con, f'select bit_xor(hash(t)) from {schema}."{table}" t')
+        first_value(con, f"select bit_xor(hash(t)) from {quoted(schema)}.{quoted(table)} t")
 
 
 def kept_findings(db: Path, con: Connection | None) -> list[Finding]:

@@ -11,11 +11,14 @@ import sqlite3
 import zlib
 from functools import partial
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote, quote_plus, unquote, unquote_plus
 
+import duckdb
 import pytest
 import zstandard
 
+from eval_pipeline.formulas.definition import quoted
 from eval_pipeline.formulas.polars.facts.judgements import parse_delivered
 from eval_pipeline.settings import shipped_sql
 from tests.evaluating.faulty_server import Say, Seen, completion, serving
@@ -26,6 +29,7 @@ SHIPS = (
     *("facts.chunk_ranks", "facts.found_chunks", "facts.outcomes", "metrics.failures"),
     *("metrics.hit_at_k", "metrics.reciprocal_rank", "metrics.scores", "aggregates.run_metrics"),
 )
+STORE = Path("data", "eval.duckdb")
 
 
 def row(query_id: str, **more: object) -> dict[str, object]:
@@ -185,6 +189,48 @@ def test_sql_in_a_store_is_checked_like_a_file(desk: Desk):
     assert "read_csv(…) reads files" in explained.text
 
 
+def test_the_name_of_a_table_in_a_store_is_not_run_as_sql(desk: Desk):
+    desk.run("monday", [row("q1")])
+    desk.load()
+    trap = desk.folder / "trap.csv"
+    with open_writer(desk.folder / "data" / "eval.duckdb") as con:
+        name = f"""results" t; copy (select 1) to '{trap}'; select bit_xor(1) from raw."results"""
+        con.execute(f"create table raw.{quoted(name)} (n integer)")
+    for command in (("doctor",), ("backup", "copy"), ("rebuild", "--yes")):
+        desk(*command)
+        assert not trap.exists(), command
+
+
+def test_a_view_in_a_store_reads_no_file(desk: Desk):
+    desk.run("monday", [row("q1")])
+    desk.load()
+    secret = desk.text("secret.txt", "monday-secret")
+    with duckdb.connect(desk.folder / STORE) as con:
+        columns = con.execute("describe ledger.runs_in_order").fetchall()
+        names = ", ".join(
+            f"(select content from read_text('{secret}')) as run_id" if name == "run_id" else name
+            for name, *_ in columns
+        )
+        con.execute("create view ledger.kept as " + view_text(con, "runs_in_order"))
+        con.execute(f"create or replace view ledger.runs_in_order as select {names} from ledger.kept")
+    for command in (
+        ("runs",),
+        ("show", "monday"),
+        ("report", "--site", "site"),
+        ("export", "monday", "--to", "e"),
+    ):
+        output = desk(*command)
+        assert "monday-secret" not in output.stdout + output.stderr, command
+    written = [path for path in desk.folder.rglob("*") if path.is_file() and path != secret]
+    assert not [path for path in written if b"monday-secret" in path.read_bytes()]
+
+
+def view_text(con: Any, name: str) -> str:
+    """The select of a stored view."""
+    ((text,),) = con.execute("select sql from duckdb_views() where view_name = ?", [name]).fetchall()
+    return str(text).split(" AS ", 1)[1]
+
+
 KEY = "sk-Live/a+b<c>%41&d='9'"
 
 
@@ -318,9 +364,6 @@ def test_a_number_of_5000_digits_in_the_configuration_is_a_fault_of_the_file(des
         output = desk(*words)
         assert output.code == 2, words
         assert "eval-pipeline.toml: a number has more than 4,300 digits" in output.text
-
-
-STORE = Path("data", "eval.duckdb")
 
 
 @pytest.fixture(scope="module")
