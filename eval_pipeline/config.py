@@ -185,6 +185,7 @@ def load_config(path: Path) -> Config:
         return Config()
     try:
         values = tomllib.loads(path.read_text("utf-8"))
+        repr(values)  # An integer in base 2, 8 or 16 can be too long to be shown in a message.
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidConfig(f"{path}: not TOML: {error}") from error
     except ValueError as error:

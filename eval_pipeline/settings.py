@@ -212,7 +212,11 @@ def check_overwriting(settings: Settings, path: Path, *, force: bool = False) ->
     Databases, the files of this store, and kept deliveries are never replaced; another file is if `force` is given or
     a command of this program wrote it.
     """
-    place = path.resolve()
+    try:
+        place = path.resolve()
+        is_file, is_there = place.is_file(), os.path.lexists(place)
+    except (OSError, RuntimeError, ValueError) as error:
+        raise UsageError(f"{path} cannot be written: {getattr(error, 'strerror', None) or error}") from error
     for owner in (settings.db.resolve(), settings.calls.resolve()):
         beside = (part.name for part in (place, *place.parents) if part.parent == owner.parent)
         if any(
@@ -223,7 +227,9 @@ def check_overwriting(settings: Settings, path: Path, *, force: bool = False) ->
         raise UsageError(
             f"{path} is in a folder of kept deliveries, so nothing was written: choose another file"
         )
-    if not place.is_file():
+    if is_there and not is_file:
+        raise UsageError(f"{path} is not a regular file, so nothing was written: choose another file")
+    if not is_file:
         return
     with place.open("rb") as file:
         head = file.read(4096)

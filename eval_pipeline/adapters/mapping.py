@@ -93,13 +93,14 @@ def read_mapping(path: Path, *, data_file: Path) -> RowMapping:
     """The mapping in this file, for rows of that one."""
     try:
         document = tomllib.loads(path.read_text("utf-8"))
+        repr(document)  # An integer in base 2, 8 or 16 can be too long to be shown in a message.
     except OSError as error:
         raise InvalidConfig(
             f"{path} cannot be read: {error.strerror}; `eval-pipeline init FILE` writes one"
         ) from error
     except UnicodeDecodeError as error:
         raise InvalidConfig(f"{path} is not UTF-8 at byte {error.start}") from error
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise InvalidConfig(f"{path} is no TOML: {error}") from error
     except ValueError as error:
         raise InvalidConfig(

@@ -27,7 +27,13 @@ _USER_IN_URL: Final = re.compile(r"(?P<scheme>\b[a-z][a-z0-9+.-]*://)[^/\s@?#]+@
 # Shorter texts occur everywhere.
 _SHORTEST_SECRET: Final = 6
 _DEEPEST_NESTING: Final = 4
-_ESCAPE: Final = re.compile(r"\\+(?:u([0-9a-f]{4})|x([0-9a-f]{2}))")
+# Only the first of a run of backslashes begins a match, so that the time is linear.
+_ESCAPE: Final = re.compile(r"(?<!\\)\\+(?:u([0-9a-f]{4})|x([0-9a-f]{2}))")
+_NUMBERED_ENTITY: Final = re.compile(r"&#0*([0-9]*)")
+_LARGEST_ENTITY_DIGITS: Final = 7
+_LINE_BREAK: Final = re.compile(r"(?<!\\)\\+[rn]|[\r\n]+")
+# Backslashes of JSON in JSON, nested four times.
+_MOST_BACKSLASHES: Final = 2**_DEEPEST_NESTING - 1
 _URL_SAFE: Final = str.maketrans("+/", "-_")
 
 
@@ -69,7 +75,10 @@ class Masker:
         known = {form for secret in secrets for form in (secret, unquote(secret), unquote_plus(secret))}
         found = {form for form in known if len(form) >= _SHORTEST_SECRET}
         self._texts = sorted(found | {code for form in found for code in _base64_parts(form)}, key=len)
-        self._decoded = {_decoded(text) for text in self._texts}
+        twice = {
+            code for text in self._texts for code in _base64_parts(text) if len(code) >= _SHORTEST_SECRET
+        }
+        self._decoded = {_decoded(text) for text in (*self._texts, *twice)}
 
     def mask(self, text: str) -> str:
         """Return the text without secrets; `***` alone if a secret is nested too deeply to be cut out."""
@@ -79,8 +88,11 @@ class Masker:
         return MASK if self._occurs_in(masked) else masked
 
     def _occurs_in(self, text: str) -> bool:
-        decoded = _decoded(text)
-        return any(secret in decoded for secret in self._decoded)
+        decoded = [_decoded(text)]
+        if _LINE_BREAK.search(text):
+            # Base64 is often wrapped.
+            decoded.append(_decoded(_LINE_BREAK.sub("", text)))
+        return any(secret in form for secret in self._decoded for form in decoded)
 
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
@@ -95,11 +107,16 @@ def _decoded(text: str) -> str:
         before = text
         if "\\" in text:
             text = _ESCAPE.sub(lambda found: chr(int(found[1] or found[2], 16)), text).replace("\\", "")
-        text = unquote(text) if "%" in text else text
-        text = html.unescape(text) if "&" in text else text
+        text = unquote(re.sub("%(?:25)+", "%", text)) if "%" in text else text
+        text = html.unescape(_NUMBERED_ENTITY.sub(_shortened_entity, text)) if "&" in text else text
         if text == before:
             break
     return text.lower()
+
+
+def _shortened_entity(found: re.Match[str]) -> str:
+    """The entity without leading zeros; nothing if its number is too large for a character."""
+    return f"&#{found[1]}" if len(found[1]) <= _LARGEST_ENTITY_DIGITS else ""
 
 
 @cache
@@ -109,8 +126,8 @@ def _notations(character: str) -> str:
     entities = [name for name, value in html5.items() if value == character and name.endswith(";")]
     percent = "".join(f"%(?:25)*{byte:02x}" for byte in character.encode("utf-8", "surrogatepass"))
     forms = [
-        rf"\\*{re.escape(character)}",
-        rf"\\+(?:u{code:04x}|x{code:02x})",
+        rf"\\{{0,{_MOST_BACKSLASHES}}}{re.escape(character)}",
+        rf"\\{{1,{_MOST_BACKSLASHES}}}(?:u{code:04x}|x{code:02x})",
         percent,
         rf"&(?:amp;)*(?:#0*{code};|#x0*{code:x};{''.join(f'|{re.escape(name)}' for name in entities)})",
         *([r"\+"] if character == " " else []),

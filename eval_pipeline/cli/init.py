@@ -32,9 +32,9 @@ def command(file: Path, output: Path, force: bool, as_json: bool) -> None:
     """
     from eval_pipeline.adapters.proposal import propose_mapping
 
+    check_overwriting(load_settings(), output, force=True)
     if output.exists() and not force:
         raise UsageError(f"{output} is there already; --force writes over it, --output PATH writes elsewhere")
-    check_overwriting(load_settings(), output, force=True)
     found = propose_mapping(file)
     try:
         output.write_text(found.text, "utf-8")

@@ -341,6 +341,12 @@ class CallStore:
         (found,) = self._con.execute("select sum(usd) from bounds where run_id = ?", (run_id,)).fetchone()
         return self.spent(run_id) + float(found or 0.0)
 
+    def unfinished(self, run_id: str) -> float:
+        """USD that the calls of a run without a reply can have cost at most."""
+        sql = "select sum(usd) from bounds where run_id = ? and request not in (select request from calls)"
+        (found,) = self._con.execute(sql, (run_id,)).fetchone()
+        return float(found or 0.0)
+
     def payers(self) -> list[str]:
         """The runs that have paid, tried or begun anything."""
         rows = self._con.execute(

@@ -125,7 +125,7 @@ def rejudge(
             for one in judges.values():
                 check_budget(one, budget_usd)
     with open_calls(project) as calls:
-        before = sum(map(calls.budgeted, run_ids))
+        before = sum(calls.budgeted(run_id) - calls.unfinished(run_id) for run_id in run_ids)
         for number, run_id in enumerate(run_ids, 1):
             of_all = f"judging {run_id} ({number} of {len(run_ids)})" if len(run_ids) > 1 else "judging"
             with hold_suite(project.settings.rejudged, run_id, "rejudging of"):
@@ -160,8 +160,8 @@ def _rejudge_run(
         run_id=run_id,
         clock=project.clock,
         budget_usd=wanted.suite.budget_usd if wanted.suite and budget_usd is None else budget_usd,
-        # What it cost to judge the run before is not what judging it again may cost.
-        spent_usd=0.0,
+        # Earlier replies do not count. Calls without a reply do, or each new attempt would have the whole budget.
+        spent_usd=calls.unfinished(run_id) if budget_usd is None else 0.0,
         stop=stop,
         progress=progress,
     )

@@ -151,10 +151,9 @@ def _attached(
     engine = _Engine(_new()) if for_others else _take(_Guard(file, limits) if guarded else None)
     con = engine.con.cursor()
     try:
-        if not engine.is_shut:
-            if place is not None:
-                # What does not fit into memory goes beside the file that it comes from.
-                con.execute("set temp_directory = ?", [_spill_folder(file, limits, is_own=for_others)])
+        if not engine.is_shut and place is not None:
+            # What does not fit into memory goes beside the file that it comes from.
+            con.execute("set temp_directory = ?", [_spill_folder(file, limits, is_own=for_others)])
         _keep_to(con, limits)
         con.execute(f"attach {literal(file)} as {STORE}{' (read_only)' if read_only else ''}")
         con.execute(f"use {STORE}")

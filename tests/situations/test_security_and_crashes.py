@@ -6,10 +6,12 @@ import base64
 import contextlib
 import html
 import json
+import os
 import shutil
 import sqlite3
+import time
 import zlib
-from functools import partial
+from functools import partial, reduce
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, quote_plus, unquote, unquote_plus
@@ -18,6 +20,7 @@ import duckdb
 import pytest
 import zstandard
 
+from eval_pipeline.bundle.secrets import Masker
 from eval_pipeline.formulas.definition import quoted
 from eval_pipeline.formulas.polars.facts.judgements import parse_delivered
 from eval_pipeline.settings import shipped_sql
@@ -122,6 +125,32 @@ def test_the_budget_counts_calls_without_a_known_cost_in_the_next_command_too(de
             counts.append(sum(not seen.path.endswith("/ask") for seen in server.seen))
     assert 1 <= counts[0] <= 2
     assert counts == [counts[0]] * 2
+
+
+def test_the_budget_of_judging_again_counts_earlier_calls_without_a_reply(desk: Desk):
+    is_broken = False
+
+    def behave(seen: Seen) -> Say:
+        if seen.path.endswith("/ask"):
+            return Say(ANSWER)
+        return Say(how="reset") if is_broken else completion({"score": 5})
+
+    with serving(behave) as server:
+        suite, judge = "budget_usd = 0.02", "concurrency = 1"
+        toml = suite_toml(server.url, suite="budget_usd = 1.0", judge=judge)
+        with_suite(desk, toml)
+        desk.must("evaluate", "nightly", "--run-id", "monday")
+        # Another model: every answer is judged again. A call costs at most between 0.008 and 0.018 USD.
+        is_broken = True
+        toml = suite_toml(server.url, suite=suite, judge=judge).replace("model-1", "model-2")
+        desk.text("eval-pipeline.toml", toml)
+        before = len(server.seen)
+        counts = []
+        for words in ((), (), ("--budget", "0.02")):
+            assert desk("rejudge", "monday", *words).code == 6
+            counts.append(len(server.seen) - before)
+    assert 1 <= counts[0] <= 2
+    assert counts == [counts[0]] * 3
 
 
 SQL_FORMULA = """-- keys: {size: "Number of hits"}
@@ -301,6 +330,36 @@ def test_a_key_that_a_target_sends_back_reaches_no_file_and_no_judge(desk: Desk,
     assert_nowhere(KEY, desk, evaluated.text, *bodies)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        base64.encodebytes(f"Authorization: Bearer {'x' * 30}{KEY}".encode()).decode(),
+        json.dumps(base64.encodebytes(f"Authorization: Bearer {'x' * 30}{KEY}".encode()).decode()),
+        base64.b64encode(base64.b64encode(f"Bearer {KEY}".encode())).decode(),
+        reduce(lambda text, _: quote(text, safe=""), range(9), KEY),
+        f"&#{'9' * 5000}; {KEY}",
+    ],
+    ids=[
+        "wrapped base64",
+        "wrapped base64 in JSON",
+        "base64 twice",
+        "percent-encoding nine times",
+        "long number",
+    ],
+)
+def test_a_key_in_a_nested_notation_is_masked(text: str):
+    masked = Masker([KEY]).mask(text)
+    assert "***" in masked
+    assert not [trace for trace in traces_of(KEY) if trace.decode() in masked.lower()]
+
+
+def test_many_backslashes_in_a_reply_are_read_in_linear_time():
+    masker = Masker([KEY])
+    started = time.perf_counter()
+    masker.mask("\\" * 100_000)
+    assert time.perf_counter() - started < 5
+
+
 def test_a_key_in_an_address_that_is_sent_back_is_masked(desk: Desk):
     key = "sk%2FLive+one%2Btwo"
 
@@ -358,8 +417,9 @@ def test_the_author_of_an_answer_does_not_set_its_score(desk: Desk, reply: str, 
     )
 
 
-def test_a_number_of_5000_digits_in_the_configuration_is_a_fault_of_the_file(desk: Desk):
-    desk.text("eval-pipeline.toml", f"[gate]\nlargest = {'9' * 5000}\n")
+@pytest.mark.parametrize("number", ["9" * 5000, "0x" + "f" * 5000], ids=["base 10", "base 16"])
+def test_a_number_of_5000_digits_in_the_configuration_is_a_fault_of_the_file(desk: Desk, number: str):
+    desk.text("eval-pipeline.toml", f"[gate]\nlargest = {number}\n")
     for words in (("metrics",), ("status",), ("evaluate", "nightly")):
         output = desk(*words)
         assert output.code == 2, words
@@ -397,6 +457,22 @@ def test_no_output_replaces_a_store_or_what_belongs_to_it(
         assert output.code == 2, target
         assert "nothing was written" in output.text
         assert (target.read_bytes() if target.exists() else None) == before
+
+
+def test_an_output_is_a_regular_file(read_only: Desk, tmp_path: Path):
+    desk = read_only.copy(tmp_path)
+    os.mkfifo(desk.folder / "fifo")
+    (desk.folder / "loop").symlink_to("loop")
+    desk.text("other.jsonl", '{"id": "q1", "output": "yes"}\n')
+    for words in (
+        ("report", "monday", "--output"),
+        ("gate", "tuesday", "--baseline", "monday", "--output"),
+        ("init", "other.jsonl", "--force", "--output"),
+    ):
+        for target in ("fifo", "loop", "x" * 300 + ".html", ""):
+            output = desk(*words, target)
+            assert (output.code, "error: " in output.text.lower()) == (2, True), (words, target)
+    assert (desk.folder / "fifo").is_fifo()
 
 
 def test_an_output_does_not_replace_a_file_of_somebody_else_unless_forced(read_only: Desk):
