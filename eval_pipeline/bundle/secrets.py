@@ -78,7 +78,7 @@ class Masker:
         twice = {
             code for text in self._texts for code in _base64_parts(text) if len(code) >= _SHORTEST_SECRET
         }
-        self._decoded = {_decoded(text) for text in (*self._texts, *twice)}
+        self._decoded = {decoded(text) for text in (*self._texts, *twice)}
 
     def mask(self, text: str) -> str:
         """Return the text without secrets; `***` alone if a secret is nested too deeply to be cut out."""
@@ -88,11 +88,11 @@ class Masker:
         return MASK if self._occurs_in(masked) else masked
 
     def _occurs_in(self, text: str) -> bool:
-        decoded = [_decoded(text)]
+        forms = [decoded(text)]
         if _LINE_BREAK.search(text):
             # Base64 is often wrapped.
-            decoded.append(_decoded(_LINE_BREAK.sub("", text)))
-        return any(secret in form for secret in self._decoded for form in decoded)
+            forms.append(decoded(_LINE_BREAK.sub("", text)))
+        return any(secret in form for secret in self._decoded for form in forms)
 
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
@@ -100,8 +100,8 @@ class Masker:
         return re.compile("|".join("".join(map(_notations, text)) for text in longest_first), re.IGNORECASE)
 
 
-def _decoded(text: str) -> str:
-    """The text in lower case without escapes, however deeply they are nested."""
+def decoded(text: str) -> str:
+    """The text in lower case without the escapes of JSON, HTML and URLs, however deeply they are nested."""
     text = text.lower()
     for _ in range(_DEEPEST_NESTING):
         before = text

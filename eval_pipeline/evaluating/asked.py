@@ -70,7 +70,7 @@ class Question:
     repeat: int = 0
     run: str | None = None
     skipped: str | None = None
-    answer: str = ""
+    shown: str = ""
 
     def call(self) -> Call:
         """As it is asked: known by everything that could change the answer."""
@@ -147,7 +147,8 @@ class Questions:
             else:
                 body = _body_for(panel.judge, prompt, material)
                 run = self._run_id if panel.anew else None
-                yield replace(question, body=body, run=run, answer=material.answer)
+                shown = "\n".join((material.query, *material.contexts, material.answer))
+                yield replace(question, body=body, run=run, shown=shown)
 
 
 class SeveralQuestions:

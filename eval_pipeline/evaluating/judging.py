@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from eval_pipeline.bundle.secrets import decoded
 from eval_pipeline.evaluating.asked import Question, ToJudge
 from eval_pipeline.evaluating.budget import Budget, _most_usd
 from eval_pipeline.evaluating.calls import CallStore, Clock, Kept
@@ -187,20 +188,21 @@ def _next_call(party: Party, call: Call, kept: Kept) -> Call | None:
 
 def _following(question: Question, raw: str) -> Question | None:
     # Polars comes with it.
-    from eval_pipeline.formulas.polars.facts.judgements import parse_judgement
+    from eval_pipeline.formulas.polars.facts.judgements import UNPARSED, parse_judgement
 
     if question.repeat > 0 or question.judge.kind == BASELINE:
         return None
-    status = parse_judgement(question.ask, raw, answer=question.answer).status
+    status = UNPARSED if _only_quotes(question, raw) else parse_judgement(question.ask, raw).status
     return question.again(is_truncated=status == "truncated") if status in ASKED_AGAIN else None
 
 
 def _only_quotes(question: Question, raw: str) -> bool:
-    """Whether the only score in the reply is a quotation of the judged answer."""
+    """Whether the only score in the reply is a quotation of what the judge was shown."""
     from eval_pipeline.formulas.polars.facts.judgements import REPAIRED, UNPARSED, parse_judgement
 
-    found = [parse_judgement(question.ask, raw, answer=answer).status for answer in ("", question.answer)]
-    return found == [REPAIRED, UNPARSED]
+    if parse_judgement(question.ask, raw).status != REPAIRED:
+        return False
+    return parse_judgement(question.ask, raw, shown=decoded(question.shown)).status == UNPARSED
 
 
 def judged_rows(

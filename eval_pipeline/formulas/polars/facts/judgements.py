@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -21,6 +22,8 @@ CUT_OFF = ("length", "max_tokens", "model_context_window_exceeded")
 # An answer with more braces than this is no answer with an object in it.
 MOST_STARTS = 500
 _FENCE = "```"
+# Punctuation that may follow the last object of a reply.
+_AFTER_LAST = " \t\r\n.!`*_\"')]"
 # One text of several that an answer is made of.
 TEXT = "text"
 
@@ -54,7 +57,7 @@ class Parsed(NamedTuple):
 @formula(
     reads={"raw.judgements": ["run_key", "judgement_no", "ask", "status", "raw_answer"]},
     keys={
-        "status": "ok, repaired (the one fitting object inside a fence or prose), unparsed, truncated, refused, "
+        "status": "ok, repaired (the one fitting object in a fence or at the end of prose), unparsed, truncated, refused, "
         "filtered, error or skipped",
         "score": "The score from 0 to 5",
         "verdict": "Yes or no, of asks that are answered so",
@@ -64,7 +67,7 @@ class Parsed(NamedTuple):
     },
     grain=["run_key", "judgement_no"],
     about="What each judgement says, read from the answer as it came.",
-    version=2,
+    version=3,
     why="docs/decisions.md#a2-12",
     examples=[
         """{judgements: [{ask: groundedness, raw: '{"score": 4, "unsupported_claims": ["x"]}'}]} => """
@@ -110,10 +113,11 @@ def parse_delivered(ask: str, status: str, raw: str | None) -> Parsed:
     return found._replace(status=REPAIRED) if status == REPAIRED and found.status == OK else found
 
 
-def parse_judgement(ask: str, raw: str | None, *, answer: str = "") -> Parsed:
+def parse_judgement(ask: str, raw: str | None, *, shown: str = "") -> Parsed:
     """Parse the verdict of a judge for this ask; `raw` is the body of the reply.
 
-    An object in prose that also occurs in the judged `answer` is a quotation and not a verdict.
+    An object in a fence or in prose whose score or verdict also occurs in `shown` is a quotation. `shown` is what the
+    judge was shown, in lower case and without escapes.
     """
     if raw is None:
         return Parsed(ERROR)
@@ -126,7 +130,7 @@ def parse_judgement(ask: str, raw: str | None, *, answer: str = "") -> Parsed:
         found = _fitting(ask, whole) if whole is not None else None
         if found is not None or halted == TRUNCATED:
             return found or Parsed(TRUNCATED)
-        return _one_inside(ask, said, answer) if isinstance(said, str) and whole is None else Parsed(UNPARSED)
+        return _one_inside(ask, said, shown) if isinstance(said, str) and whole is None else Parsed(UNPARSED)
     except RecursionError:
         return Parsed(UNPARSED)
 
@@ -177,24 +181,38 @@ def _of_parts(parts: list[Any]) -> Said:
     return OK, "" if called else "".join(one[TEXT] for one in known if isinstance(one.get(TEXT), str))
 
 
-def _one_inside(ask: str, text: str, answer: str) -> Parsed:
-    """Parse the only object in fences, or else in prose; objects that differ or do not fit are unparsed."""
-    quotable = _without_spaces(answer)
+def _one_inside(ask: str, text: str, shown: str) -> Parsed:
+    """Parse the only object in fences, or else at the end of prose; objects that differ are unparsed."""
+    name = _name_of(ask)
     inside = [
-        (value, text.count(_FENCE, 0, start) % 2 == 1)
+        (value, start, end)
         for value, start, end in _objects_in(text) or ()
-        if _name_of(ask) in value and _without_spaces(text[start:end]) not in quotable
+        if name in value and not _is_quoted(name, value[name], shown)
     ]
-    fenced = [value for value, is_fenced in inside if is_fenced]
-    found = [_fitting(ask, value) for value in fenced or (value for value, _ in inside)]
+    fenced = [value for value, start, end in inside if _is_fenced(text, start, end)]
+    is_last = bool(inside) and not text[inside[-1][2] :].strip(_AFTER_LAST)
+    found = [_fitting(ask, value) for value in fenced or (value for value, *_ in inside if is_last)]
     first = found[0] if found else None
     if first is None or any(one != first for one in found):
         return Parsed(UNPARSED)
     return first._replace(status=REPAIRED)
 
 
-def _without_spaces(text: str) -> str:
-    return "".join(text.split())
+def _is_fenced(text: str, start: int, end: int) -> bool:
+    """Whether the object is all of a fenced block."""
+    before = text[:start].rstrip().rpartition("\n")[2].strip()
+    is_first = before.startswith(_FENCE) and text.count(_FENCE, 0, start) % 2 == 1
+    return is_first and text[end:].lstrip().startswith(_FENCE)
+
+
+def _is_quoted(name: str, value: object, shown: str) -> bool:
+    """Whether the name with this value occurs in a text, in any notation."""
+    written = re.findall(rf"{name}\W{{1,12}}(true|false|\d+(?:\.\d+)?(?:e[+-]?\d{{1,2}})?)", shown)
+    if isinstance(value, bool):
+        return str(value).lower() in written
+    return isinstance(value, int | float) and any(
+        float(number) == value for number in written if number not in ("true", "false")
+    )
 
 
 def _objects_in(text: str) -> list[tuple[dict[str, Any], int, int]] | None:
