@@ -121,6 +121,21 @@ class GoldenRow(Record):
     reference: Annotated[str, Text("passage", "labels.query_details.reference_key")] | None = None
     chunker_version: Name | None = None
 
+    @property
+    def has_labels(self) -> bool:
+        """Whether it names anything that hits or answers are compared with."""
+        return any(
+            (
+                self.expected_chunk_ids,
+                self.expected_doc_ids,
+                self.must_contain,
+                self.forbidden,
+                self.gold_supports,
+                self.ground_truth_spans,
+                self.grades,
+            )
+        )
+
 
 # The dimensions that queries are sliced by, in the order in which they are shown.
 SLICES: Final = ("tag", "category", "difficulty", "vault", "answerable")

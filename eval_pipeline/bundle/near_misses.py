@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
+import pyarrow.parquet as pq
+
 from eval_pipeline.bundle._yaml_items import yaml_items
 from eval_pipeline.bundle.files import BLOCK_BYTES, PARQUET, line_blocks
 from eval_pipeline.errors import InputRejected
@@ -16,6 +18,7 @@ from eval_pipeline.records import GoldenRow, Judgement, Record, Result
 
 SAMPLED_ROWS = 100
 CLOSE = 0.8
+_RESULT_COLUMNS = frozenset(("hits_top_k", "retrieved", "retrieved_contexts", "retrieved_ids", "response"))
 # What is known beside the fields of the record.
 _OTHERS: dict[type[Record], frozenset[str]] = {
     Result: frozenset({"query", "question"}),
@@ -65,6 +68,19 @@ def near_misses(path: Path, record: type[Record], held: bytes | None = None) -> 
         f"{path.name}: {name} ({rows[name]:,} row{'s' if rows[name] != 1 else ''}) is no field; did you mean {field}?"
         for name, field in meant.items()
     ]
+
+
+def refuse_results(path: Path) -> None:
+    """Raise InputRejected if the rows of a golden set have columns of results."""
+    if path.name.endswith(PARQUET):
+        names = set(pq.read_schema(path).names)
+    else:
+        names = {name for found in islice(_names(path, None), SAMPLED_ROWS) for name in found}
+    if columns := sorted(names & _RESULT_COLUMNS):
+        raise InputRejected(
+            f"the file contains results ({', '.join(columns)}) and is no golden set: "
+            "load results as a file with another name, or remove these columns"
+        )
 
 
 def _names(path: Path, held: bytes | None) -> Iterator[set[str]]:

@@ -11,7 +11,7 @@ from eval_pipeline.bundle.files import content_hash, stem_of
 from eval_pipeline.bundle.golden import GoldenSet, read_golden_set
 from eval_pipeline.bundle.layout import ArchiveFile, CaseListFile, GoldenFile
 from eval_pipeline.bundle.lines import Line, problem_of
-from eval_pipeline.bundle.near_misses import near_misses
+from eval_pipeline.bundle.near_misses import near_misses, refuse_results
 from eval_pipeline.bundle.packed_lines import PACKED
 from eval_pipeline.bundle.parts import read_archive
 from eval_pipeline.bundle.problems import Problem
@@ -43,6 +43,8 @@ def load_golden_set(load: Load, golden: GoldenFile) -> None:
             return
         content = load.hash_as_taken(delivered)
         load.tell_all(near_misses(golden.path, GoldenRow))
+        if not load.options.rebuilding:
+            refuse_results(golden.path)
         found, kept = _read_golden_set(load, golden, content)
         _refuse_loss(load, golden, found)
     except InputRejected as rejected:
@@ -82,7 +84,7 @@ def load_golden_set(load: Load, golden: GoldenFile) -> None:
         if not _write_source(load, [kept, *originals], write):
             return
         load.before.golden_sets[golden.dataset] = content
-        load.before.queries[golden.dataset] = frozenset(row.query_id for row in found.rows)
+        load.before.queries[golden.dataset] = {row.query_id: row.has_labels for row in found.rows}
     load.report.golden_sets.append(golden.dataset)
     load.report.warnings += warnings
     _report_problems(load, found.problems)
@@ -131,24 +133,45 @@ def _read_golden_set(load: Load, golden: GoldenFile, content: str) -> tuple[Gold
 
 
 def _refuse_loss(load: Load, golden: GoldenFile, found: GoldenSet) -> None:
-    """Raise InputRejected for a file that would take more than a tenth of the queries out of the golden set in force.
+    """Raise InputRejected for a file that would remove more than a tenth of the queries in force or of their labels.
 
-    A file that only looks like a golden set replaces none, whatever it contains.
+    A smaller loss is reported. A file that only looks like a golden set replaces none, whatever it contains.
     """
     options, known = load.options, load.before.queries.get(golden.dataset)
     if options.rebuilding or not known:
         return
-    n_lost = len(known.difference(row.query_id for row in found.rows))
-    is_loss = n_lost * 10 > len(known)
-    if found.rows and (options.replace_labels or (golden.is_declared and not is_loss)):
+    rows = {row.query_id: row.has_labels for row in found.rows}
+    n_lost = len(known.keys() - rows.keys())
+    labelled = [query_id for query_id in known if known[query_id]]
+    n_unlabelled = sum(rows.get(query_id) is False for query_id in labelled)
+    is_smaller = n_lost * 10 > len(known)
+    has_fewer_labels = n_unlabelled * 10 > len(labelled)
+    if found.rows and (
+        options.replace_labels or (golden.is_declared and not is_smaller and not has_fewer_labels)
+    ):
+        if n_lost:
+            load.tell_all([f"{golden.dataset}: {n_lost:,} of {len(known):,} queries in force are gone"])
+        if n_unlabelled:
+            load.tell_all(
+                [
+                    f"{golden.dataset}: {n_unlabelled:,} of {len(labelled):,} labelled queries have no labels now"
+                ]
+            )
         return
     bad_rows = f" ({count(len(found.problems), 'row')} cannot be read)" if found.problems else ""
-    reason = f"{golden.dataset} has a golden set already, and this file was not declared as one with --golden"
-    if golden.is_declared or is_loss:
-        lost = f"{n_lost:,} of the {len(known):,} queries in force{bad_rows}"
-        reason = f"the golden set of {golden.dataset} would lose {lost}"
-    removal = f"`forget {golden.dataset}` removes a golden set"
-    advice = "add --replace-labels to replace it" if found.rows else removal
+    lost_queries = f"{n_lost:,} of the {len(known):,} queries in force"
+    if has_fewer_labels and not is_smaller:
+        lost_queries = f"the labels of {n_unlabelled:,} of the {len(labelled):,} labelled queries in force"
+    reason = f"the golden set of {golden.dataset} would lose {lost_queries}{bad_rows}"
+    if not golden.is_declared and not is_smaller and not has_fewer_labels:
+        reason = (
+            f"{golden.dataset} has a golden set already, and this file was not declared as one with --golden"
+        )
+    advice = (
+        "add --replace-labels to replace it"
+        if found.rows
+        else f"`forget {golden.dataset}` removes a golden set"
+    )
     if not options.replace_labels:
         runs = sum(dataset == golden.dataset for dataset in load.before.runs.datasets.values())
         path = golden.called or golden.path

@@ -45,7 +45,7 @@ class StoreSnapshot:
 
     forgotten: Forgotten = field(default_factory=Forgotten)
     golden_sets: dict[str, str | None] = field(default_factory=dict)
-    queries: dict[str, frozenset[str]] = field(default_factory=dict)
+    queries: dict[str, dict[str, bool]] = field(default_factory=dict)
     archives: dict[tuple[str | None, str], str | None] = field(default_factory=dict)
     case_lists: dict[str, str | None] = field(default_factory=dict)
     runs: StoredRuns = field(default_factory=StoredRuns)
@@ -139,7 +139,7 @@ class LoadOptions:
 
     The files of `read_again` are read although the store has their bytes: the rules by which rows are taken changed.
     `rebuilding`: what comes was kept before; it is not kept once more, and comes in although its texts were forgotten.
-    `replace_labels`: golden sets may lose queries.
+    `replace_labels`: golden sets may lose queries and labels.
     `is_ordered`: the order of the bundles is the order in time of runs that have the same time.
     """
 

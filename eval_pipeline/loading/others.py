@@ -282,7 +282,9 @@ def _settle_labels(one: Taken, made: Made, named: FilesNamed, known: _Known) -> 
     """Whether the labels of the file count: those of a file of results take no other's place unasked."""
     if not made.bundle.golden_sets:
         return []
-    is_declared = named.golden or one.tool.name in LABELS_ONLY or stem_of(one.path) == "queries"
+    is_declared = (
+        named.golden or one.tool.name in LABELS_ONLY or (stem_of(one.path) == "queries" and not made.runs)
+    )
     if not made.runs:
         made.bundle.golden_sets = [
             replace(golden, is_declared=is_declared) for golden in made.bundle.golden_sets

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
@@ -88,14 +88,20 @@ def _current_golden_hash(con: Connection, dataset: str) -> str | None:
     return found[0] if found and not is_emptied(con, GOLDEN_SET, found[1]) else None
 
 
-def _current_queries(con: Connection, dataset: str) -> frozenset[str]:
-    """The queries of the golden set in force; none if the dataset has no golden set."""
+_LABELLED: Final = " union all ".join(
+    f"select golden_key, query_key from labels.{table}"
+    for table in ("expected_chunks", "expected_documents", "strings", "supports", "spans", "grades")
+)
+
+
+def _current_queries(con: Connection, dataset: str) -> dict[str, bool]:
+    """The queries of the golden set in force, and whether each has labels; none if the dataset has no golden set."""
     rows = con.execute(
-        "select query_id from ledger.golden_sets_in_force join raw.datasets using (dataset_key) "
+        f"select query_id, (golden_key, query_key) in ({_LABELLED}) from ledger.golden_sets_in_force join raw.datasets using (dataset_key) "
         "join labels.queries using (golden_key) join raw.query_ids using (query_key) where dataset_id = ?",
         [dataset],
     ).fetchall()
-    return frozenset(query_id for (query_id,) in rows)
+    return dict(rows)
 
 
 def _write_golden_set(store: Store, golden: GoldenDelivery) -> None:

@@ -206,6 +206,59 @@ def test_a_file_of_labels_replaces_a_golden_set_only_if_it_is_declared_as_one(st
     assert expected_chunks(stocked) == {"other"}
 
 
+RESULTS_WITH_LABELS = [
+    {
+        "query_id": f"q{n}",
+        "query": "Q?",
+        "retrieved": [f"c{n}"],
+        "response": "y",
+        "expected_chunk_ids": ["other"],
+    }
+    for n in range(20)
+]
+
+
+def test_results_in_a_file_with_the_name_of_a_golden_set_do_not_replace_it(stocked: Desk) -> None:
+    stocked.lines("queries.jsonl", RESULTS_WITH_LABELS)
+
+    stocked("load", "queries.jsonl", "--dataset", "kb", "--run-id", "wed")
+
+    assert expected_chunks(stocked) == {f"c{number}" for number in range(20)}
+    assert stored_results(stocked, "wed") == 20
+
+
+def test_results_in_place_of_the_golden_set_of_a_bundle_are_rejected(stocked: Desk) -> None:
+    stocked.lines("next/datasets/kb/queries.jsonl", RESULTS_WITH_LABELS)
+
+    output = stocked("load", "next")
+
+    assert expected_chunks(stocked) == {f"c{number}" for number in range(20)}
+    assert output.code == 3
+    assert "contains results (response, retrieved) and is no golden set" in output.text
+
+
+@pytest.mark.parametrize("label", [{}, {"expected_chunk_ids": []}], ids=["no label", "an empty list"])
+def test_a_golden_set_without_labels_does_not_replace_labels(stocked: Desk, label: dict[str, object]) -> None:
+    stocked.golden([{"query_id": f"q{number}", **label} for number in range(20)], bundle="bare")
+
+    output = stocked("load", "bare")
+
+    assert expected_chunks(stocked) == {f"c{number}" for number in range(20)}
+    assert output.code == 5
+    assert "the labels of 20 of the 20 labelled queries" in output.text and "--replace-labels" in output.text
+    stocked.must("load", "bare", "--replace-labels")
+    assert expected_chunks(stocked) == set()
+
+
+def test_a_loss_of_queries_and_labels_that_is_accepted_is_reported(stocked: Desk) -> None:
+    stocked.golden([*labels(*range(17)), {"query_id": "q17"}, {"query_id": "q18"}], bundle="next")
+
+    output = stocked.must("load", "next")
+
+    assert "1 of 20 queries in force are gone" in output.text
+    assert "2 of 20 labelled queries have no labels now" in output.text
+
+
 def test_labels_in_results_of_the_bundles_form_are_used(desk: Desk) -> None:
     rows = [{**row, **label} for row, label in zip(results(0, 1), labels(0, 1), strict=True)]
     desk.lines("night.jsonl", rows)

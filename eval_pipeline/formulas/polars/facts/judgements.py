@@ -57,8 +57,8 @@ class Parsed(NamedTuple):
 @formula(
     reads={"raw.judgements": ["run_key", "judgement_no", "ask", "status", "raw_answer"]},
     keys={
-        "status": "ok, repaired (the one fitting object in a fence or at the end of prose), unparsed, truncated, refused, "
-        "filtered, error or skipped",
+        "status": "ok, repaired (the one fitting object in a fence or at the end of prose), unparsed, truncated, "
+        "refused, filtered, error or skipped",
         "score": "The score from 0 to 5",
         "verdict": "Yes or no, of asks that are answered so",
         "n_supported": "How many claims of the answer the judge calls supported",
