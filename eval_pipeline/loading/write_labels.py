@@ -97,7 +97,8 @@ _LABELLED: Final = " union all ".join(
 def _current_queries(con: Connection, dataset: str) -> dict[str, bool]:
     """The queries of the golden set in force, and whether each has labels; none if the dataset has no golden set."""
     rows = con.execute(
-        f"select query_id, (golden_key, query_key) in ({_LABELLED}) from ledger.golden_sets_in_force join raw.datasets using (dataset_key) "
+        f"select query_id, (golden_key, query_key) in ({_LABELLED}) "
+        "from ledger.golden_sets_in_force join raw.datasets using (dataset_key) "
         "join labels.queries using (golden_key) join raw.query_ids using (query_key) where dataset_id = ?",
         [dataset],
     ).fetchall()

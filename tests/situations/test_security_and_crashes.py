@@ -66,7 +66,9 @@ def test_an_aggregate_that_fails_is_reported_and_stops_no_other(desk: Desk):
     desk.golden([{"query_id": q, "query": q, "expected_chunk_ids": ["q1"]} for q in ("q1", "q2")])
     desk.run("monday", [row("q1", scores={"x": 1}), row("q2")])
     desk.environment["EVAL_PIPELINE_SQL"] = str(desk.folder / "own")
-    desk.load()
+    desk.must("load", "bundle")
+    computed = desk("run")
+    assert (computed.code, "hit_at_k" in computed.text) == (1, True)
     assert desk.value("monday", "scores.x") == 1
     assert desk.value("monday", "hit@1") is None
     assert "hit_at_k failed: run monday" in (shown := desk.must("show", "monday").text)
