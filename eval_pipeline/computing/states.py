@@ -281,19 +281,15 @@ class States:
         return int(found)
 
     def failures(self) -> dict[str, list[tuple[str, str]]]:
-        """Every table that failed → its runs in their order, each with the query and the error in words."""
+        """Every table that failed → its runs in order, each with the error; of aggregates only if their formula did not."""
         rows = self.rows("definition, source, run_id, failure", "failure is not null order by run_no, source")
         failed = {(definition, run_id) for definition, source, run_id, _ in rows if not source}
-        found: dict[str, dict[str, list[str]]] = {}
+        found: dict[str, dict[str, str]] = {}
         for definition, source, run_id, failure in rows:
-            # Aggregates of a formula fail with the formula, or by themselves.
             if (source, run_id) not in failed:
-                words = f"{source}: {failure}" if source else failure
-                found.setdefault(definition, {}).setdefault(run_id, []).append(words)
-        return {
-            definition: [(run_id, "; ".join(words)) for run_id, words in runs.items()]
-            for definition, runs in found.items()
-        }
+                runs, words = found.setdefault(definition, {}), f"{source}: {failure}" if source else failure
+                runs[run_id] = f"{runs[run_id]}; {words}" if run_id in runs else words
+        return {definition: list(runs.items()) for definition, runs in found.items()}
 
     def frozen_runs(self) -> list[str]:
         """The runs with frozen cells, in run order."""
