@@ -281,7 +281,7 @@ class States:
         return int(found)
 
     def failures(self) -> dict[str, list[tuple[str, str]]]:
-        """Every table that failed → its runs in order, each with the error; of aggregates only if their formula did not."""
+        """Return every failed table → its runs in order, each with the error; aggregates only if they failed alone."""
         rows = self.rows("definition, source, run_id, failure", "failure is not null order by run_no, source")
         failed = {(definition, run_id) for definition, source, run_id, _ in rows if not source}
         found: dict[str, dict[str, str]] = {}
