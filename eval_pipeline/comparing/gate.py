@@ -20,6 +20,8 @@ from eval_pipeline.comparing.gate_evidence import (
     _with_coverage,
     judge_all,
     measure_change,
+    why_empty,
+    why_foreign,
 )
 from eval_pipeline.comparing.gate_rules import EXTRACTION, GateConfig, Rule, read_gate, with_slices
 from eval_pipeline.comparing.material import Paired, SpanFacts, find_pair, read_pair
@@ -69,9 +71,9 @@ from eval_pipeline.showing.plausibility import words_about_ids
 from eval_pipeline.showing.show import EXTRACTION as EXTRACTION_CASES
 from eval_pipeline.showing.undefined import SPAN
 from eval_pipeline.stats import drift_anchor
-from eval_pipeline.store.open import Connection, first_value
+from eval_pipeline.store.open import Connection
 from eval_pipeline.store.project import Project, Store
-from eval_pipeline.words import count, decimal
+from eval_pipeline.words import decimal
 
 ERROR_RATE: Final = "error_rate"
 TOO_FEW: Final = "applies to"
@@ -206,8 +208,8 @@ def _read_evidence(store: Store, paired: Paired, config: GateConfig) -> Evidence
         drifts=_drifts(store, paired, config),
         extraction=(extraction_scores(con, a.run_key), extraction_scores(con, b.run_key)),
         missing_cases=_missing_cases(store, paired),
-        empty=_why_empty(con, paired),
-        foreign_ids=_why_foreign(con, paired),
+        empty=why_empty(con, paired),
+        foreign_ids=why_foreign(con, paired),
         whole=(_said_of_run(con, paired, a), _said_of_run(con, paired, b)),
         notes=[*_notes(con, paired), *_about_missing_spans((a, b), spans)],
     )
@@ -223,55 +225,6 @@ def _notes(con: Connection, paired: Paired) -> list[str]:
         *(f"{run_id}: {words[run_key]}" for run_key, run_id in runs.items() if run_key in words),
         *_about_stale_labels(paired, stale_labels),
     ]
-
-
-def _why_empty(con: Connection, paired: Paired) -> str | None:
-    """Why a candidate with results has nothing to judge: every query failed, or its rows are empty; else None."""
-    if not paired.queries:
-        return None
-    run = paired.b
-    n = count(len(paired.queries), "query", plural="queries")
-    if all(query.error_b for query in paired.queries):
-        return f"every query of {run.run_id} failed ({n}): check the system, and run the evaluation again"
-    has_content = first_value(
-        con,
-        "select exists(from raw.hits where run_key = r.run_key) or exists(from raw.scores where run_key = r.run_key) "
-        "or exists(from raw.results q where q.run_key = r.run_key and (q.has_answer "
-        "or q.judge_groundedness is not null or q.judge_correctness is not null)) "
-        "from raw.runs r where r.run_key = ?",
-        [run.run_key],
-    )
-    return None if has_content else f"{run.run_id} delivered no hit, no answer and no score for {n}"
-
-
-# The chunkers whose inventories hold the run's ids and no labelled id, if no labelled id is among the run's.
-_FOREIGN_IDS: Final = """
-with labelled as (select distinct chunk_key from labels.expected_chunks where golden_key = $golden),
-retrieved as (select distinct chunk_key from raw.hits where run_key = $run),
-listed as (
-    select i.chunker_version, c.chunk_key from raw.archive_chunks c
-    join (from ledger.archives_in_force where dataset_key = $dataset and is_newest) i using (archive_key)
-)
-select distinct chunker_version from listed semi join retrieved using (chunk_key)
-where not exists(from retrieved semi join labelled using (chunk_key))
-    and exists(from listed semi join labelled using (chunk_key))
-    and chunker_version not in (select chunker_version from listed semi join labelled using (chunk_key))
-order by chunker_version
-"""
-
-
-def _why_foreign(con: Connection, paired: Paired) -> str | None:
-    """Why labels do not apply to a run without a recorded chunker: its ids are those of another one; else None."""
-    for run in (paired.b, paired.a):
-        if run.config["chunker_version"] is None:
-            keys = {"golden": run.delivered_key, "run": run.run_key, "dataset": run.dataset_key}
-            chunkers = [chunker for (chunker,) in con.execute(_FOREIGN_IDS, keys).fetchall()]
-            if chunkers:
-                return (
-                    f"{run.run_id} records no chunker, its ids are in the inventory of {' and '.join(chunkers)}, and "
-                    "labels name chunks of another one: record config.chunker_version in run.json"
-                )
-    return None
 
 
 def _missing_cases(store: Store, paired: Paired) -> str | None:

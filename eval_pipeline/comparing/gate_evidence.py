@@ -11,6 +11,7 @@ import numpy as np
 
 from eval_pipeline.comparing.documents import GateRule, PairCoverage
 from eval_pipeline.comparing.gate_rules import GateConfig, Rule
+from eval_pipeline.comparing.material import Paired
 from eval_pipeline.comparing.options import SIGNIFICANT
 from eval_pipeline.comparing.pair_rows import IntArray
 from eval_pipeline.comparing.significance import Compared, Groups, _printed_means, _short, compare_metric
@@ -18,6 +19,7 @@ from eval_pipeline.documents import UNSET
 from eval_pipeline.stats import PairedResult, adjust_by_family, holm, queries_needed, resolution
 from eval_pipeline.stats.power import fewest_moved_units
 from eval_pipeline.stats.results import IDENTICAL, Alternative
+from eval_pipeline.store.open import Connection, first_value
 from eval_pipeline.words import count, decimal, rounded
 
 TOLERANCE: Final = 1e-9
@@ -388,3 +390,52 @@ def _judge_target(rule: Rule, baseline: float | None, candidate: float | None, *
     # Rounding must not make 0.89996 look like 0.9.
     told = f"{candidate:.6g} {'meets' if is_met else 'misses'} the target of {rule.target:g}"
     return replace(judged, verdict="pass" if is_met else "fail", reason=told)
+
+
+def why_empty(con: Connection, paired: Paired) -> str | None:
+    """Why a candidate with results has nothing to judge: every query failed, or its rows are empty; else None."""
+    if not paired.queries:
+        return None
+    run = paired.b
+    n = count(len(paired.queries), "query", plural="queries")
+    if all(query.error_b for query in paired.queries):
+        return f"every query of {run.run_id} failed ({n}): check the system, and run the evaluation again"
+    has_content = first_value(
+        con,
+        "select exists(from raw.hits where run_key = r.run_key) or exists(from raw.scores where run_key = r.run_key) "
+        "or exists(from raw.results q where q.run_key = r.run_key and (q.has_answer "
+        "or q.judge_groundedness is not null or q.judge_correctness is not null)) "
+        "from raw.runs r where r.run_key = ?",
+        [run.run_key],
+    )
+    return None if has_content else f"{run.run_id} delivered no hit, no answer and no score for {n}"
+
+
+# The chunkers whose inventories hold the run's ids and no labelled id, if no labelled id is among the run's.
+_FOREIGN_IDS: Final = """
+with labelled as (select distinct chunk_key from labels.expected_chunks where golden_key = $golden),
+retrieved as (select distinct chunk_key from raw.hits where run_key = $run),
+listed as (
+    select i.chunker_version, c.chunk_key from raw.archive_chunks c
+    join (from ledger.archives_in_force where dataset_key = $dataset and is_newest) i using (archive_key)
+)
+select distinct chunker_version from listed semi join retrieved using (chunk_key)
+where not exists(from retrieved semi join labelled using (chunk_key))
+    and exists(from listed semi join labelled using (chunk_key))
+    and chunker_version not in (select chunker_version from listed semi join labelled using (chunk_key))
+order by chunker_version
+"""
+
+
+def why_foreign(con: Connection, paired: Paired) -> str | None:
+    """Why labels do not apply to a run without a recorded chunker: its ids are those of another one; else None."""
+    for run in (paired.b, paired.a):
+        if run.config["chunker_version"] is None:
+            keys = {"golden": run.delivered_key, "run": run.run_key, "dataset": run.dataset_key}
+            chunkers = [chunker for (chunker,) in con.execute(_FOREIGN_IDS, keys).fetchall()]
+            if chunkers:
+                return (
+                    f"{run.run_id} records no chunker, its ids are in the inventory of {' and '.join(chunkers)}, and "
+                    "labels name chunks of another one: record config.chunker_version in run.json"
+                )
+    return None

@@ -106,7 +106,7 @@ def test_the_markdown_of_two_chunkers_shows_the_fallback_and_its_thresholds(sett
     text = render_report_md(compared(settings, "run-a", "run-c"))
     assert "matched by document and span" in text and "## By document and span" in text
     assert "| 25% |" in text and "| 75% |" in text
-    assert "\\* Not to be taken at face value: labels name the chunks of one chunker version." in text
+    assert "\\* Not to be taken at face value: the runs are of chunkers" in text
 
 
 def test_json_on_standard_output_is_one_document_and_always_the_same_bytes(settings, document) -> None:
