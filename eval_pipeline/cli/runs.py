@@ -93,8 +93,9 @@ def _print(found: RunList) -> None:
     width = console().width - sum(max(map(len, [name, *cells])) + GAP for name, cells in columns.items())
     values = {}
     for key in dict.fromkeys(key for one in found.runs for key in one.headline):
-        width -= max(len(key), NUMBER) + GAP
-        if width >= -GAP and any(one.headline.get(key) is not None for one in found.runs):
+        needed = max(len(key), NUMBER) + GAP
+        if needed <= width + GAP and any(one.headline.get(key) is not None for one in found.runs):
+            width -= needed
             values[key] = [number(one.headline.get(key)) for one in found.runs]
     cells = columns | values
     table(
