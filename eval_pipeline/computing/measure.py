@@ -341,15 +341,15 @@ def _scope_of(step: Step) -> Scope:
 
 
 def _add_new_columns(
-    con: Connection, catalogue: str, registry: Registry, name: str, scope: Scope, known: KnownTables
+    con: Connection, catalogue: str, work: _Work, name: str, scope: Scope, known: KnownTables
 ) -> None:
     """Add what newer versions of a definition, and of what it reads, have more; its runs may all be fresh."""
-    definition = registry.definitions.get(name)
+    definition = work.registry.definitions.get(name)
     existing = known.columns.get(name.lower())
     if definition is None or not existing or existing.keys() >= definition.column_of_key.keys():
         return
     for parent in definition.reads:
-        _add_new_columns(con, catalogue, registry, parent, scope, known)
+        _add_new_columns(con, catalogue, work, parent, scope, known)
     point_views_at(con, catalogue, scope, definition.reads, known)
     with transaction(con):
         add_new_columns(con, catalogue, definition, known)
@@ -364,7 +364,7 @@ def _replace_cells(con: Connection, catalogue: str, work: _Work, step: Step, kno
     started = time.perf_counter()
     read = ["labels.slices", formula.name] if formula else definition.reads
     for name in read:
-        _add_new_columns(con, catalogue, registry, name, scope, known)
+        _add_new_columns(con, catalogue, work, name, scope, known)
     point_views_at(con, catalogue, scope, read, known)
     with transaction(con):
         if any(due.reason != MISSING for due in step):

@@ -433,7 +433,10 @@ def test_ids_of_another_inventory_are_not_judged_by_labels_without_a_recorded_ch
     for run_id in ("unrecorded", "unrecorded-2"):
         desk.run(
             run_id,
-            [{"query_id": f"q{doc}", "hits_top_k": [new_chunk(doc, 3)]} for doc in QUERIES],
+            [
+                {"query_id": f"q{doc}", "hits_top_k": [{**new_chunk(doc, 3), "source_spans": []}]}
+                for doc in QUERIES
+            ],
             dataset="bare",
         )
     desk.load()
