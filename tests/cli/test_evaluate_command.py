@@ -287,7 +287,7 @@ def test_another_way_to_read_answers_in_a_folder_of_ones_own_asks_nobody(folder)
         parser.parent.mkdir(parents=True)
         read = Path(judgements.__file__).read_text("utf-8")
         parser.write_text(
-            read.replace("version=1,", 'version=2, replaces="judgements",').replace(
+            read.replace("version=3,", 'version=4, replaces="judgements",').replace(
                 "        found.score,\n", "        2.5 if found.score == 3 else found.score,\n"
             ),
             "utf-8",
