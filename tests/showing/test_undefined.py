@@ -44,10 +44,23 @@ ASKED: Row = {
 REFUSED: Row = {"expected_doc_ids": [], "answerable": False}
 SCORES = {"groundedness": {"score": 4}, "correctness": {"score": 3}}
 RESULT: Row = {
-    "hits_top_k": [{"chunk_id": "d/a", "doc_id": "d", "rel_path": "work/a.md"}],
+    "hits_top_k": [
+        {
+            "chunk_id": "d/a",
+            "doc_id": "d",
+            "rel_path": "work/a.md",
+            "source_spans": [{"start": 0, "end": 9}],
+        }
+    ],
     "folder_mode": "on",
     "selected_folders": ["work"],
-    "answer": {"text": "42", "grounded": True, "abstained": False, "citations": [{"citation": "d/a"}]},
+    "answer": {
+        "text": "42",
+        "grounded": True,
+        "abstained": False,
+        "citations": [{"citation": "d/a"}],
+        "references": [{"rel_path": "work/a.md"}],
+    },
     "judge": SCORES,
 }
 Change = Callable[[Row, Row, Row], None]
