@@ -369,7 +369,7 @@ def _replace_cells(con: Connection, catalogue: str, work: _Work, step: Step, kno
     with transaction(con):
         if any(due.reason != MISSING for due in step):
             _keep_history(catalogue, work, wanted, scope, known)
-        lacks_labels = _lacks_labels(con, catalogue, work, scope, definition)
+        lacks_labels = _lacks_labels(con, catalogue, work, scope, definition, known)
         rows = (
             compute_aggregates(con, catalogue, definition, formula, scope)
             if formula
@@ -387,13 +387,17 @@ def _replace_cells(con: Connection, catalogue: str, work: _Work, step: Step, kno
     _note(work.done, definition, step, sum(rows.values()))
 
 
-def _lacks_labels(con: Connection, catalogue: str, work: _Work, scope: Scope, definition: Definition) -> bool:
+def _lacks_labels(
+    con: Connection, catalogue: str, work: _Work, scope: Scope, definition: Definition, known: KnownTables
+) -> bool:
     """Whether a metric reads ids of chunks, and the labels of these runs have none of their chunker."""
     if definition.schema != "metrics" or not work.registry.compares_chunk_ids(definition):
         return False
     chunkers = f'"{catalogue}".ledger.label_chunkers'
     sql = f"select count(*) from {chunkers} where variant_key = ?"
-    return bool(first_value(con, sql, [scope.golden_key]))
+    if scope.golden_key not in known.variants:
+        known.variants[scope.golden_key] = bool(first_value(con, sql, [scope.golden_key]))
+    return known.variants[scope.golden_key]
 
 
 def _keep_history(catalogue: str, work: _Work, wanted: CellSpec, scope: Scope, known: KnownTables) -> None:

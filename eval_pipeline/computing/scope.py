@@ -51,6 +51,8 @@ class KnownTables:
     columns: dict[str, dict[str, str]] = field(default_factory=dict)
     views: dict[str, str] = field(default_factory=dict)
     run_keys: Sequence[int] = ()
+    # Golden key → whether it is the variant for runs of another chunker.
+    variants: dict[int, bool] = field(default_factory=dict)
 
 
 def known_tables(con: Connection, catalogue: str) -> KnownTables:
